@@ -1,0 +1,44 @@
+# Every target makes the environment it needs, once, in .venv.
+PYTHON ?= python3
+PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help:  ## Show this help
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+demo: .venv/core  ## Learn from a stream of real data, search it, draw the curve
+	@.venv/bin/onlinehash demo
+
+test: check  ## Run all checks and tests
+	@.venv/bin/python -m pytest
+
+check: .venv/dev  ## Lint, types and layers only
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff format --check --quiet .
+	@.venv/bin/mypy --no-error-summary
+	@.venv/bin/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
+
+format: .venv/dev  ## Rewrite the code in the one style
+	@.venv/bin/ruff check --quiet --fix .
+	@.venv/bin/ruff format --quiet .
+
+bench: .venv/dev  ## Measure speed against competitors, as ratios in one run
+	@.venv/bin/python -m benchmarks
+
+clean:  ## Remove the environment and everything generated
+	@rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("onlinehash needs Python 3.11 or later, this is " + sys.version.split()[0] + ". Run: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'
+	@echo "Creating .venv (once, about a minute) ..."
+	@$(PYTHON) -m venv .venv
+
+.venv/core: .venv/bin/python pyproject.toml
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+.venv/dev: .venv/bin/python pyproject.toml
+	@$(PIP_INSTALL) -e '.[dev]'
+	@touch $@ .venv/core

@@ -1,0 +1,87 @@
+"""Online hashing: learn short binary codes from a stream of labelled vectors, and search them while they change.
+
+Names are imported when they are first used, so that ``import onlinehash`` costs next to nothing.
+
+Examples
+--------
+>>> import onlinehash as oh
+>>> split = oh.load_dataset("digits").split()
+>>> hasher = oh.HCOH(n_bits=32, random_state=0).partial_fit(*split.stream)
+>>> encoder = hasher.snapshot()
+>>> index = oh.FlatIndex(n_bits=32)
+>>> index.add(encoder.encode(split.database.X))
+>>> found = index.search(encoder.encode(split.queries.X), k=10)
+>>> found.keys.shape
+(200, 10)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onlinehash.codebooks import hadamard_codewords as hadamard_codewords
+    from onlinehash.codes import hamming_distances as hamming_distances
+    from onlinehash.codes import pack_bits as pack_bits
+    from onlinehash.codes import pack_signs as pack_signs
+    from onlinehash.codes import unpack_bits as unpack_bits
+    from onlinehash.codes import unpack_signs as unpack_signs
+    from onlinehash.datasets import load_dataset as load_dataset
+    from onlinehash.encoders import Encoder as Encoder
+    from onlinehash.exceptions import OnlineHashError as OnlineHashError
+    from onlinehash.hashers import HCOH as HCOH
+    from onlinehash.hashers import get_hasher as get_hasher
+    from onlinehash.hashers import load_hasher as load_hasher
+    from onlinehash.indexes import FlatIndex as FlatIndex
+    from onlinehash.metrics import mean_average_precision as mean_average_precision
+    from onlinehash.metrics import precision_at_k as precision_at_k
+    from onlinehash.metrics import precision_within_radius as precision_within_radius
+    from onlinehash.types import Matches as Matches
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "Encoder": "encoders",
+    "FlatIndex": "indexes",
+    "HCOH": "hashers",
+    "Matches": "types",
+    "OnlineHashError": "exceptions",
+    "get_hasher": "hashers",
+    "hadamard_codewords": "codebooks",
+    "hamming_distances": "codes",
+    "load_dataset": "datasets",
+    "load_hasher": "hashers",
+    "mean_average_precision": "metrics",
+    "pack_bits": "codes",
+    "pack_signs": "codes",
+    "precision_at_k": "metrics",
+    "precision_within_radius": "metrics",
+    "unpack_bits": "codes",
+    "unpack_signs": "codes",
+}
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 (names of _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"onlinehash.{_HOMES[name]}"), name)
+    if name in {
+        "checks",
+        "codebooks",
+        "codes",
+        "datasets",
+        "encoders",
+        "exceptions",
+        "hashers",
+        "indexes",
+        "metrics",
+        "types",
+    }:
+        return import_module(f"onlinehash.{name}")
+    raise AttributeError(f"module 'onlinehash' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,108 @@
+"""Our files on disk: named arrays and a header, in the safetensors format, never a pickle.
+
+The header says what the file holds and which version of that layout, so that a foreign or newer file is refused by
+name. A file is written aside and moved into place whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.exceptions import DataNotFoundError, FileFormatError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def write_arrays(
+    path: str | os.PathLike[str], kind: str, layout: int, header: Mapping[str, Any], arrays: Arrays
+) -> None:
+    """Write arrays and a JSON header to ``path``, whole or not at all."""
+    from safetensors.numpy import save
+
+    target = Path(path)
+    text = json.dumps({"kind": kind, "layout": layout, **header})
+    # A plain copy: safetensors writes the buffer as it lies in memory.
+    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"onlinehash": text})
+    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(aside).chmod(0o666 & ~_umask())
+        Path(aside).replace(target)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the header of a file that onlinehash wrote."""
+    return _open(path)[0]
+
+
+def read_arrays(
+    path: str | os.PathLike[str], kind: str, layout: int, *, mmap: bool = False
+) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and the arrays of a file of the given kind; with ``mmap`` the arrays stay on disk."""
+    header, tensors, start = _open(path)
+    if header["kind"] != kind:
+        raise FileFormatError(f"{path} holds {_article(header['kind'])}, not {_article(kind)}.")
+    if header["layout"] > layout:
+        raise FileFormatError(
+            f"{path} has layout {header['layout']} of {_article(kind)}; this version reads up to {layout}. "
+            "Upgrade onlinehash."
+        )
+    arrays: Arrays = {}
+    for name, entry in tensors.items():
+        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+        if 0 in shape:
+            arrays[name] = np.empty(shape, dtype)
+            continue
+        mapped = np.memmap(path, dtype, mode="r", offset=start + entry["data_offsets"][0], shape=shape)
+        arrays[name] = mapped if mmap else np.array(mapped)
+    return header, arrays
+
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def _open(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Return our header, the table of tensors and where their bytes start, checked against the size of the file."""
+    if not Path(path).is_file():
+        raise DataNotFoundError(f"There is no file {path}.")
+    try:
+        with Path(path).open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            size = os.fstat(file.fileno()).st_size
+            if length > size - 8:
+                raise ValueError("too short")
+            tensors = json.loads(file.read(length))
+        header = json.loads(tensors.pop("__metadata__")["onlinehash"])
+        ends = [entry["data_offsets"][1] for entry in tensors.values()]
+        if 8 + length + max(ends, default=0) != size:
+            raise ValueError("too short")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileFormatError(f"{path} is damaged, or not a file that onlinehash wrote.") from error
+    return header, tensors, 8 + length
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeio" else f"a {kind}"
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

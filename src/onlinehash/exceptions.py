@@ -1,0 +1,98 @@
+"""The errors of onlinehash.
+
+Every error says what was given, the rule, and the way out::
+
+    OnlineHashError
+    ├── InvalidInputError      (ValueError)         a value that breaks a rule
+    │   ├── InvalidFeaturesError                    X: shape, width, dtype, NaN or infinity
+    │   │   └── NotNumbersError    (TypeError)      X: objects that are not numbers
+    │   ├── InvalidLabelsError                      y: length, kind, unknown to a fixed codebook
+    │   └── InvalidCodesError                       codes: dtype, width, padding
+    ├── UnknownNameError       (ValueError)         no such hasher, data set, protocol, ...
+    ├── UnknownKeyError        (KeyError)           no such key in an index
+    ├── NotLearnedError        (AttributeError)     used before the first instance was learned
+    ├── DataNotFoundError      (FileNotFoundError)  a data set that is not on this machine
+    ├── FileFormatError        (ValueError)         a file that is damaged or not one of ours
+    └── MissingExtraError      (ImportError)        an optional dependency that is not installed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class OnlineHashError(Exception):
+    """Base of every error that onlinehash raises on purpose."""
+
+
+class InvalidInputError(OnlineHashError, ValueError):
+    """A value breaks a rule."""
+
+
+class InvalidFeaturesError(InvalidInputError):
+    """Features have the wrong shape, width or dtype, or hold NaN or infinity."""
+
+
+class NotNumbersError(InvalidFeaturesError, TypeError):
+    """Features hold objects that cannot be read as numbers."""
+
+
+class InvalidLabelsError(InvalidInputError):
+    """Labels have the wrong length or kind, or a fixed codebook has no word for them."""
+
+
+class InvalidCodesError(InvalidInputError):
+    """Codes have the wrong dtype or width."""
+
+
+class UnknownNameError(OnlineHashError, ValueError):
+    """A name is not in a registry."""
+
+    @classmethod
+    def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+        """Make the error, with the closest known name as a hint.
+
+        Examples
+        --------
+        >>> print(UnknownNameError.among("hasher", "hchoh", ["hcoh", "lsh"]))
+        Unknown hasher 'hchoh'. Did you mean 'hcoh'? Known: hcoh, lsh.
+        """
+        names = sorted(known)
+        close = get_close_matches(name, names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        return cls(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+
+
+class UnknownKeyError(OnlineHashError, KeyError):
+    """An index has no item under a key."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class NotLearnedError(OnlineHashError, AttributeError):
+    """A hasher was used before it learned from a first instance."""
+
+
+class DataNotFoundError(OnlineHashError, FileNotFoundError):
+    """A data set is not on this machine and was not fetched."""
+
+
+class FileFormatError(OnlineHashError, ValueError):
+    """A file is damaged, truncated, or not one that onlinehash wrote."""
+
+
+class MissingExtraError(OnlineHashError, ImportError):
+    """An optional dependency is not installed."""
+
+    @classmethod
+    def of(cls, module: str, extra: str) -> MissingExtraError:
+        """Make the error with the exact command that installs the extra.
+
+        Examples
+        --------
+        >>> print(MissingExtraError.of("h5py", "mat"))
+        h5py is not installed. Run: pip install 'onlinehash[mat]'
+        """
+        return cls(f"{module} is not installed. Run: pip install 'onlinehash[{extra}]'")

@@ -1,0 +1,80 @@
+"""The arrays and small records that move between layers.
+
+Shapes are written as in the docstrings: ``(n_samples, n_features)`` for features,
+``(n_samples, n_bytes)`` for packed codes, ``(n_samples, n_bits)`` for signs and bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Features = NDArray[np.floating[Any]]
+"""Real vectors, one a row: float32 or float64, ``(n_samples, n_features)``."""
+
+Labels = NDArray[Any]
+"""Class labels, integers or strings, ``(n_samples,)``."""
+
+Codes = NDArray[np.uint8]
+"""Packed binary codes, one a row, ``(n_samples, ceil(n_bits / 8))``."""
+
+Signs = NDArray[np.int8]
+"""Codes as -1 and +1, ``(n_samples, n_bits)``."""
+
+Keys = NDArray[np.int64]
+"""Keys of items in an index, ``(n_items,)``."""
+
+Progress = Callable[[int, int], None]
+"""Called as ``progress(done, total)``; the library itself never prints."""
+
+
+class Batch(NamedTuple):
+    """Features and their labels, row by row.
+
+    Examples
+    --------
+    >>> batch = Batch(np.zeros((2, 3), np.float32), np.array([0, 1]))
+    >>> batch.X.shape
+    (2, 3)
+    """
+
+    X: Features
+    y: Labels
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Keys of the items found and their distances, nearest first.
+
+    For several queries both arrays are two-dimensional, a row a query, and the object is a
+    sequence of one-query matches.
+
+    Parameters
+    ----------
+    keys : ndarray of int64, shape (n_queries, k) or (k,)
+    distances : ndarray, same shape
+
+    Examples
+    --------
+    >>> found = Matches(np.array([[7, 3], [3, 9]]), np.array([[0, 2], [1, 1]]))
+    >>> len(found)
+    2
+    >>> found[0].keys.tolist(), found[0].distances.tolist()
+    ([7, 3], [0, 2])
+    """
+
+    keys: Keys
+    distances: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, i: int) -> Matches:
+        return Matches(self.keys[i], self.distances[i])
+
+    def __iter__(self) -> Iterator[Matches]:
+        return (self[i] for i in range(len(self)))
