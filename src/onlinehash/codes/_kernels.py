@@ -1,0 +1,242 @@
+"""Compiled loops over packed codes.
+
+Codes are seen as rows of machine words (``as_words`` in :mod:`onlinehash.codes.hamming` picks the
+widest unsigned integer that divides the row), so that one popcount covers up to 64 bits. Distances of
+a tile of rows go into a small buffer first: that loop has no branch and becomes vector
+instructions; whether any row of the tile is of interest is then one comparison.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit
+from numba.extending import intrinsic
+
+TILE = 512  # distances of a tile fit the first-level cache
+
+
+@intrinsic
+def _popcount(typingctx: Any, word: Any) -> Any:
+    """Count the set bits of an unsigned word (numba does not know ``np.bitwise_count``)."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> ir.Instruction:
+        return builder.ctpop(args[0])
+
+    return word(word), emit
+
+
+popcount: Any = _popcount
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def distances(query: Any, words: Any, out: Any) -> None:
+    """Write the distance of every row to the head of ``out``."""
+    n_rows, n_words = words.shape
+    if n_words == 1:
+        q0 = query[0]
+        for i in range(n_rows):
+            out[i] = popcount(words[i, 0] ^ q0)
+    elif n_words == 2:
+        q0, q1 = query[0], query[1]
+        for i in range(n_rows):
+            out[i] = popcount(words[i, 0] ^ q0) + popcount(words[i, 1] ^ q1)
+    elif n_words == 4:
+        q0, q1, q2, q3 = query[0], query[1], query[2], query[3]
+        for i in range(n_rows):
+            low = popcount(words[i, 0] ^ q0) + popcount(words[i, 1] ^ q1)
+            out[i] = low + popcount(words[i, 2] ^ q2) + popcount(words[i, 3] ^ q3)
+    else:
+        for i in range(n_rows):
+            distance = 0
+            for w in range(n_words):
+                distance += popcount(words[i, w] ^ query[w])
+            out[i] = distance
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _smallest(values: Any, size: int) -> Any:
+    smallest = values[0]
+    for i in range(size):
+        if values[i] < smallest:  # noqa: PLR1730 (min() would widen to 64 bits and lose the vector loop)
+            smallest = values[i]
+    return smallest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
+    """Fill ``out`` (n_queries, n_rows) with Hamming distances."""
+    for q in range(queries.shape[0]):
+        distances(queries[q], words, out[q])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sift_down(distances: Any, keys: Any, size: int) -> None:
+    """Restore the heap (largest distance, then largest key, on top) after its top was replaced."""
+    distance, key = distances[0], keys[0]
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            distances[right] > distances[child] or (distances[right] == distances[child] and keys[right] > keys[child])
+        ):
+            child = right
+        if distances[child] < distance or (distances[child] == distance and keys[child] < key):
+            break
+        distances[hole] = distances[child]
+        keys[hole] = keys[child]
+        hole = child
+    distances[hole] = distance
+    keys[hole] = key
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def top_k(queries: Any, words: Any, keys: Any, ordered: bool, buffer: Any, out_distances: Any, out_keys: Any) -> None:
+    """Find the k nearest rows of each query, ties by key.
+
+    A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that keys rise
+    with the row, a later row with the same distance cannot win, so a tile is opened only when it holds
+    something strictly nearer than the top.
+    """
+    n_rows = words.shape[0]
+    k = out_keys.shape[1]
+    far = np.iinfo(np.int32).max
+    last = np.iinfo(np.int64).max
+    for q in range(queries.shape[0]):
+        best, best_keys = out_distances[q], out_keys[q]
+        best[:] = far
+        best_keys[:] = last
+        query = queries[q]
+        for start in range(0, n_rows, TILE):
+            stop = min(start + TILE, n_rows)
+            distances(query, words[start:stop], buffer)
+            bound = best[0] if ordered else best[0] + 1
+            if _smallest(buffer, stop - start) >= bound:
+                continue
+            for i in range(stop - start):
+                distance = buffer[i]
+                if distance < bound:
+                    key = keys[start + i]
+                    if distance < best[0] or key < best_keys[0]:
+                        best[0] = distance
+                        best_keys[0] = key
+                        _sift_down(best, best_keys, k)
+                        bound = best[0] if ordered else best[0] + 1
+        for size in range(k - 1, 0, -1):  # unwind the heap: the worst goes to the end
+            best[0], best[size] = best[size], best[0]
+            best_keys[0], best_keys[size] = best_keys[size], best_keys[0]
+            _sift_down(best, best_keys, size)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_within(queries: Any, words: Any, radius: int, buffer: Any, out: Any) -> None:
+    """Count the rows within ``radius`` of each query."""
+    n_rows = words.shape[0]
+    for q in range(queries.shape[0]):
+        found = 0
+        for start in range(0, n_rows, TILE):
+            stop = min(start + TILE, n_rows)
+            distances(queries[q], words[start:stop], buffer)
+            for i in range(stop - start):
+                found += buffer[i] <= radius
+        out[q] = found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rows_within(query: Any, words: Any, radius: int, buffer: Any, out_rows: Any, out_distances: Any) -> None:
+    """List the rows within ``radius`` of one query, in storage order."""
+    n_rows = words.shape[0]
+    found = 0
+    for start in range(0, n_rows, TILE):
+        stop = min(start + TILE, n_rows)
+        distances(query, words[start:stop], buffer)
+        if _smallest(buffer, stop - start) > radius:
+            continue
+        for i in range(stop - start):
+            if buffer[i] <= radius:
+                out_rows[found] = start + i
+                out_distances[found] = buffer[i]
+                found += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_histogram(query: Any, words: Any, buffer: Any, scratch: Any, out: Any) -> None:
+    """Add to ``out[d]`` the number of rows at distance ``d``."""
+    n_rows = words.shape[0]
+    scratch[:] = 0
+    for start in range(0, n_rows, TILE):
+        stop = min(start + TILE, n_rows)
+        size = stop - start
+        distances(query, words[start:stop], buffer)
+        for i in range(0, size - size % 4, 4):  # four tables: equal neighbours do not wait for each other
+            scratch[0, buffer[i]] += 1
+            scratch[1, buffer[i + 1]] += 1
+            scratch[2, buffer[i + 2]] += 1
+            scratch[3, buffer[i + 3]] += 1
+        for i in range(size - size % 4, size):
+            scratch[0, buffer[i]] += 1
+    for d in range(out.shape[0]):
+        out[d] += scratch[0, d] + scratch[1, d] + scratch[2, d] + scratch[3, d]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_by_distance(
+    queries: Any, groups: Any, words: Any, bounds: Any, buffer: Any, scratch: Any, total: Any, relevant: Any
+) -> None:
+    """Count all and the relevant rows at every distance from each query.
+
+    Rows are sorted by group; group ``g`` holds rows ``bounds[g]`` to ``bounds[g + 1]``. The relevant rows of a query
+    are its own group, or none where its group is -1.
+    """
+    n_rows = words.shape[0]
+    for q in range(queries.shape[0]):
+        first, last = 0, 0
+        if groups[q] >= 0:
+            first, last = bounds[groups[q]], bounds[groups[q] + 1]
+        _add_histogram(queries[q], words[first:last], buffer, scratch, relevant[q])
+        total[q] += relevant[q]
+        _add_histogram(queries[q], words[:first], buffer, scratch, total[q])
+        _add_histogram(queries[q], words[last:n_rows], buffer, scratch, total[q])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rank_in_storage_order(
+    queries: Any, groups: Any, words: Any, row_groups: Any, total: Any, relevant: Any, k: int,
+    buffer: Any, out_sum: Any, out_found: Any,
+) -> None:  # fmt: skip
+    """Rank rows by distance, ties in storage order, down to rank ``k``.
+
+    With the number of rows at every distance known (``total``, ``relevant``), the rank of a row is the number
+    of nearer rows plus the number of rows at its distance met so far: one scan, no sort. ``out_sum`` gets the sum
+    of the precisions at the relevant ranks, ``out_found`` the number of relevant rows.
+    """
+    n_rows = words.shape[0]
+    n_distances = total.shape[1]
+    rank = np.empty(n_distances, np.int64)
+    hits = np.empty(n_distances, np.int64)
+    for q in range(queries.shape[0]):
+        nearer, nearer_hits = 0, 0
+        for d in range(n_distances):
+            rank[d], hits[d] = nearer, nearer_hits
+            nearer += total[q, d]
+            nearer_hits += relevant[q, d]
+        precision_sum = 0.0
+        found = 0
+        for start in range(0, n_rows, TILE):
+            stop = min(start + TILE, n_rows)
+            distances(queries[q], words[start:stop], buffer)
+            for i in range(stop - start):
+                d = buffer[i]
+                rank[d] += 1
+                if row_groups[start + i] == groups[q]:
+                    hits[d] += 1
+                    if rank[d] <= k:
+                        precision_sum += hits[d] / rank[d]
+                        found += 1
+        out_sum[q] = precision_sum
+        out_found[q] = found

@@ -1,0 +1,1 @@
+"""Slow, obvious versions of every kernel: what the fast ones are checked against."""
