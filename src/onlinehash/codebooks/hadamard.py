@@ -1,0 +1,88 @@
+"""The paper's codebook: Hadamard rows, reduced by a Gaussian matrix where the lengths differ."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_n_bits, check_positive_int
+from onlinehash.codebooks.sylvester import hadamard_rows
+from onlinehash.types import Signs
+
+
+class HadamardCodebook:
+    """Give the i-th class that arrives a random unused row of a Hadamard matrix.
+
+    The order of the matrix is the paper's r*: the smallest power of two that is at least ``n_bits`` and
+    the number of classes. Where it equals ``n_bits`` the row itself is the codeword; otherwise the row is
+    multiplied by a Gaussian matrix and its signs are taken (Eq. 4). When class r* + 1 arrives, r* doubles, the new
+    classes draw from the new rows, and no earlier codeword moves.
+
+    Codeword ``i`` depends on ``(seed, i)`` alone. Memory is O(r* n_bits) when a reduction is needed.
+
+    Parameters
+    ----------
+    n_bits : int
+        Length r of the codewords.
+    n_classes : int, default=1
+        Number of classes known in advance ("|Y|"). The paper knows it; a stream need not.
+    seed : int, default=0
+
+    Examples
+    --------
+    >>> codebook = HadamardCodebook(4, seed=1)
+    >>> words = [codebook.codeword(i) for i in range(4)]
+    >>> [int(words[0] @ word) for word in words]
+    [4, 0, 0, 0]
+    """
+
+    def __init__(self, n_bits: int, *, n_classes: int = 1, seed: int = 0) -> None:
+        self.n_bits = check_n_bits(n_bits)
+        self.n_classes = check_positive_int("n_classes", n_classes)
+        self.seed = seed
+        self._reductions: dict[int, NDArray[np.float64]] = {}
+        self._rows: dict[int, NDArray[np.intp]] = {}
+
+    def codeword(self, index: int, label: Hashable = None) -> Signs:
+        """Return the codeword of the class that arrived as number ``index``, counted from 0."""
+        base = _power_of_two_from(max(2, self.n_bits, self.n_classes))
+        order = max(base, _power_of_two_from(index + 1))
+        row = hadamard_rows(self._row(index, order, first=0 if order == base else order // 2), order)
+        if order == self.n_bits:
+            return row
+        return np.where(row @ self._reduction(order) >= 0, np.int8(1), np.int8(-1))
+
+    def _row(self, index: int, order: int, first: int) -> int:
+        if order not in self._rows:
+            unused = np.arange(first, order)
+            self._rows[order] = np.random.default_rng([self.seed, order, 0]).permutation(unused)
+        return int(self._rows[order][index - first])
+
+    def _reduction(self, order: int) -> NDArray[np.float64]:
+        if order not in self._reductions:
+            rng = np.random.default_rng([self.seed, order, 1])
+            self._reductions[order] = rng.standard_normal((order, self.n_bits))
+        return self._reductions[order]
+
+
+def hadamard_codewords(labels: Iterable[int | str], n_bits: int, *, seed: int = 0) -> dict[int | str, Signs]:
+    """Return the paper's codewords for classes that are all known in advance.
+
+    Pass the result as ``codebook=`` to a hasher. A stream that learns its classes as they come needs no such
+    thing; this is for the published protocol, where r* follows from the number of classes.
+
+    Examples
+    --------
+    >>> words = hadamard_codewords(["cat", "dog", "owl"], n_bits=4, seed=0)
+    >>> int(words["cat"] @ words["dog"])
+    0
+    """
+    names = list(dict.fromkeys(labels))
+    codebook = HadamardCodebook(n_bits, n_classes=max(1, len(names)), seed=seed)
+    return {name: codebook.codeword(i) for i, name in enumerate(names)}
+
+
+def _power_of_two_from(n: int) -> int:
+    return 1 << (n - 1).bit_length()
