@@ -1,0 +1,156 @@
+"""Centring and unit length, from a mean that is given or that runs along with the stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_choice
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.types import Features
+
+
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """Leave features as they are."""
+
+    def transform(self, X: Features) -> Features:
+        """Return X itself."""
+        return X
+
+    def learn(self, X: Features, out: Features) -> None:
+        """Copy X to the head of ``out``; there is nothing to learn."""
+        out[: len(X), : X.shape[1]] = X
+
+    def freeze(self) -> Identity:
+        """Return the map itself."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Centring:
+    """Subtract a fixed mean and scale every row to unit length; a row that equals the mean stays zero.
+
+    Parameters
+    ----------
+    mean : ndarray of float64, shape (n_features,)
+
+    Examples
+    --------
+    >>> Centring(np.array([1.0, 0.0])).transform(np.array([[4.0, 4.0], [1.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+
+    mean: NDArray[np.float64]
+
+    def transform(self, X: Features) -> Features:
+        """Return the centred rows of X in its own precision."""
+        out = np.empty(X.shape, X.dtype)
+        self.learn(X, out)
+        return out
+
+    def learn(self, X: Features, out: Features) -> None:
+        """Write the centred rows of X to the head of ``out``; the mean is fixed."""
+        _centre(np.ascontiguousarray(X), self.mean, out)
+
+    def freeze(self) -> Centring:
+        """Return the map itself."""
+        return self
+
+
+class RunningCentring:
+    """Centre every instance by the mean of all instances up to and including it.
+
+    Parameters
+    ----------
+    mean : ndarray of float64, shape (n_features,)
+        Mean of what was seen, in double precision whatever the stream's.
+    n_seen : int
+
+    Examples
+    --------
+    >>> centring = RunningCentring(np.zeros(2))
+    >>> rows = np.empty((2, 2))
+    >>> centring.learn(np.array([[1.0, 1.0], [3.0, 1.0]]), out=rows)
+    >>> rows
+    array([[0., 0.],
+           [1., 0.]])
+    >>> centring.mean
+    array([2., 1.])
+    """
+
+    def __init__(self, mean: NDArray[np.float64], n_seen: int = 0) -> None:
+        self.mean = mean
+        self.n_seen = n_seen
+
+    def learn(self, X: Features, out: Features) -> None:
+        """Move the mean along X, row by row, and write the centred rows to the head of ``out``."""
+        _centre_running(np.ascontiguousarray(X), self.mean, self.n_seen, out)
+        self.n_seen += len(X)
+
+    def freeze(self) -> Centring:
+        """Return the map with the mean as it is now."""
+        return Centring(self.mean.copy())
+
+
+StreamFeatures = Identity | Centring | RunningCentring
+"""What a hasher holds: ``learn(X, out)`` moves along the stream, ``freeze()`` gives the map of an encoder."""
+
+
+def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
+    """Build the map that ``preprocess`` names: "running", "none", or a fixed mean.
+
+    Examples
+    --------
+    >>> make_features("none", 3)
+    Identity()
+    """
+    if isinstance(preprocess, str):
+        if check_choice("preprocess", preprocess, ("running", "none")) == "none":
+            return Identity()
+        return RunningCentring(np.zeros(n_features))
+    try:
+        mean = np.array(preprocess, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"preprocess={preprocess!r} is not 'running', 'none' or a mean vector.") from error
+    if mean.shape != (n_features,):
+        raise InvalidInputError(f"preprocess is a mean of shape {mean.shape}; X needs ({n_features},).")
+    if not np.isfinite(mean).all():
+        raise InvalidInputError("preprocess is a mean that contains NaN or inf.")
+    return Centring(mean)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _centre(X: Any, mean: Any, out: Any) -> None:
+    n_rows, n_features = X.shape
+    for i in range(n_rows):
+        for f in range(n_features):
+            out[i, f] = X[i, f] - mean[f]
+        _to_unit_length(out[i], n_features)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _centre_running(X: Any, mean: Any, n_seen: int, out: Any) -> None:
+    n_rows, n_features = X.shape
+    for i in range(n_rows):
+        share = 1.0 / (n_seen + i + 1)
+        for f in range(n_features):
+            mean[f] += (X[i, f] - mean[f]) * share
+            out[i, f] = X[i, f] - mean[f]
+        _to_unit_length(out[i], n_features)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def _to_unit_length(row: Any, n_features: int) -> None:
+    squares = 0.0
+    for f in range(n_features):
+        squares += np.float64(row[f]) * np.float64(row[f])
+    if squares > 0.0:
+        scale = row.dtype.type(1.0 / np.sqrt(squares))
+        for f in range(n_features):
+            row[f] *= scale
