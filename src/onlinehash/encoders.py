@@ -1,0 +1,124 @@
+"""Encoders: frozen, versioned functions from features to codes.
+
+Only encoders leave a hasher. An index, a collection or a metric never sees anything that can change.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._files import read_arrays, write_arrays
+from onlinehash._validation import check_features, check_finite
+from onlinehash.codes import pack_signs
+from onlinehash.exceptions import InvalidFeaturesError
+from onlinehash.features import Centring, Identity
+from onlinehash.types import Codes, Features
+
+_LAYOUT = 1
+_CHUNK = 1 << 19  # elements of X in work at a time: bounded memory, and they stay in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """Hash features to packed codes: centre, project, take signs.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_features, n_bits)
+        One hash function a column. Its precision is the one computed in.
+    intercept : ndarray of shape (n_bits,), optional
+    features : Identity or Centring
+        What happens to a row before it is projected.
+    version : int
+        Number of instances the hasher had learned from. A code is traced to its encoder by it.
+    method : str
+        Name of the hasher.
+
+    Notes
+    -----
+    Encoding costs O(n_features n_bits) a row. Rows are taken in chunks, so a memory-mapped X may be larger than memory.
+
+    Examples
+    --------
+    >>> encoder = Encoder(np.array([[1.0, -1.0], [1.0, 1.0]]))
+    >>> encoder.encode([[2.0, 1.0], [0.0, -3.0]])
+    array([[1],
+           [0]], dtype=uint8)
+    """
+
+    weights: NDArray[Any]
+    intercept: NDArray[Any] | None = None
+    features: Identity | Centring = Identity()  # noqa: RUF009 (immutable)
+    version: int = 0
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        for array in (self.weights, self.intercept, getattr(self.features, "mean", None)):
+            if array is not None:
+                array.flags.writeable = False
+
+    @property
+    def n_features(self) -> int:
+        """Width of the rows it takes."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n_bits(self) -> int:
+        """Length of the codes it makes."""
+        return int(self.weights.shape[1])
+
+    def project(self, X: ArrayLike) -> Features:
+        """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
+        rows = self._check(X)
+        return np.concatenate([self._project_chunk(chunk) for chunk in self._chunks(rows)])
+
+    def encode(self, X: ArrayLike) -> Codes:
+        """Return packed codes, shape (n_samples, ceil(n_bits / 8))."""
+        rows = self._check(X)
+        return np.concatenate([pack_signs(self._project_chunk(chunk)) for chunk in self._chunks(rows)])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the encoder to one file (safetensors, no pickle)."""
+        arrays = {"weights": self.weights}
+        if self.intercept is not None:
+            arrays["intercept"] = self.intercept
+        if isinstance(self.features, Centring):
+            arrays["mean"] = self.features.mean
+        write_arrays(path, "encoder", _LAYOUT, {"version": self.version, "method": self.method}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Encoder:
+        """Read an encoder that :meth:`save` wrote."""
+        header, arrays = read_arrays(path, "encoder", _LAYOUT)
+        features = Centring(arrays["mean"]) if "mean" in arrays else Identity()
+        return cls(arrays["weights"], arrays.get("intercept"), features, header["version"], header["method"])
+
+    def __repr__(self) -> str:
+        name = self.method or "custom"
+        return f"<Encoder {name} version {self.version}: {self.n_features} features to {self.n_bits} bits>"
+
+    def _check(self, X: ArrayLike) -> NDArray[Any]:
+        return check_features(X, n_features=self.n_features, owner=type(self).__name__)
+
+    def _chunks(self, X: NDArray[Any]) -> list[NDArray[Any]]:
+        step = max(1, _CHUNK // X.shape[1])
+        return [X[start : start + step] for start in range(0, len(X), step)]
+
+    def _project_chunk(self, chunk: NDArray[Any]) -> Features:
+        rows = chunk.astype(self.weights.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below, as an error
+            values: Features = self.features.transform(rows) @ self.weights
+        if self.intercept is not None:
+            values += self.intercept
+        # NaN or infinity in a row spreads to its projections: looking there costs a fraction of looking at X.
+        if not np.isfinite(values).all():
+            check_finite(chunk, self.weights.dtype)
+            raise InvalidFeaturesError(
+                f"X holds values so large that their projections overflow {rows.dtype}; scale X first."
+            )
+        return values
