@@ -1,0 +1,40 @@
+"""Hashers: one method a file, all behind one contract.
+
+A new method is a new file and a new line in the registry.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from onlinehash._files import read_header
+from onlinehash.exceptions import FileFormatError, UnknownNameError
+from onlinehash.hashers._base import OnlineHasher
+from onlinehash.hashers.hcoh import HCOH
+
+HASHERS: dict[str, type[OnlineHasher]] = {hasher.name: hasher for hasher in (HCOH,)}
+
+
+def get_hasher(name: str, **params: Any) -> OnlineHasher:
+    """Make a hasher by its name.
+
+    Examples
+    --------
+    >>> get_hasher("hcoh", n_bits=16)
+    HCOH(n_bits=16)
+    """
+    if name.lower() not in HASHERS:
+        raise UnknownNameError.among("hasher", name, HASHERS)
+    return HASHERS[name.lower()](**params)
+
+
+def load_hasher(path: str | os.PathLike[str]) -> OnlineHasher:
+    """Read a saved hasher of any method."""
+    header = read_header(path)
+    if header["kind"] != "hasher" or header["method"] not in HASHERS:
+        raise FileFormatError(f"{path} does not hold a hasher that this version knows.")
+    return HASHERS[header["method"]].load(path)
+
+
+__all__ = ["HASHERS", "HCOH", "OnlineHasher", "get_hasher", "load_hasher"]

@@ -1,0 +1,121 @@
+"""Exact block updates: single-instance learning at the speed of matrix products.
+
+A method that changes W by a rank-one term an instance, ``W <- W - x g^T``, where g depends on W only through
+``z = W^T x``, can replay a block of instances in stream order without touching W inside the block::
+
+    Z = X W                      K = X X^T
+    for i = 0, 1, ...:           z_i = Z_i - sum_{j<i} K_ij g_j ;   g_i = rule(z_i)
+    W <- W - X^T G
+
+The result is that of one instance at a time, to rounding. Only the middle line differs between methods: each gives
+its own ``replay``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+Replay = Callable[[NDArray[Any], NDArray[Any]], None]
+"""Called as ``replay(Z, K)``: turns the projections Z of a block into its gradients G, in place."""
+
+BLOCK = 32  # rows; measured best between 24 and 64 on 784 to 4096 features and 32 to 128 bits
+_PADDING = 16  # columns; rows a power of two apart would share the same few cache sets
+_TILE = 4
+
+_blas = ThreadpoolController()
+
+
+@contextmanager
+def single_threaded_products(n_rows: int) -> Iterator[None]:
+    """Keep matrix products on this thread: a block is too small to share, and waiting costs more.
+
+    Measured up to ten times slower with two threads on a busy machine. For a few rows the switch itself, some
+    tens of microseconds, would cost more than it saves.
+    """
+    if n_rows < BLOCK:
+        yield
+    else:
+        with _blas.limit(limits=1, user_api="blas"):
+            yield
+
+
+def block_rows(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return zeroed room for the rows of a block, padded so that the loops below may read whole tiles."""
+    return np.zeros((n_rows + -n_rows % _TILE, n_columns + _PADDING), dtype)
+
+
+class BlockUpdate:
+    """Scratch memory for the updates of one weight matrix.
+
+    Parameters
+    ----------
+    n_rows, n_columns, n_bits : int
+        Largest block, and the shape of the weights.
+    dtype : dtype
+    """
+
+    def __init__(self, n_rows: int, n_columns: int, n_bits: int, dtype: np.dtype[Any]) -> None:
+        self._gram = np.zeros((n_rows + -n_rows % _TILE,) * 2, dtype)
+        self._projections = np.empty((n_rows, n_bits), dtype)
+        self._change = np.empty((n_columns, n_bits), dtype)
+
+    def apply(
+        self, weights: NDArray[Any], rows: NDArray[Any], n_rows: int, replay: Replay, *, sequential: bool
+    ) -> None:
+        """Replay the first ``n_rows`` of ``rows`` and change ``weights`` (n_columns, n_bits) in place.
+
+        ``sequential=False`` says that no row of the block feels another: one batch, one step, no K.
+        """
+        n_columns = weights.shape[0]
+        block = rows[:n_rows, :n_columns]
+        gradients = self._projections[:n_rows]
+        np.matmul(block, weights, out=gradients)
+        if sequential:
+            _lower_gram(rows, n_rows, n_columns, self._gram)
+        replay(gradients, self._gram)
+        if n_rows == 1:  # a product with one row is mostly overhead
+            _subtract_outer(weights, rows[0], gradients[0])
+        else:
+            np.matmul(block.T, gradients, out=self._change)
+            np.subtract(weights, self._change, out=weights)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subtract_outer(weights: Any, row: Any, gradient: Any) -> None:
+    n_columns, n_bits = weights.shape
+    for f in range(n_columns):
+        for b in range(n_bits):
+            weights[f, b] -= row[f] * gradient[b]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def _lower_gram(rows: Any, n_rows: int, n_columns: int, out: Any) -> None:
+    """Write the lower triangle of ``rows @ rows.T``, four by two sums at a time in registers.
+
+    Half the work of a symmetric product, and measured at 0.4 of the time of the BLAS one for such flat blocks.
+    """
+    zero = rows.dtype.type(0)
+    for i in range(0, n_rows, 4):
+        a0, a1, a2, a3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        for j in range(0, i + 4, 2):
+            b0, b1 = rows[j], rows[j + 1]
+            s00, s10, s20, s30 = zero, zero, zero, zero
+            s01, s11, s21, s31 = zero, zero, zero, zero
+            for f in range(n_columns):
+                s00 += a0[f] * b0[f]
+                s10 += a1[f] * b0[f]
+                s20 += a2[f] * b0[f]
+                s30 += a3[f] * b0[f]
+                s01 += a0[f] * b1[f]
+                s11 += a1[f] * b1[f]
+                s21 += a2[f] * b1[f]
+                s31 += a3[f] * b1[f]
+            out[i, j], out[i + 1, j], out[i + 2, j], out[i + 3, j] = s00, s10, s20, s30
+            out[i, j + 1], out[i + 1, j + 1], out[i + 2, j + 1], out[i + 3, j + 1] = s01, s11, s21, s31
