@@ -1,0 +1,246 @@
+"""The promises of a hasher, as named checks that anyone can run on their own."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from onlinehash.exceptions import OnlineHashError
+from onlinehash.types import Batch
+
+HasherCheck = Callable[[Any], None]
+
+
+def check_hasher(hasher: Any) -> None:
+    """Raise ``AssertionError`` if a hasher breaks a promise of the contract.
+
+    Parameters
+    ----------
+    hasher : OnlineHasher
+        Not yet learned, with a fixed ``random_state``; it is cloned, not changed.
+
+    Examples
+    --------
+    >>> from onlinehash import HCOH
+    >>> check_hasher(HCOH(n_bits=12, random_state=0))
+    """
+    for check in hasher_checks():
+        try:
+            check(clone(hasher))
+        except AssertionError as error:
+            raise AssertionError(f"{hasher!r} breaks {check.__name__}: {error}") from error
+
+
+def hasher_checks() -> Iterator[HasherCheck]:
+    """Yield the single checks, each a function of an unlearned hasher."""
+    yield check_same_seed_gives_same_codes
+    yield check_one_row_at_a_time_equals_the_batch
+    yield check_saved_stream_continues_exactly
+    yield check_snapshot_is_frozen
+    yield check_looking_does_not_change_the_stream
+    yield check_snapshot_and_hasher_agree
+    yield check_input_is_not_changed
+    yield check_read_only_and_mapped_input_is_accepted
+    yield check_single_precision_is_kept
+    yield check_late_labels_are_accepted
+    yield check_fit_starts_again
+    yield check_refused_input_changes_nothing
+    yield check_unlearned_use_is_refused
+    yield check_memory_does_not_grow
+
+
+def check_same_seed_gives_same_codes(hasher: Any) -> None:
+    """The same seed and stream give the same codes."""
+    X, y = _stream()
+    first, second = clone(hasher).partial_fit(X, y), clone(hasher).partial_fit(X, y)
+    _promise(np.array_equal(first.transform(X), second.transform(X)), "two runs with one seed differ")
+
+
+def check_one_row_at_a_time_equals_the_batch(hasher: Any) -> None:
+    """How the stream is cut into calls makes no difference beyond rounding."""
+    X, y = _stream(97)
+    whole = clone(hasher).partial_fit(X, y)
+    rows, uneven = clone(hasher), clone(hasher)
+    for i in range(len(X)):
+        rows.partial_fit(X[i : i + 1], y[i : i + 1])
+    for start, stop in [(0, 5), (5, 6), (6, 70), (70, 97)]:
+        uneven.partial_fit(X[start:stop], y[start:stop])
+    expected = whole.decision_function(X)
+    for cut in (rows, uneven):
+        _promise(np.allclose(cut.decision_function(X), expected, rtol=1e-6, atol=1e-8), "the cut of the stream matters")
+        _promise(cut.n_seen_ == len(X), f"n_seen_ is {cut.n_seen_} after {len(X)} rows")
+
+
+def check_saved_stream_continues_exactly(hasher: Any) -> None:
+    """A stream resumed from a file equals one that never stopped, bit for bit."""
+    X, y = _stream(130)
+    hasher.partial_fit(X[:61], y[:61])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "saved.oh"
+        hasher.save(path)
+        resumed = type(hasher).load(path)
+    _promise(np.array_equal(resumed.transform(X), hasher.transform(X)), "a loaded hasher makes other codes")
+    for each in (hasher, resumed):
+        each.partial_fit(X[61:], y[61:])
+    same = np.array_equal(resumed.decision_function(X), hasher.decision_function(X))
+    _promise(same, "a resumed stream learns something else")
+    _promise(resumed.n_seen_ == len(X), "a resumed stream counts wrong")
+
+
+def check_snapshot_is_frozen(hasher: Any) -> None:
+    """A snapshot is untouched by later learning, and its version tells how much was learned."""
+    X, y = _stream()
+    hasher.partial_fit(X[:50], y[:50])
+    encoder = hasher.snapshot()
+    before = encoder.encode(X)
+    hasher.partial_fit(X[50:], y[50:])
+    _promise(np.array_equal(encoder.encode(X), before), "learning changed an encoder that had left the hasher")
+    _promise(encoder.version == 50, f"version is {encoder.version} after 50 instances")
+    _promise(hasher.snapshot().version == len(X), "the version does not follow the stream")
+
+
+def check_looking_does_not_change_the_stream(hasher: Any) -> None:
+    """Taking snapshots on the way makes no difference to what is learned."""
+    X, y = _stream()
+    looked_at, alone = clone(hasher), clone(hasher)
+    for start in range(0, len(X), 7):
+        looked_at.partial_fit(X[start : start + 7], y[start : start + 7]).snapshot()
+        alone.partial_fit(X[start : start + 7], y[start : start + 7])
+    same = np.array_equal(looked_at.decision_function(X), alone.decision_function(X))
+    _promise(same, "a snapshot changed the hasher")
+
+
+def check_snapshot_and_hasher_agree(hasher: Any) -> None:
+    """``transform`` and ``decision_function`` are those of the snapshot; codes have the promised shape."""
+    X, y = _stream()
+    encoder = hasher.partial_fit(X, y).snapshot()
+    codes = hasher.transform(X)
+    _promise(codes.dtype == np.uint8 and codes.shape == (len(X), -(-hasher.n_bits // 8)), "codes are not packed bytes")
+    _promise(np.array_equal(codes, encoder.encode(X)), "transform and snapshot differ")
+    signs = np.packbits(hasher.decision_function(X) >= 0, axis=1, bitorder="little")
+    _promise(np.array_equal(signs, codes), "the signs of decision_function are not the codes")
+
+
+def check_input_is_not_changed(hasher: Any) -> None:
+    """Learning and hashing leave X and y as they were."""
+    X, y = _stream()
+    X_before, y_before = X.copy(), y.copy()
+    hasher.partial_fit(X, y).transform(X)
+    _promise(np.array_equal(X, X_before) and np.array_equal(y, y_before), "the input was changed")
+
+
+def check_read_only_and_mapped_input_is_accepted(hasher: Any) -> None:
+    """Read-only, memory-mapped, strided and plain input learn the same."""
+    X, y = _stream()
+    expected = clone(hasher).partial_fit(X, y).transform(X)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "X.npy", X)
+        mapped = np.load(Path(folder) / "X.npy", mmap_mode="r")
+        for same in (frozen, mapped, np.asfortranarray(X), X.tolist()):
+            codes = clone(hasher).partial_fit(same, y).transform(same)
+            _promise(np.array_equal(codes, expected), f"{type(same).__name__} input learns something else")
+        del mapped
+
+
+def check_single_precision_is_kept(hasher: Any) -> None:
+    """Single-precision features are learned in single precision, to nearly the same hash functions."""
+    X, y = _stream(40)
+    single = clone(hasher).partial_fit(X.astype(np.float32), y)
+    values = single.decision_function(X.astype(np.float32))
+    _promise(values.dtype == np.float32, f"float32 input gives {values.dtype} projections")
+
+
+def check_late_labels_are_accepted(hasher: Any) -> None:
+    """Labels may be seen for the first time at any time, and may be strings."""
+    X, y = _stream()
+    names = np.array([f"class {label}" for label in y])
+    hasher.partial_fit(X[:40], names[:40])
+    hasher.partial_fit(X[40:80], np.array(["late"] * 40))
+    _promise(len(hasher.transform(X)) == len(X), "no codes after a late label")
+
+
+def check_fit_starts_again(hasher: Any) -> None:
+    """``fit`` forgets what was learned before."""
+    X, y = _stream()
+    expected = clone(hasher).partial_fit(X, y).transform(X)
+    hasher.partial_fit(X[:30] * 3 + 1, y[:30])
+    codes = hasher.fit(X, y).transform(X)
+    _promise(np.array_equal(codes, expected) and hasher.n_seen_ == len(X), "fit remembers an earlier stream")
+
+
+def check_refused_input_changes_nothing(hasher: Any) -> None:
+    """Bad input raises an ``OnlineHashError`` that is a ``ValueError``, and the hasher is as it was."""
+    X, y = _stream()
+    hasher.partial_fit(X[:60], y[:60])
+    before = pickle.dumps(hasher)
+    nan, inf = X[:5].copy(), X[:5].copy()
+    nan[4, 2], inf[4, 2] = np.nan, -np.inf
+    n_features = X.shape[1]
+    for rows, labels in [
+        (nan, y[:5]),
+        (inf, y[:5]),
+        (X[:5, :-1], y[:5]),
+        (X[:0], y[:0]),
+        (X[0], y[:1]),
+        (X[:5, :0], y[:5]),
+        (X[:5].astype(complex), y[:5]),
+        (np.array([["a"] * n_features]), y[:1]),
+        (X[:5], y[:4]),
+    ]:
+        try:
+            hasher.partial_fit(rows, labels)
+        except OnlineHashError as error:
+            _promise(isinstance(error, ValueError), f"{type(error).__name__} is not a ValueError")
+        else:
+            raise AssertionError(f"input of shape {rows.shape} and dtype {rows.dtype} was accepted")
+        _promise(pickle.dumps(hasher) == before, f"refused input of shape {rows.shape} left a trace")
+    try:
+        hasher.partial_fit(X[:5, :-1], y[:5])
+    except OnlineHashError as error:
+        told = str(n_features) in str(error) and str(n_features - 1) in str(error)
+        _promise(told, "the error about the width does not name both widths")
+
+
+def check_unlearned_use_is_refused(hasher: Any) -> None:
+    """A hasher that has seen nothing says so."""
+    X, _ = _stream(4)
+    for use in (lambda: hasher.transform(X), lambda: hasher.decision_function(X), hasher.snapshot):
+        try:
+            use()
+        except OnlineHashError as error:
+            _promise("not learned" in str(error), f"unclear message: {error}")
+        else:
+            raise AssertionError("a hasher that has learned nothing was used")
+
+
+def check_memory_does_not_grow(hasher: Any) -> None:
+    """What a hasher holds does not grow with the stream."""
+    X, y = _stream(400)
+    hasher.partial_fit(X, y)
+    before = len(pickle.dumps(hasher))
+    for _ in range(10):
+        hasher.partial_fit(X, y)
+    after = len(pickle.dumps(hasher))
+    _promise(after <= 1.02 * before, f"it held {before} bytes after 400 rows and {after} after 4400")
+
+
+def _stream(n_samples: int = 120) -> Batch:
+    """Return a small labelled stream: eight noisy classes in 20 dimensions."""
+    rng = np.random.default_rng(7)
+    centres: NDArray[np.float64] = rng.normal(size=(8, 20))
+    y = rng.integers(0, 8, n_samples)
+    return Batch(centres[y] + 0.5 * rng.normal(size=(n_samples, 20)), y)
+
+
+def _promise(kept: bool, otherwise: str) -> None:
+    if not kept:
+        raise AssertionError(otherwise)
