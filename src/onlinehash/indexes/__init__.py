@@ -1,0 +1,5 @@
+"""Indexes over packed codes."""
+
+from onlinehash.indexes.flat import FlatIndex
+
+__all__ = ["FlatIndex"]

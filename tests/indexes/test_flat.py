@@ -1,0 +1,198 @@
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.reference import hamming as reference
+
+from onlinehash import FlatIndex, hamming_distances
+from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidInputError, UnknownKeyError
+
+
+def random_codes(n, n_bytes=1, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (n, n_bytes), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("n_bytes", [1, 2, 3, 4, 8, 16, 32, 33])
+@pytest.mark.parametrize("k", [1, 10, 700, 5000])
+def test_search_equals_a_full_sort(n_bytes, k):
+    codes, queries = random_codes(1500, n_bytes, 1), random_codes(4, n_bytes, 2)
+    index = FlatIndex(8 * n_bytes)
+    index.add(codes)
+    found = index.search(queries, k)
+    distances = hamming_distances(queries, codes)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    assert np.array_equal(found.keys, order)
+    assert np.array_equal(found.distances, np.take_along_axis(distances, order, axis=1))
+
+
+def test_search_orders_ties_by_key_whatever_the_storage_order():
+    rng = np.random.default_rng(0)
+    keys = rng.permutation(5000)
+    codes = random_codes(5000)
+    index = FlatIndex(8)
+    index.add(codes, keys)
+    index.remove(keys[::3])
+    items = {int(key): codes[i] for i, key in enumerate(keys) if i % 3}
+    for query, found in zip(codes[:5], index.search(codes[:5], 40), strict=True):
+        expected = reference.ranking(query, items)[:40]
+        assert list(zip(found.distances.tolist(), found.keys.tolist(), strict=True)) == expected
+
+
+def test_radius_search_includes_the_radius_and_orders_by_distance_then_key():
+    codes = random_codes(3000, 2)
+    index = FlatIndex(16)
+    index.add(codes[::-1], np.arange(3000)[::-1])
+    items = dict(enumerate(codes))
+    for query, found in zip(codes[:3], index.search_radius(codes[:3], 4), strict=True):
+        expected = [pair for pair in reference.ranking(query, items) if pair[0] <= 4]
+        assert list(zip(found.distances.tolist(), found.keys.tolist(), strict=True)) == expected
+
+
+def test_adding_a_known_key_replaces_its_code():
+    index = FlatIndex(8)
+    index.add(random_codes(4), [1, 2, 3, 4])
+    index.add(np.array([[255], [0]], np.uint8), [3, 9])
+    assert len(index) == 5
+    assert index.get([3, 9]).tolist() == [[255], [0]]
+
+
+def test_keys_are_numbered_on_from_the_largest():
+    index = FlatIndex(8)
+    index.add(random_codes(2))
+    index.add(random_codes(1), [10])
+    index.add(random_codes(2))
+    assert index.keys.tolist() == [0, 1, 10, 11, 12]
+
+
+def test_an_empty_index_finds_nothing():
+    index = FlatIndex(8)
+    assert index.search(random_codes(3), 5).keys.shape == (3, 0)
+    assert [len(found) for found in index.search_radius(random_codes(3), 8)] == [0, 0, 0]
+    assert index.search(random_codes(0), 5).keys.shape == (0, 0)
+    index.add(np.empty((0, 1), np.uint8))
+    assert len(index) == 0
+
+
+def test_fewer_than_k_items_give_as_many_as_there_are():
+    index = FlatIndex(8)
+    index.add(random_codes(3))
+    assert index.search(random_codes(2), 10).keys.shape == (2, 3)
+
+
+def test_refused_changes_leave_the_index_as_it_was():
+    index = FlatIndex(8)
+    index.add(random_codes(3), [1, 2, 3])
+    before = index.codes.copy()
+    for call, error, message in [
+        (lambda: index.add(random_codes(2), [4, 4]), InvalidInputError, "twice"),
+        (lambda: index.add(random_codes(2), [4]), InvalidInputError, "1 keys for 2 codes"),
+        (lambda: index.add(random_codes(1), ["a"]), InvalidInputError, "integers"),
+        (lambda: index.add(random_codes(1), [1.5]), InvalidInputError, "integers"),
+        (lambda: index.add(random_codes(1, 2)), InvalidCodesError, "2 bytes a row, but 8 bits take 1"),
+        (lambda: index.add(np.zeros((1, 1))), InvalidCodesError, "dtype float64"),
+        (lambda: index.remove([2, 7]), UnknownKeyError, "no item with key 7"),
+        (lambda: index.remove([2, 2]), InvalidInputError, "twice"),
+        (lambda: index.get([8]), UnknownKeyError, "no item with key 8"),
+        (lambda: index.search(random_codes(1), 0), InvalidInputError, "k=0"),
+        (lambda: index.search(random_codes(1, 3), 1), InvalidCodesError, "3 bytes"),
+        (lambda: index.search_radius(random_codes(1), -1), InvalidInputError, "radius=-1"),
+        (lambda: FlatIndex(0), InvalidInputError, "n_bits=0"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+        assert index.keys.tolist() == [1, 2, 3]
+        assert np.array_equal(index.codes, before)
+
+
+def test_saved_and_mapped_indexes_search_alike_and_a_mapped_one_can_change(tmp_path):
+    index = FlatIndex(20)
+    codes = random_codes(500, 3)
+    codes[:, 2] &= 0b1111
+    index.add(codes, np.random.default_rng(1).permutation(500))
+    index.save(tmp_path / "i.ohi")
+    expected = index.search(codes[:5], 20)
+    for mmap in (False, True):
+        again = FlatIndex.load(tmp_path / "i.ohi", mmap=mmap)
+        assert np.array_equal(again.search(codes[:5], 20).keys, expected.keys)
+        assert again._codes.flags.writeable == (not mmap)
+        again.remove(again.keys[:10])
+        again.add(codes[:1], [9999])
+        assert 9999 in again
+        assert len(again) == 491
+    assert len(FlatIndex.load(tmp_path / "i.ohi")) == 500
+    assert repr(again) == "<FlatIndex of 491 codes of 20 bits>"
+    FlatIndex(8).save(tmp_path / "empty.ohi")
+    assert len(FlatIndex.load(tmp_path / "empty.ohi", mmap=True)) == 0
+
+
+def test_a_foreign_file_is_not_an_index(tmp_path):
+    (tmp_path / "x").write_bytes(b"nothing")
+    with pytest.raises(FileFormatError):
+        FlatIndex.load(tmp_path / "x")
+
+
+def test_memory_mapped_codes_are_accepted(tmp_path):
+    np.save(tmp_path / "codes.npy", random_codes(100, 8))
+    mapped = np.load(tmp_path / "codes.npy", mmap_mode="r")
+    index = FlatIndex(64)
+    index.add(mapped)
+    assert index.search(mapped[:1], 1).keys.tolist() == [[0]]
+
+
+def test_codes_handed_out_cannot_be_written_to():
+    index = FlatIndex(8)
+    index.add(random_codes(3))
+    with pytest.raises(ValueError, match="read-only"):
+        index.codes[0] = 1
+
+
+class IndexAgainstDict(RuleBasedStateMachine):
+    """Any sequence of changes leaves the index equal to a plain dict."""
+
+    keys = st.lists(st.integers(-20, 20), unique=True, max_size=12)
+
+    @initialize(n_bits=st.sampled_from([5, 8, 16, 40]))
+    def start(self, n_bits):
+        self.index, self.items, self.n_bits = FlatIndex(n_bits), {}, n_bits
+
+    def codes(self, n, seed):
+        return random_codes(n, -(-self.n_bits // 8), seed) & 3  # few bits: many ties
+
+    @rule(keys=keys, seed=st.integers(0, 999))
+    def add(self, keys, seed):
+        codes = self.codes(len(keys), seed)
+        self.index.add(codes, np.array(keys, np.int64))
+        self.items.update(zip(keys, codes, strict=True))
+
+    @precondition(lambda self: self.items)
+    @rule(data=st.data())
+    def remove(self, data):
+        keys = data.draw(st.lists(st.sampled_from(sorted(self.items)), unique=True))
+        self.index.remove(np.array(keys, np.int64))
+        for key in keys:
+            del self.items[key]
+
+    @rule(k=st.integers(1, 50), seed=st.integers(0, 999))
+    def search(self, k, seed):
+        query = self.codes(1, seed)
+        found = self.index.search(query, k)[0]
+        expected = reference.ranking(query[0], self.items)[:k]
+        assert list(zip(found.distances.tolist(), found.keys.tolist(), strict=True)) == expected
+
+    @rule(radius=st.integers(0, 6), seed=st.integers(0, 999))
+    def search_radius(self, radius, seed):
+        query = self.codes(1, seed)
+        found = self.index.search_radius(query, radius)[0]
+        expected = [pair for pair in reference.ranking(query[0], self.items) if pair[0] <= radius]
+        assert list(zip(found.distances.tolist(), found.keys.tolist(), strict=True)) == expected
+
+    @invariant()
+    def same_items(self):
+        assert sorted(self.index.keys.tolist()) == sorted(self.items)
+        for key, code in self.items.items():
+            assert np.array_equal(self.index.get([key])[0], code)
+
+
+TestIndexAgainstDict = IndexAgainstDict.TestCase
+TestIndexAgainstDict.settings = settings(deadline=None, max_examples=40, stateful_step_count=25)
