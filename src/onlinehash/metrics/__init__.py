@@ -1,0 +1,20 @@
+"""Measures of codes and rankings."""
+
+from onlinehash.metrics.online import Curve, checkpoints
+from onlinehash.metrics.ranking import (
+    RadiusPrecision,
+    Ranking,
+    mean_average_precision,
+    precision_at_k,
+    precision_within_radius,
+)
+
+__all__ = [
+    "Curve",
+    "RadiusPrecision",
+    "Ranking",
+    "checkpoints",
+    "mean_average_precision",
+    "precision_at_k",
+    "precision_within_radius",
+]
