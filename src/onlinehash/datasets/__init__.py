@@ -1,0 +1,118 @@
+"""Labelled data sets and the protocols that experiments run on them.
+
+A new data set is a new file with an `Entry`, and a line in the registry below.
+"""
+
+from __future__ import annotations
+
+import os
+
+from onlinehash.datasets._entry import DatasetInfo
+from onlinehash.datasets.cifar10 import CIFAR10
+from onlinehash.datasets.cifar10_vgg16 import CIFAR10_VGG16
+from onlinehash.datasets.clinc150 import CLINC150
+from onlinehash.datasets.dataset import Dataset, Split
+from onlinehash.datasets.digits import DIGITS
+from onlinehash.datasets.fashion_mnist import FASHION_MNIST
+from onlinehash.datasets.miniplaces import MINIPLACES
+from onlinehash.datasets.mnist import MNIST
+from onlinehash.datasets.places205 import PLACES205
+from onlinehash.datasets.protocols import PROTOCOLS, ProtocolSizes, SplitProtocol
+from onlinehash.datasets.tinyimagenet import TINYIMAGENET
+from onlinehash.exceptions import UnknownNameError
+from onlinehash.types import Progress
+
+__all__ = [
+    "PROTOCOLS",
+    "Dataset",
+    "DatasetInfo",
+    "ProtocolSizes",
+    "Split",
+    "SplitProtocol",
+    "dataset_names",
+    "describe",
+    "load_dataset",
+]
+
+_ENTRIES = {
+    entry.name: entry
+    for entry in (
+        DIGITS,
+        MNIST,
+        FASHION_MNIST,
+        CIFAR10,
+        CIFAR10_VGG16,
+        MINIPLACES,
+        PLACES205,
+        TINYIMAGENET,
+        CLINC150,
+    )
+}
+
+
+def dataset_names() -> tuple[str, ...]:
+    """Return the names that `load_dataset` knows.
+
+    Examples
+    --------
+    >>> "mnist" in dataset_names()
+    True
+    """
+    return tuple(_ENTRIES)
+
+
+def describe(*, data_dir: str | os.PathLike[str] | None = None) -> tuple[DatasetInfo, ...]:
+    """Return what every data set is and whether it is on this machine, without loading or downloading any.
+
+    Parameters
+    ----------
+    data_dir : path, optional
+        As in `load_dataset`.
+
+    Examples
+    --------
+    >>> digits = describe()[0]
+    >>> digits.name, digits.n_samples, digits.n_features, digits.n_classes, digits.available
+    ('digits', 1797, 64, 10, True)
+    """
+    return tuple(entry.info(data_dir) for entry in _ENTRIES.values())
+
+
+def load_dataset(
+    name: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Load a data set by name, from this machine if it is here.
+
+    Files are looked for in ``data_dir/name`` and then in `data_dir`; downloads go to the former. Features
+    (npz) may be your own: ``Dataset.source`` says whether they are the reference. The idx files must be the
+    published ones.
+
+    Parameters
+    ----------
+    name : str
+        One of `dataset_names`.
+    data_dir : path, optional
+        Folder of the files. By default the one that the environment variable ``ONLINEHASH_DATA`` names,
+        else the user's cache folder.
+    download : bool, default=True
+        Whether MNIST and Fashion-MNIST may be fetched when they are not here. Nothing else is ever fetched.
+    progress : callable, optional
+        Called as ``progress(bytes_done, bytes_total)`` for each file that is downloaded.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> digits = load_dataset("digits")
+    >>> digits.X.shape, digits.X.dtype, digits.source
+    ((1797, 64), dtype('float32'), 'scikit-learn')
+    """
+    if name not in _ENTRIES:
+        raise UnknownNameError.among("data set", name, _ENTRIES)
+    return _ENTRIES[name].load(data_dir, download, progress)

@@ -1,0 +1,140 @@
+"""An entry of the catalogue: what a data set is, and every way to get at its rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onlinehash.datasets._files import ENVIRONMENT_VARIABLE, data_folder
+from onlinehash.datasets._origin import Origin
+from onlinehash.datasets.dataset import Dataset
+from onlinehash.datasets.protocols import ProtocolSizes
+from onlinehash.exceptions import DataNotFoundError
+from onlinehash.types import Progress
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """Say what a data set is and whether it is here, without loading it.
+
+    Parameters
+    ----------
+    name, description, licence : str
+    n_samples, n_features, n_classes : int
+        The size of the reference file; a file of your own may differ.
+    available : bool
+        Whether it loads without a download.
+    where : str
+        The place it loads from, or else what would have to be there.
+    """
+
+    name: str
+    description: str
+    licence: str
+    n_samples: int
+    n_features: int
+    n_classes: int
+    available: bool
+    where: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Describe a data set to the registry.
+
+    Parameters
+    ----------
+    name, description, licence : str
+    n_samples, n_features, n_classes : int
+        The size of the reference file.
+    sizes : ProtocolSizes
+    origins : tuple of Origin
+        In the order in which they are looked for.
+    obtain : str
+        A sentence for someone who does not have the data.
+    class_names : tuple of str, default=()
+        Names for files that only number the classes from 0.
+    """
+
+    name: str
+    description: str
+    licence: str
+    n_samples: int
+    n_features: int
+    n_classes: int
+    sizes: ProtocolSizes
+    origins: tuple[Origin, ...]
+    obtain: str
+    class_names: tuple[str, ...] = ()
+
+    def load(self, data_dir: str | os.PathLike[str] | None, download: bool, progress: Progress | None) -> Dataset:
+        """Read the data set from the first origin that is here, after a download if need be."""
+        folders = self._folders(data_dir)
+        found = self._find(folders)
+        if found is None and download:
+            found = self._fetch(folders, progress)
+        if found is None:
+            raise DataNotFoundError(self._missing(folders))
+        origin, path = found
+        content = origin.read(path)
+        numbered = content.class_names == tuple(map(str, range(len(self.class_names))))
+        return Dataset(
+            name=self.name,
+            X=content.X,
+            y=content.y,
+            class_names=self.class_names if numbered else content.class_names,
+            description=self.description,
+            source=content.source,
+            licence=self.licence,
+            sizes=self.sizes,
+        )
+
+    def info(self, data_dir: str | os.PathLike[str] | None) -> DatasetInfo:
+        """Describe the data set and where it is on this machine."""
+        found = self._find(self._folders(data_dir))
+        elsewhere = f"download from {self._mirrors[0]}" if self._mirrors else f"needs {self.origins[0].wanted}"
+        return DatasetInfo(
+            name=self.name,
+            description=self.description,
+            licence=self.licence,
+            n_samples=self.n_samples,
+            n_features=self.n_features,
+            n_classes=self.n_classes,
+            available=found is not None,
+            where=str(found[1]) if found else elsewhere,
+        )
+
+    @property
+    def _mirrors(self) -> list[str]:
+        return [url for origin in self.origins for url in origin.mirrors]
+
+    def _folders(self, data_dir: str | os.PathLike[str] | None) -> tuple[Path, Path]:
+        folder = data_folder(data_dir)
+        return folder / self.name, folder
+
+    def _find(self, folders: Sequence[Path]) -> tuple[Origin, Path] | None:
+        for origin in self.origins:
+            path = origin.find(folders)
+            if path is not None:
+                return origin, path
+        return None
+
+    def _fetch(self, folders: Sequence[Path], progress: Progress | None) -> tuple[Origin, Path] | None:
+        for origin in self.origins:
+            try:
+                if origin.fetch(folders[0], progress):
+                    return origin, folders[0]
+            except DataNotFoundError as error:
+                raise DataNotFoundError(f"{self._missing(folders)} {error}") from error
+        return None
+
+    def _missing(self, folders: Sequence[Path]) -> str:
+        wanted = "; or ".join(origin.wanted for origin in self.origins)
+        published = f" Published at {' and '.join(self._mirrors)}." if self._mirrors else ""
+        return (
+            f"Data set {self.name!r} is not on this machine. Looked in {' and '.join(map(str, folders))} "
+            f"for {wanted}. {self.obtain}{published} Put the file there, or set {ENVIRONMENT_VARIABLE} "
+            "or data_dir to the folder that has it."
+        )

@@ -1,0 +1,100 @@
+"""Images in the idx format of MNIST and Fashion-MNIST."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.datasets._files import download, read_published
+from onlinehash.datasets._origin import Content, Origin, checked_content
+from onlinehash.exceptions import FileFormatError
+from onlinehash.types import Progress
+
+_UNSIGNED_BYTE = 0x08
+_IMAGES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
+_LABELS = ("train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte")
+
+
+def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
+    """Return the array of bytes that an idx file holds.
+
+    Parameters
+    ----------
+    content : bytes
+        The uncompressed file: two zero bytes, the type, the number of dimensions, the big-endian dimensions,
+        the data.
+    name : str
+        What to call the file in an error.
+
+    Examples
+    --------
+    >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 5, 6, 7]), "labels").tolist()
+    [5, 6, 7]
+    """
+    start = 4 + 4 * content[3] if len(content) >= 4 else 4
+    if len(content) < start or content[:3] != bytes([0, 0, _UNSIGNED_BYTE]):
+        raise FileFormatError(f"{name} is not an idx file of unsigned bytes.")
+    shape = tuple(int(size) for size in np.frombuffer(content[4:start], dtype=">u4"))
+    if len(content) - start != math.prod(shape):
+        raise FileFormatError(f"{name} says its shape is {shape}, but holds {len(content) - start} bytes of data.")
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+
+
+@dataclass(frozen=True)
+class IdxFiles(Origin):
+    """Read the four published idx files, plain or gzip, from one folder: pixels / 255, train then test rows.
+
+    Parameters
+    ----------
+    digests : mapping of str to str
+        sha256 of the uncompressed content, by file name without ``.gz``.
+    base_urls : tuple of str
+        Addresses of folders with the gzip files, tried in order.
+    system_folders : tuple of str, default=()
+        Folders where distributions install the files.
+    """
+
+    digests: Mapping[str, str]
+    base_urls: tuple[str, ...]
+    system_folders: tuple[str, ...] = ()
+
+    @property
+    def wanted(self) -> str:
+        return " + ".join(f"{name}[.gz]" for name in self.digests)
+
+    @property
+    def mirrors(self) -> tuple[str, ...]:
+        return self.base_urls
+
+    def find(self, folders: Sequence[Path]) -> Path | None:
+        for folder in (*folders, *map(Path, self.system_folders)):
+            if all(_plain_or_gzip(folder, name) for name in self.digests):
+                return folder
+        return None
+
+    def read(self, path: Path) -> Content:
+        images, labels = (np.concatenate([self._array(path, name) for name in names]) for names in (_IMAGES, _LABELS))
+        X = images.reshape(len(images), -1).astype(np.float32)
+        X *= np.float32(1 / 255)
+        return checked_content(X, labels, (), path, "the published idx files, verified")
+
+    def fetch(self, folder: Path, progress: Progress | None = None) -> bool:
+        for name, digest in self.digests.items():
+            if _plain_or_gzip(folder, name) is None:
+                urls = [f"{base}{name}.gz" for base in self.base_urls]
+                download(urls, folder / f"{name}.gz", digest, progress)
+        return True
+
+    def _array(self, folder: Path, name: str) -> NDArray[np.uint8]:
+        path = _plain_or_gzip(folder, name)
+        assert path is not None  # find() saw it
+        return parse_idx(read_published(path, self.digests[name]), str(path))
+
+
+def _plain_or_gzip(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)

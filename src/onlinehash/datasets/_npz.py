@@ -1,0 +1,81 @@
+"""Features in a NumPy archive: ours, or any that a user brings."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.datasets._files import file_sha256
+from onlinehash.datasets._origin import Content, Origin, checked_content, first_file
+from onlinehash.exceptions import FileFormatError
+
+_DAMAGED = (OSError, ValueError, TypeError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True)
+class NpzFile(Origin):
+    """Read an archive with `Xq`, `scale`, `power`, `y` and `classes`, or with plain `X` and `y`.
+
+    In the first schema the features are ``(Xq * scale) ** power`` in float32, with `Xq` of 8 bits; `scale` is
+    one number or one a feature. `classes` are names; without them the labels are the names.
+
+    Parameters
+    ----------
+    name : str
+        File name.
+    sha256 : str, default=""
+        Digest of the reference file. Another file of that name is read too, and its source says so.
+    """
+
+    name: str
+    sha256: str = ""
+
+    @property
+    def wanted(self) -> str:
+        return f"{self.name} (arrays Xq, scale, power, y, classes; or plain X, y)"
+
+    def find(self, folders: Sequence[Path]) -> Path | None:
+        return first_file(self.name, folders)
+
+    def read(self, path: Path) -> Content:
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+        except _DAMAGED as error:
+            raise FileFormatError(f"{path} is damaged or not a NumPy archive: {error}") from error
+        if "y" not in arrays or not ("X" in arrays or {"Xq", "scale", "power"} <= arrays.keys()):
+            raise FileFormatError(
+                f"{path} holds {', '.join(sorted(arrays)) or 'no arrays'}; "
+                "it needs Xq, scale, power, y and classes, or X and y."
+            )
+        X = arrays["X"] if "X" in arrays else _decoded(arrays["Xq"], arrays["scale"], arrays["power"], path)
+        names = [str(name) for name in arrays.get("classes", np.empty(0)).ravel()]
+        return checked_content(X, arrays["y"], names, path, self._source(path))
+
+    def _source(self, path: Path) -> str:
+        digest = file_sha256(path)
+        if digest == self.sha256:
+            return f"{path.name}, the reference file"
+        return f"{path.name}, sha256 {digest}: not the reference file"
+
+
+def _decoded(
+    Xq: NDArray[np.integer], scale: NDArray[np.floating], power: NDArray[np.floating], path: Path
+) -> NDArray[np.float32]:
+    try:
+        X = Xq.astype(np.float32)
+        X *= scale
+        with np.errstate(all="ignore"):
+            X **= power.item()
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"{path} has Xq of shape {Xq.shape}, scale of shape {scale.shape} and power of shape "
+            f"{power.shape}; scale is one number or one a feature, power is one number."
+        ) from error
+    return X

@@ -1,0 +1,92 @@
+"""What every origin of a data set answers: is it here, what is in it, can it be fetched."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.exceptions import FileFormatError
+from onlinehash.types import Progress
+
+
+class Content(NamedTuple):
+    """Features, labels as positions in the class names, and the words for where they came from."""
+
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    class_names: tuple[str, ...]
+    source: str
+
+
+class Origin(ABC):
+    """One way in which the rows of a data set can lie on this machine."""
+
+    @property
+    @abstractmethod
+    def wanted(self) -> str:
+        """What to put in a folder so that it is found, for messages."""
+
+    @abstractmethod
+    def find(self, folders: Sequence[Path]) -> Path | None:
+        """Return the first place that holds the data, without reading it."""
+
+    @abstractmethod
+    def read(self, path: Path) -> Content:
+        """Return what the place that was found holds."""
+
+    @property
+    def mirrors(self) -> tuple[str, ...]:
+        """Return the public addresses it can be downloaded from."""
+        return ()
+
+    def fetch(self, folder: Path, progress: Progress | None = None) -> bool:
+        """Download the data into the folder; return False if it is not published anywhere."""
+        return False
+
+
+def first_file(name: str, folders: Sequence[Path]) -> Path | None:
+    """Return the file of that name in the first folder that has it."""
+    return next((path for folder in folders if (path := folder / name).is_file()), None)
+
+
+def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str], path: Path, source: str) -> Content:
+    """Return float32 features and labels as positions in the class names, or say what is wrong with the file.
+
+    Without class names, the sorted distinct labels are the names: they may count from 0 or 1, or be strings.
+
+    Examples
+    --------
+    >>> content = checked_content(np.ones((2, 3)), np.array([7, 5]), (), Path("my.npz"), "my.npz")
+    >>> content.y.tolist(), content.class_names
+    ([1, 0], ('5', '7'))
+    """
+    y = y.ravel() if y.size == max(y.shape, default=0) else y
+    if X.ndim != 2 or 0 in X.shape or y.shape != X.shape[:1]:
+        raise FileFormatError(
+            f"{path} holds features of shape {X.shape} and labels of shape {y.shape}; "
+            "(n_samples, n_features) and (n_samples,) are needed."
+        )
+    if X.dtype.kind not in "biuf":
+        raise FileFormatError(f"{path} holds features of dtype {X.dtype}; real numbers are needed.")
+    with np.errstate(over="ignore"):
+        X = np.ascontiguousarray(X, dtype=np.float32)
+    if not (np.isfinite(X.min()) and np.isfinite(X.max())):
+        raise FileFormatError(f"{path} holds NaN or infinite features; remove those rows.")
+    if y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.rint(y)).all():
+        y = y.astype(np.int64)
+    if y.dtype.kind not in "biuU":
+        raise FileFormatError(f"{path} holds labels of dtype {y.dtype}; whole numbers or strings are needed.")
+    if not class_names:
+        values, y = np.unique(y, return_inverse=True)
+        class_names = [str(value) for value in values]
+    elif y.dtype.kind == "U" or y.min() < 0 or y.max() >= len(class_names):
+        raise FileFormatError(
+            f"{path} names {len(class_names)} classes, but its labels are not whole numbers "
+            f"from 0 to {len(class_names) - 1}."
+        )
+    return Content(X, y.astype(np.int64), tuple(class_names), source)

@@ -1,0 +1,128 @@
+"""The data set and the split that every loader and every experiment share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.datasets.protocols import PROTOCOLS, ProtocolSizes, choose_rows
+from onlinehash.exceptions import InvalidInputError, UnknownNameError
+from onlinehash.features import Centring
+from onlinehash.types import Batch
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Hold what one experiment learns from, searches in and asks for.
+
+    Parameters
+    ----------
+    stream : Batch
+        What is learned, in order: the head of the database, sharing its memory.
+    database : Batch
+        What is searched.
+    queries : Batch
+        What is asked; no row of it is in the database.
+    map_at : int or None
+        Length of the ranking for mAP; None is the full ranking.
+    precision_at : int
+        Length of the ranking for Precision@K.
+    learning_rate : float
+        The rate published for this kind of data.
+    preprocess : str
+        What the hasher still has to do to the features: ``"none"`` or ``"running"``.
+    """
+
+    stream: Batch
+    database: Batch
+    queries: Batch
+    map_at: int | None
+    precision_at: int
+    learning_rate: float
+    preprocess: str
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Hold labelled features and the numbers of their protocol.
+
+    Parameters
+    ----------
+    name : str
+    X : ndarray of float32, shape (n_samples, n_features)
+    y : ndarray of int, shape (n_samples,)
+        Positions in `class_names`.
+    class_names : tuple of str
+    description : str
+        What a row is.
+    source : str
+        The file it came from, and whether that is the reference file.
+    licence : str
+    sizes : ProtocolSizes
+        Queries a class, length of the stream, learning rate, lengths of the rankings.
+
+    Examples
+    --------
+    >>> from onlinehash.datasets import load_dataset
+    >>> digits = load_dataset("digits")
+    >>> digits.X.shape, digits.class_names[:3]
+    ((1797, 64), ('0', '1', '2'))
+    >>> split = digits.split(seed=0)
+    >>> len(split.stream.X), len(split.database.X), len(split.queries.X)
+    (1500, 1597, 200)
+    """
+
+    name: str
+    X: NDArray[np.float32] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    class_names: tuple[str, ...] = field(repr=False)
+    description: str
+    source: str
+    licence: str
+    sizes: ProtocolSizes
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or len(self.X) != len(self.y):
+            raise InvalidInputError(
+                f"X has shape {self.X.shape} and y has {len(self.y)} labels; "
+                "X needs two dimensions and a row for every label."
+            )
+
+    def split(self, protocol: str = "online", seed: int = 0) -> Split:
+        """Cut the rows into a stream, a database and queries.
+
+        Per class, `queries_per_class` random rows are the queries; the rest, shuffled, is the database, and
+        the first `n_stream` rows of the database are the stream. Copies every row once: O(n d) memory.
+
+        Parameters
+        ----------
+        protocol : str, default="online"
+            A name in `PROTOCOLS`. The features differ between protocols, the chosen rows do not.
+        seed : int, default=0
+            Decides which rows are queries and the order of the database.
+
+        Returns
+        -------
+        Split
+        """
+        if protocol not in PROTOCOLS:
+            raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
+        chosen, sizes = PROTOCOLS[protocol], self.sizes
+        database, queries = (
+            Batch(self.X[rows], self.y[rows]) for rows in choose_rows(self.y, sizes.queries_per_class, seed)
+        )
+        if chosen.normalise:
+            centring = Centring(self.X.mean(axis=0, dtype=np.float64))
+            centring.learn(database.X, out=database.X)
+            centring.learn(queries.X, out=queries.X)
+        return Split(
+            stream=Batch(database.X[: sizes.n_stream], database.y[: sizes.n_stream]),
+            database=database,
+            queries=queries,
+            map_at=sizes.map_at,
+            precision_at=sizes.precision_at,
+            learning_rate=sizes.learning_rate,
+            preprocess=chosen.preprocess,
+        )
