@@ -1,0 +1,94 @@
+"""How every benchmark measures: competitors interleaved in one run, CPU time, medians of ratios."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from time import process_time
+
+FOLDER = Path(__file__).parent
+_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One claim and what was measured for it.
+
+    Parameters
+    ----------
+    what : str
+    ratio : float
+        Median over rounds of ours / theirs or theirs / ours, as ``meaning`` says.
+    low, high : float
+        Smallest and largest ratio of a round.
+    meaning : str
+    bar : str
+        What we hold ourselves to.
+    seconds : dict
+        Median CPU seconds of each competitor: no claim, for orientation only.
+    """
+
+    what: str
+    ratio: float
+    low: float
+    high: float
+    meaning: str
+    bar: str
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def cpu_seconds(call: Callable[[], object]) -> float:
+    """Return the CPU time of one call."""
+    start = process_time()
+    call()
+    return process_time() - start
+
+
+def interleaved(competitors: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Run all competitors in turn, ``rounds`` times after one round to warm up; return CPU seconds by name."""
+    for call in competitors.values():
+        call()
+    seconds: dict[str, list[float]] = {name: [] for name in competitors}
+    for _ in range(rounds):
+        for name, call in competitors.items():
+            seconds[name].append(cpu_seconds(call))
+    return seconds
+
+
+def compare(what: str, seconds: Mapping[str, list[float]], top: str, bottom: str, bar: str, scale: float = 1.0) -> Row:
+    """Return the row of ``scale`` times the ratio of two competitors' times, round by round."""
+    ratios = [scale * a / b for a, b in zip(seconds[top], seconds[bottom], strict=True)]
+    medians = {name: median(values) for name, values in seconds.items()}
+    return Row(what, median(ratios), min(ratios), max(ratios), f"{top} / {bottom}", bar, medians)
+
+
+def machine() -> dict[str, str]:
+    """Return what the numbers were measured on."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        model = names[0] if names else model
+    return {"processor": model, "python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+
+
+def save(name: str, rows: list[Row]) -> None:
+    """Write the rows of one benchmark to ``results/<name>.json``."""
+    (FOLDER / "results").mkdir(exist_ok=True)
+    content = {"machine": machine(), "rows": [asdict(row) for row in rows]}
+    (FOLDER / "results" / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def table() -> str:
+    """Return all saved rows as a Markdown table."""
+    lines = ["| benchmark | measured | ratio (range) | bar |", "|---|---|---|---|"]
+    for path in sorted((FOLDER / "results").glob("*.json")):
+        for row in (Row(**fields) for fields in json.loads(path.read_text())["rows"]):
+            spread = f"**{row.ratio:.3g}** ({row.low:.3g} to {row.high:.3g})"
+            lines.append(f"| `{path.stem}` | {row.what}: {row.meaning} | {spread} | {row.bar} |")
+    return "\n".join(lines)
