@@ -44,9 +44,11 @@ def write_arrays(
         raise
 
 
-def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the header of a file that onlinehash wrote."""
-    return _open(path)[0]
+def read_header(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
+    """Return the header of a file of one of the given kinds."""
+    header = _open(path)[0]
+    _check_kind(path, header, *kinds)
+    return header
 
 
 def read_arrays(
@@ -54,8 +56,7 @@ def read_arrays(
 ) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays of a file of the given kind; with ``mmap`` the arrays stay on disk."""
     header, tensors, start = _open(path)
-    if header["kind"] != kind:
-        raise FileFormatError(f"{path} holds {_article(header['kind'])}, not {_article(kind)}.")
+    _check_kind(path, header, kind)
     if header["layout"] > layout:
         raise FileFormatError(
             f"{path} has layout {header['layout']} of {_article(kind)}; this version reads up to {layout}. "
@@ -96,6 +97,11 @@ def _open(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any],
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{path} is damaged, or not a file that onlinehash wrote.") from error
     return header, tensors, 8 + length
+
+
+def _check_kind(path: str | os.PathLike[str], header: dict[str, Any], *kinds: str) -> None:
+    if header["kind"] not in kinds:
+        raise FileFormatError(f"{path} holds {_article(header['kind'])}, not {' or '.join(map(_article, kinds))}.")
 
 
 def _article(kind: str) -> str:

@@ -31,10 +31,10 @@ def get_hasher(name: str, **params: Any) -> OnlineHasher:
 
 def load_hasher(path: str | os.PathLike[str]) -> OnlineHasher:
     """Read a saved hasher of any method."""
-    header = read_header(path)
-    if header["kind"] != "hasher" or header["method"] not in HASHERS:
-        raise FileFormatError(f"{path} does not hold a hasher that this version knows.")
-    return HASHERS[header["method"]].load(path)
+    method = read_header(path, "hasher")["method"]
+    if method not in HASHERS:
+        raise FileFormatError(f"{path} holds a {method} hasher, which this version does not know. Upgrade onlinehash.")
+    return HASHERS[method].load(path)
 
 
 __all__ = ["HASHERS", "HCOH", "OnlineHasher", "get_hasher", "load_hasher"]

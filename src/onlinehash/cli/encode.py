@@ -1,0 +1,51 @@
+"""``onlinehash encode``: the codes of a file of features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_FORMATS = {".npy": "npy", ".npz": "npz", ".csv": "csv", ".bits": "bits", ".txt": "bits"}
+
+
+def run(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")],
+    features: Annotated[Path, typer.Argument(metavar="FEATURES", help="Features: .npy, .npz (array X) or .csv.")],
+    out: Annotated[Path, typer.Option(help="Where the codes go.", show_default=False)],
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="npy|npz|csv|bits", help="By default what the extension of --out says."),
+    ] = None,
+) -> None:
+    """Write the packed codes of features: one row of bytes an item.
+
+    As npy, npz (array 'codes') and csv, codes are bytes, bit k in bit k % 8 of byte k // 8; as bits, lines of 0 and 1.
+    """
+    import numpy as np
+
+    from onlinehash.cli._arrays import read_array
+    from onlinehash.cli._encoding import encode_rows, load_encoder
+    from onlinehash.cli._screen import note
+    from onlinehash.cli._writing import check_place, whole_file
+    from onlinehash.codes import unpack_bits
+
+    if form is None:
+        check_place(out, *_FORMATS)
+        form = _FORMATS[out.suffix.lower()]
+    elif form not in _FORMATS.values():
+        raise typer.BadParameter(f"{form!r} is not npy, npz, csv or bits.", param_hint="--format")
+    check_place(out)
+    encoder = load_encoder(model)
+    codes = encode_rows(encoder, read_array(features, "X"), features)
+    with whole_file(out) as file:
+        if form == "npy":
+            np.save(file, codes)
+        elif form == "npz":
+            np.savez(file, codes=codes)
+        elif form == "csv":
+            np.savetxt(file, codes, fmt="%d", delimiter=",")
+        else:
+            np.savetxt(file, unpack_bits(codes, encoder.n_bits), fmt="%d", delimiter="")
+    note(f"Wrote {len(codes)} codes of {encoder.n_bits} bits to {out}.")

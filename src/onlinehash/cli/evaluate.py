@@ -1,0 +1,128 @@
+"""``onlinehash evaluate``: how well codes retrieve items of the same label."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from onlinehash.encoders import Encoder
+    from onlinehash.metrics import Ranking
+    from onlinehash.types import Codes, Labels
+
+_FILE = "Features with --model, else packed codes."
+_LABELS = "Labels: .npy, .csv of one column or .txt lines; array y of a .npz needs no file."
+
+
+def run(
+    model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Evaluate on this data set; needs --model.")] = None,
+    protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split a data set.")] = "online",
+    seed: Annotated[int, typer.Option(help="Of the split of a data set; use that of 'learn'.")] = 0,
+    queries: Annotated[Path | None, typer.Option(help=_FILE)] = None,
+    query_labels: Annotated[Path | None, typer.Option(help=_LABELS)] = None,
+    database: Annotated[Path | None, typer.Option(help=_FILE)] = None,
+    database_labels: Annotated[Path | None, typer.Option(help=_LABELS)] = None,
+    map_at: Annotated[
+        int | None, typer.Option(help="Length of the ranking for mAP@k.", min=1, show_default="1000")
+    ] = None,
+    precision_at: Annotated[
+        int | None, typer.Option(help="Length for Precision@k.", min=1, show_default="the data set's, else 100")
+    ] = None,
+    radius: Annotated[int, typer.Option(help="Hamming radius of the precision within it.", min=0)] = 2,
+    ties: Annotated[
+        str, typer.Option(metavar="expected|stable", help="Average over all orders of ties, or take storage order.")
+    ] = "expected",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure retrieval: mAP, mAP@k, Precision@k and precision within a radius.
+
+    mAP@k is given twice: divided by the relevant items that k places could hold ('possible'), and, as often
+    published, by those that were found, which flatters.
+    """
+    from onlinehash.cli._encoding import load_encoder
+    from onlinehash.cli._screen import print_rows
+    from onlinehash.metrics import Ranking
+
+    encoder = load_encoder(model) if model is not None else None
+    if dataset is not None:
+        if encoder is None or queries is not None or database is not None:
+            raise typer.BadParameter("--dataset needs --model, and no --queries or --database.")
+        sides, lengths = _of_dataset(encoder, dataset, protocol, seed)
+        map_at, precision_at = map_at or lengths[0], precision_at or lengths[1]
+    elif queries is not None and database is not None:
+        sides = (*_of_file(queries, query_labels, encoder), *_of_file(database, database_labels, encoder))
+    else:
+        raise typer.BadParameter("give --model and --dataset, or --queries and --database.")
+    result = _measure(Ranking(*sides, ties=ties), map_at or 1000, precision_at or 100, radius)
+    sizes = {"n_queries": len(sides[0]), "n_items": len(sides[2]), "ties": ties}
+    if as_json:
+        typer.echo(json.dumps({**sizes, **_without_nan(result)}))
+    else:
+        print_rows(("measure", "value"), [*sizes.items(), *_rows(result)])
+
+
+def _of_dataset(
+    encoder: Encoder, name: str, protocol: str, seed: int
+) -> tuple[tuple[Codes, Labels, Codes, Labels], tuple[int | None, int]]:
+    from onlinehash.cli._encoding import encode_rows
+    from onlinehash.cli._screen import progress_bar
+    from onlinehash.datasets import load_dataset
+
+    with progress_bar(f"Fetching {name}") as progress:
+        split = load_dataset(name, progress=progress).split(protocol, seed)
+    query_codes = encode_rows(encoder, split.queries.X, name)
+    codes = encode_rows(encoder, split.database.X, name)
+    return (query_codes, split.queries.y, codes, split.database.y), (split.map_at, split.precision_at)
+
+
+def _of_file(path: Path, labels: Path | None, encoder: Encoder | None) -> tuple[Codes, Labels]:
+    from onlinehash._validation import check_labels
+    from onlinehash.cli._arrays import labels_inside, read_column
+    from onlinehash.cli._encoding import read_codes
+    from onlinehash.exceptions import InvalidLabelsError
+
+    codes = read_codes(path, encoder)
+    y = labels_inside(path) if labels is None else read_column(labels, "y")
+    if y is None:
+        raise InvalidLabelsError(f"{path} comes without labels; pass --query-labels and --database-labels.")
+    return codes, check_labels(y, len(codes))
+
+
+def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> dict[str, Any]:
+    map_at, precision_at = min(map_at, ranking.n_items), min(precision_at, ranking.n_items)
+    within = ranking.precision_within(radius)
+    return {
+        "map": ranking.mean_average_precision(),
+        "map_at": {
+            "k": map_at,
+            "possible": ranking.mean_average_precision(map_at),
+            "found": ranking.mean_average_precision(map_at, denominator="found"),
+        },
+        "precision_at": {"k": precision_at, "precision": ranking.precision_at(precision_at)},
+        "within_radius": {"radius": radius, "precision": within.precision, "empty_rate": within.empty_rate},
+    }
+
+
+def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    at, precision, within = result["map_at"], result["precision_at"], result["within_radius"]
+    values = {
+        "mAP": result["map"],
+        f"mAP@{at['k']} (of possible)": at["possible"],
+        f"mAP@{at['k']} (of found)": at["found"],
+        f"Precision@{precision['k']}": precision["precision"],
+        f"Precision within radius {within['radius']}": within["precision"],
+        "Queries that find nothing there": within["empty_rate"],
+    }
+    return [(name, f"{value:.4f}") for name, value in values.items()]
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace NaN, which JSON does not know, by null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value

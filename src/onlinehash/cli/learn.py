@@ -1,0 +1,132 @@
+"""``onlinehash learn``: a hasher from a file, a data set, or both after another hasher."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from onlinehash.hashers import OnlineHasher
+    from onlinehash.types import Batch
+
+_FEATURES = "Features: .npy (may be larger than memory), .npz (arrays X, y) or .csv."
+_LABELS = "Labels: .npy, .csv of one column or .txt lines."
+
+
+def run(
+    features: Annotated[Path | None, typer.Argument(metavar="FEATURES", help=_FEATURES, show_default=False)] = None,
+    labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS, show_default=False)] = None,
+    *,
+    out: Annotated[Path, typer.Option(help="Where the hasher goes.", show_default=False)],
+    dataset: Annotated[str | None, typer.Option(help="Learn the stream of this data set instead of a file.")] = None,
+    protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split a data set.")] = "online",
+    label_column: Annotated[
+        str | None, typer.Option(help="Column of a .csv file: its name, or its number from 1; -1 is the last.")
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="Name of the hasher.", show_default="hcoh")] = None,
+    bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="By default the method's own.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Instances that share a step.")] = None,
+    preprocess: Annotated[
+        str | None, typer.Option(metavar="running|none", help="Centre by the running mean, or take rows as they are.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of a new hasher, and of the split of a data set.")] = 0,
+    resume: Annotated[Path | None, typer.Option(help="Go on with this saved hasher.")] = None,
+) -> None:
+    """Learn a hasher from labelled features, row by row, and save it.
+
+    A data set gives the head of its database to learn from, and its published learning rate; the queries that
+    'onlinehash evaluate' asks with the same seed stay unseen.
+    """
+    from onlinehash.cli._chunks import by_chunks
+    from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.cli._writing import check_place
+
+    check_place(out)
+    if (features is None) == (dataset is None):
+        raise typer.BadParameter("give a file of features or --dataset, one of the two.")
+    if dataset is not None and label_column is not None:
+        raise typer.BadParameter("--label-column is for a .csv file, not for --dataset.")
+    named = {"n_bits": bits, "learning_rate": learning_rate, "batch_size": batch_size, "preprocess": preprocess}
+    given = {name: value for name, value in named.items() if value is not None}
+    given |= dict(_parse(setting) for setting in settings or ())
+    if resume is not None and (given or method):
+        raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
+    defaults: dict[str, Any] = {"random_state": seed}
+    if features is not None:
+        batch = _read(features, labels, label_column)
+    else:
+        batch, published = _load(str(dataset), protocol, seed)
+        defaults |= published
+    hasher = _resume(resume) if resume is not None else _make(method or "hcoh", given, defaults)
+
+    start = perf_counter()
+    with progress_bar("Learning") as progress:
+        by_chunks(
+            batch.X,
+            lambda rows: hasher.partial_fit(batch.X[rows], batch.y[rows]),
+            progress,
+            features or str(dataset),
+        )
+    seconds = perf_counter() - start
+    hasher.save(out)
+    note(
+        f"Learned {len(batch.X)} instances in {seconds:.2f} s ({hasher.n_seen_} seen in all). Saved {hasher} to {out}."
+    )
+
+
+def _parse(setting: str) -> tuple[str, Any]:
+    name, equals, text = setting.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{setting!r} is not NAME=VALUE.", param_hint="--set")
+    try:
+        return name, json.loads(text)
+    except json.JSONDecodeError:
+        return name, text
+
+
+def _read(features: Path, labels: Path | None, label_column: str | None) -> Batch:
+    from onlinehash._validation import check_labels
+    from onlinehash.cli._arrays import read_labelled
+    from onlinehash.exceptions import InvalidLabelsError
+    from onlinehash.types import Batch
+
+    X, y = read_labelled(features, labels, label_column)
+    if y is None:
+        raise InvalidLabelsError(
+            f"{features} comes without labels; give a second file, --label-column for a .csv, or array y in a .npz."
+        )
+    return Batch(X, check_labels(y, len(X)))
+
+
+def _load(dataset: str, protocol: str, seed: int) -> tuple[Batch, dict[str, Any]]:
+    from onlinehash.cli._screen import progress_bar
+    from onlinehash.datasets import load_dataset
+
+    with progress_bar(f"Fetching {dataset}") as progress:
+        split = load_dataset(dataset, progress=progress).split(protocol, seed)
+    return split.stream, {"learning_rate": split.learning_rate, "preprocess": split.preprocess}
+
+
+def _resume(path: Path) -> OnlineHasher:
+    from onlinehash.hashers import load_hasher
+
+    return load_hasher(path)
+
+
+def _make(method: str, given: dict[str, Any], defaults: dict[str, Any]) -> OnlineHasher:
+    from onlinehash.exceptions import UnknownNameError
+    from onlinehash.hashers import get_hasher
+
+    known = get_hasher(method).get_params(deep=False)
+    for name in given:
+        if name not in known:
+            raise UnknownNameError.among(f"parameter of {method}", name, known)
+    return get_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)

@@ -1,0 +1,214 @@
+"""Whatever a user gives: exit code 1, one line that says what is wrong, no traceback, nothing written."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinehash.cli import _chunks
+
+
+def refused(run, line, *words):
+    before = sorted(Path().iterdir())
+    result = run(line, 1)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr
+    for word in words:
+        assert word in result.stderr
+    assert sorted(Path().iterdir()) == before
+
+
+LEARN = "learn {} y.npy --out new.oh"
+
+
+def test_a_missing_file_is_named(folder, run):
+    refused(run, LEARN.format("nope.npy"), "There is no file nope.npy")
+    refused(run, "learn X.npy nope.npy --out new.oh", "There is no file nope.npy")
+    refused(run, "encode nope.oh X.npy --out c.npy", "There is no file nope.oh")
+    refused(run, "learn X.npy y.npy --resume nope.oh --out new.oh", "There is no file nope.oh")
+
+
+def test_an_unknown_extension_is_refused(folder, run, model):
+    Path("X.parquet").write_bytes(b"PAR1")
+    refused(run, LEARN.format("X.parquet"), ".parquet", ".npy, .npz, .csv")
+    refused(run, "encode model.oh X.npy --out c.pkl", ".pkl")
+    refused(run, "search D.npy Q.npy --model model.oh --out f.xlsx", ".xlsx")
+    refused(run, "search D.npy Q.npy --model model.oh --save-index i.oh", ".ohi")
+
+
+@pytest.mark.parametrize("bad", ["objects.npy", "pickle.npy", "garbage.npy", "short.npy", "objects.npz", "garbage.npz"])
+def test_pickles_and_damaged_arrays_are_never_read(folder, run, bad):
+    objects = np.array([{"a": 1}, 2], object)
+    np.save("objects.npy", objects)
+    np.savez("objects.npz", X=objects)
+    Path("pickle.npy").write_bytes(pickle.dumps(objects))
+    Path("garbage.npy").write_bytes(b"not an array")
+    Path("garbage.npz").write_bytes(b"PK not an archive")
+    Path("short.npy").write_bytes(Path("X.npy").read_bytes()[:1000])
+    refused(run, LEARN.format(bad), bad, "damaged", "a pickle")
+
+
+def test_labels_as_python_objects_are_refused(folder, run):
+    np.save("labels.npy", np.array(["a"] * 1500, object))
+    refused(run, "learn X.npy labels.npy --out new.oh", "labels.npy", "a pickle")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_and_infinity_are_found(folder, run, model, split, value):
+    X = split.stream.X.copy()
+    X[700, 3] = value
+    np.save("bad.npy", X)
+    refused(run, LEARN.format("bad.npy"), "bad.npy", "row 700, feature 3")
+    refused(run, "encode model.oh bad.npy --out c.npy", "bad.npy", "row 700, feature 3")
+
+
+def test_a_bad_row_of_a_later_chunk_is_located(folder, run, split, monkeypatch):
+    monkeypatch.setattr(_chunks, "_ELEMENTS", 64 * 500)
+    X = split.stream.X.copy()
+    X[1100, 3] = np.nan
+    np.save("bad.npy", X)
+    refused(run, LEARN.format("bad.npy"), "bad.npy, counted from row 1000", "row 100, feature 3")
+
+
+def test_a_wrong_width_is_named(folder, run, model):
+    np.save("narrow.npy", np.zeros((1500, 63), np.float32))
+    for line in (
+        "learn narrow.npy y.npy --resume model.oh --out new.oh",
+        "encode model.oh narrow.npy --out c.npy",
+        "search D.npy narrow.npy --model model.oh",
+    ):
+        refused(run, line, "narrow.npy", "63", "64")
+
+
+def test_shapes_that_are_no_table_are_refused(folder, run):
+    np.save("flat.npy", np.zeros(1500))
+    np.save("empty.npy", np.zeros((0, 64)))
+    np.save("nothing.npy", np.zeros(0))
+    refused(run, LEARN.format("flat.npy"), "flat.npy", "2D")
+    refused(run, "learn empty.npy nothing.npy --out new.oh", "empty.npy", "0 sample")
+
+
+@pytest.mark.parametrize("labels", ["dy.npy", "X.npy"])
+def test_labels_that_do_not_fit_are_refused(folder, run, labels):
+    refused(run, f"learn X.npy {labels} --out new.oh")
+
+
+def test_features_without_labels_are_refused(folder, run, split):
+    np.savez("only.npz", X=split.stream.X)
+    refused(run, "learn X.npy --out new.oh", "without labels")
+    refused(run, "learn only.npz --out new.oh", "without labels")
+
+
+def test_an_npz_file_with_other_arrays_lists_them(folder, run, split):
+    np.savez("other.npz", a=split.stream.X, b=split.stream.X)
+    refused(run, LEARN.format("other.npz"), "no array X", "a, b")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty"),
+        ("a,b\n", "no rows"),
+        ("1,2\n3,x\n", "not a table of numbers"),
+        ("1,2\n3\n", "not a table of numbers"),
+        ("1,2\n3,nan\n", "NaN"),
+    ],
+)
+def test_a_csv_file_that_is_no_table_is_refused(folder, run, text, words):
+    Path("t.csv").write_text(text)
+    Path("l.txt").write_text("a\nb\n")
+    refused(run, "learn t.csv l.txt --out new.oh", "t.csv", words)
+
+
+@pytest.mark.parametrize("column", ["digit", "0", "4", "-4"])
+def test_an_unknown_label_column_is_refused(folder, run, column):
+    Path("t.csv").write_text("a,b,c\n1,2,3\n")
+    refused(run, f"learn t.csv --label-column {column} --out new.oh", "no column")
+
+
+def test_a_label_column_is_for_csv_files(folder, run):
+    refused(run, "learn X.npy --label-column 1 --out new.oh", ".csv")
+
+
+def test_a_file_of_labels_has_one_column_and_no_gaps(folder, run):
+    for name, text in (("two.csv", "1,2\n3,4\n"), ("gap.txt", "1\n\n2\n")):
+        Path(name).write_text(text)
+        refused(run, f"learn X.npy {name} --out new.oh", name, "one value")
+    Path("binary.txt").write_bytes(b"\xff\xfe\x00")
+    refused(run, "learn X.npy binary.txt --out new.oh", "not a text file")
+
+
+def test_a_damaged_model_is_refused(folder, run, model):
+    content = Path(model).read_bytes()
+    Path("cut.oh").write_bytes(content[:-10])
+    Path("garbage.oh").write_bytes(b"\x00" * 100)
+    Path("pickle.oh").write_bytes(pickle.dumps({"weights": 1}))
+    for bad in ("cut.oh", "garbage.oh", "pickle.oh", "X.npy"):
+        refused(run, f"encode {bad} X.npy --out c.npy", bad, "damaged")
+        refused(run, f"learn X.npy y.npy --resume {bad} --out new.oh", bad, "damaged")
+        refused(run, f"evaluate --model {bad} --dataset digits", bad, "damaged")
+
+
+def test_a_file_of_another_kind_is_refused(folder, run, model):
+    run("search D.npy --model model.oh --save-index i.ohi")
+    Path("model.ohi").write_bytes(Path(model).read_bytes())
+    refused(run, "encode i.ohi X.npy --out c.npy", "i.ohi")
+    refused(run, "search model.ohi Q.npy --model model.oh", "holds a hasher, not an index")
+
+
+def test_features_in_place_of_codes_ask_for_a_model(folder, run):
+    refused(run, "search D.npy Q.npy", "D.npy", "--model")
+    refused(run, "evaluate --queries Q.npy --query-labels qy.npy --database D.npy --database-labels dy.npy", "--model")
+
+
+def test_codes_of_different_widths_are_refused(folder, run):
+    np.save("a.npy", np.zeros((5, 2), np.uint8))
+    np.save("b.npy", np.zeros((5, 4), np.uint8))
+    np.save("l.npy", np.zeros(5, int))
+    refused(run, "search a.npy b.npy", "bytes")
+    refused(run, "evaluate --queries a.npy --query-labels l.npy --database b.npy --database-labels l.npy", "bytes")
+
+
+def test_keys_must_be_distinct_integers_one_a_row(folder, run):
+    np.save("a.npy", np.zeros((2, 2), np.uint8))
+    for name, keys in (("few.npy", [1]), ("twice.npy", [1, 1]), ("real.npy", [0.5, 1.5])):
+        np.save(name, keys)
+        refused(run, f"search a.npy a.npy --keys {name}", "key")
+
+
+def test_a_text_of_bits_must_be_zeros_and_ones(folder, run):
+    Path("a.bits").write_text("0101\n01x1\n")
+    refused(run, "search a.bits a.bits", "a.bits")
+
+
+def test_names_that_are_unknown_are_answered_with_the_known(folder, run, model):
+    refused(run, "learn --dataset digit --out new.oh", "Did you mean 'digits'?")
+    refused(run, "learn --dataset digits --protocol onlin --out new.oh", "Did you mean 'online'?")
+    refused(run, "evaluate --model model.oh --dataset mnits", "Did you mean 'mnist'?")
+    refused(run, "evaluate --model model.oh --dataset digits --ties none", "expected")
+    refused(run, "demo --dataset digit", "Did you mean 'digits'?")
+
+
+def test_values_out_of_range_are_refused(folder, run, model):
+    refused(run, "learn X.npy y.npy --out new.oh --bits 0", "n_bits=0")
+    refused(run, "learn X.npy y.npy --out new.oh --learning-rate -1", "learning_rate")
+    refused(run, "learn X.npy y.npy --out new.oh --preprocess maybe", "preprocess")
+    refused(run, "search D.npy Q.npy --model model.oh -k 0", "k=0")
+    refused(run, "search D.npy Q.npy --model model.oh --radius -1", "radius=-1")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(folder, run, model):
+    refused(run, "learn X.npy y.npy --out no/new.oh", "no folder no")
+    refused(run, "encode model.oh X.npy --out no/c.npy", "no folder no")
+    Path("here.npy").mkdir()
+    refused(run, "encode model.oh X.npy --out here.npy", "here.npy is a folder")
+
+
+def test_a_data_set_that_is_not_here_says_where_to_put_it(folder, run, monkeypatch):
+    monkeypatch.setenv("ONLINEHASH_DATA", str(folder))
+    refused(run, "learn --dataset places205 --out new.oh", "places205", "ONLINEHASH_DATA")

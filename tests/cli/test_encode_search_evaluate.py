@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinehash import FlatIndex, load_hasher, unpack_bits
+from onlinehash.metrics import Ranking
+
+
+@pytest.fixture
+def codes(model, split):
+    encoder = load_hasher(model).snapshot()
+    return encoder.encode(split.database.X), encoder.encode(split.queries.X)
+
+
+@pytest.fixture
+def code_files(codes):
+    np.save("d.npy", codes[0])
+    np.save("q.npy", codes[1])
+
+
+def found_in(result):
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["query"] for line in lines] == list(range(len(lines)))
+    return [line["keys"] for line in lines], [line["distances"] for line in lines]
+
+
+# ---------------------------------------------------------------------- encode
+
+
+@pytest.mark.parametrize("name", ["c.npy", "c.npz", "c.csv", "c.bits"])
+def test_codes_of_every_format_search_alike(run, codes, code_files, model, name):
+    run(f"encode {model} Q.npy --out {name}")
+    assert found_in(run(f"search d.npy {name} --json")) == found_in(run("search d.npy q.npy --json"))
+
+
+def test_packed_codes_equal_the_python_api(run, codes, model):
+    run(f"encode {model} D.npy --out c.npy")
+    written = np.load("c.npy")
+    assert written.dtype == np.uint8
+    np.testing.assert_array_equal(written, codes[0])
+
+
+def test_bits_are_written_in_order(run, codes, model):
+    run(f"encode {model} Q.npy --out c.txt")
+    lines = Path("c.txt").read_text().split()
+    assert lines == ["".join(map(str, row)) for row in unpack_bits(codes[1], 32).tolist()]
+
+
+def test_format_overrides_the_extension(run, codes, model):
+    run(f"encode {model} Q.npy --out c.codes --format npy")
+    np.testing.assert_array_equal(np.load("c.codes"), codes[1])
+    run(f"encode {model} Q.npy --out c.codes --format pickle", 2)
+
+
+def test_a_saved_encoder_encodes_like_its_hasher(run, model):
+    load_hasher(model).snapshot().save("encoder.oh")
+    run(f"encode {model} Q.npy --out a.npy")
+    run("encode encoder.oh Q.npy --out b.npy")
+    assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes()
+
+
+def test_an_interrupted_command_leaves_the_old_file_and_no_other(run, model, monkeypatch):
+    run(f"encode {model} Q.npy --out c.npy")
+    before, names = Path("c.npy").read_bytes(), sorted(Path().iterdir())
+
+    def interrupt(file, array):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "save", interrupt)
+    run(f"encode {model} D.npy --out c.npy", 130)
+    assert Path("c.npy").read_bytes() == before
+    assert sorted(Path().iterdir()) == names
+
+
+# ---------------------------------------------------------------------- search
+
+
+def test_search_equals_the_index(run, codes, code_files):
+    index = FlatIndex(32)
+    index.add(codes[0])
+    expected = index.search(codes[1], 7)
+    keys, distances = found_in(run("search d.npy q.npy -k 7 --json"))
+    assert keys == expected.keys.tolist()
+    assert distances == expected.distances.tolist()
+
+
+def test_a_model_encodes_features_on_either_side(run, code_files, model):
+    expected = found_in(run("search d.npy q.npy --json"))
+    for line in ("D.npy Q.npy", "d.npy Q.npy", "D.npy q.npy"):
+        assert found_in(run(f"search {line} --model {model} --json")) == expected
+
+
+def test_a_saved_index_searches_like_the_codes(run, code_files):
+    result = run("search d.npy --save-index i.ohi")
+    assert result.stdout == ""
+    assert found_in(run("search i.ohi q.npy --json")) == found_in(run("search d.npy q.npy --json"))
+
+
+def test_a_radius_finds_all_within_it_and_k_limits_them(run, codes, code_files):
+    index = FlatIndex(32)
+    index.add(codes[0])
+    expected = [matches.keys.tolist() for matches in index.search_radius(codes[1], 2)]
+    assert found_in(run("search d.npy q.npy --radius 2 --json"))[0] == expected
+    assert found_in(run("search d.npy q.npy --radius 2 -k 3 --json"))[0] == [keys[:3] for keys in expected]
+
+
+@pytest.mark.parametrize("name", ["keys.npy", "keys.npz", "keys.csv", "keys.txt"])
+def test_items_may_have_keys_of_their_own(run, code_files, name):
+    keys = 10**15 + np.arange(1597)
+    if name == "keys.npy":
+        np.save(name, keys)
+    elif name == "keys.npz":
+        np.savez(name, keys=keys, more=keys)
+    else:
+        np.savetxt(name, keys, fmt="%d")
+    plain, own = (found_in(run(f"search d.npy q.npy {option} --json")) for option in ("", f"--keys {name}"))
+    assert (np.array(plain[0]) + 10**15).tolist() == own[0]
+
+
+def test_found_items_are_written_as_columns(run, codes, code_files):
+    assert run("search d.npy q.npy -k 2 --out f.csv").stdout == ""
+    run("search d.npy q.npy -k 2 --out f.npz")
+    table = np.loadtxt("f.csv", int, delimiter=",", skiprows=1)
+    assert Path("f.csv").read_text().startswith("query,key,distance\n")
+    with np.load("f.npz") as archive:
+        np.testing.assert_array_equal(table, np.column_stack([archive[name] for name in ("query", "key", "distance")]))
+    index = FlatIndex(32)
+    index.add(codes[0])
+    assert table[:, 1].tolist() == index.search(codes[1], 2).keys.ravel().tolist()
+
+
+def test_no_queries_find_nothing(run, code_files):
+    np.save("none.npy", np.zeros((0, 4), np.uint8))
+    assert run("search d.npy none.npy --json").stdout == ""
+    run("search d.npy none.npy --out f.csv")
+    assert Path("f.csv").read_text() == "query,key,distance\n"
+
+
+def test_a_pipe_gets_fields_with_tabs(run, code_files):
+    lines = run("search d.npy q.npy -k 2").stdout.splitlines()
+    assert lines[0] == "query\tkey\tdistance"
+    assert len(lines) == 1 + 200 * 2
+
+
+def test_search_needs_queries_or_an_index_to_save(run, code_files):
+    run("search d.npy", 2)
+    run("search d.npy --save-index i.ohi")
+    run("search i.ohi q.npy --keys d.npy", 2)
+
+
+# ---------------------------------------------------------------------- evaluate
+
+
+@pytest.mark.parametrize("ties", ["expected", "stable"])
+def test_evaluate_equals_the_metrics(run, codes, split, model, ties):
+    options = f"--map-at 50 --precision-at 20 --radius 1 --ties {ties} --json"
+    got = json.loads(run(f"evaluate --model {model} --dataset digits {options}").stdout)
+    ranking = Ranking(codes[1], split.queries.y, codes[0], split.database.y, ties=ties)
+    within = ranking.precision_within(1)
+    assert got == {
+        "n_queries": 200,
+        "n_items": 1597,
+        "ties": ties,
+        "map": ranking.mean_average_precision(),
+        "map_at": {
+            "k": 50,
+            "possible": ranking.mean_average_precision(50),
+            "found": ranking.mean_average_precision(50, denominator="found"),
+        },
+        "precision_at": {"k": 20, "precision": ranking.precision_at(20)},
+        "within_radius": {"radius": 1, "precision": within.precision, "empty_rate": within.empty_rate},
+    }
+
+
+def test_evaluate_takes_features_codes_or_npz_alike(run, codes, code_files, split, model):
+    labels = "--query-labels qy.npy --database-labels dy.npy --json"
+    np.savez("Q.npz", X=split.queries.X, y=split.queries.y)
+    np.savez("d.npz", codes=codes[0], y=split.database.y)
+    results = {
+        run(f"evaluate --model {model} --dataset digits --precision-at 100 --json").stdout,
+        run(f"evaluate --model {model} --queries Q.npy --database D.npy {labels}").stdout,
+        run(f"evaluate --queries q.npy --database d.npy {labels}").stdout,
+        run(f"evaluate --model {model} --queries Q.npz --database d.npz --json").stdout,
+    }
+    assert len(results) == 1
+
+
+def test_a_ranking_longer_than_the_database_is_named_by_its_true_length(run, model):
+    assert "Precision@1597\t" in run(f"evaluate --model {model} --dataset digits --precision-at 9999").stdout
+
+
+def test_queries_without_relevant_items_give_null(folder, run):
+    np.save("a.npy", np.zeros((1, 1), np.uint8))
+    np.save("b.npy", np.ones((1, 1), np.uint8))
+    Path("la.txt").write_text("x\n")
+    Path("lb.txt").write_text("y\n")
+    line = "evaluate --queries a.npy --query-labels la.txt --database b.npy --database-labels lb.txt --json"
+    assert json.loads(run(line).stdout)["map"] is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--dataset digits",
+        "--queries q.npy",
+        "--model model.oh --dataset digits --queries Q.npy",
+        "--model model.oh --dataset digits --radius -1",
+        "--model model.oh --dataset digits --map-at 0",
+    ],
+)
+def test_evaluate_called_wrongly_ends_with_code_2(run, model, line):
+    run(f"evaluate {line}", 2)
+
+
+def test_evaluate_without_labels_is_refused(run, code_files):
+    assert "without labels" in run("evaluate --queries q.npy --database d.npy", 1).stderr

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinehash import HCOH, load_hasher
+from onlinehash.cli import _chunks
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+def codes_of(path, split):
+    return load_hasher(path).transform(split.queries.X)
+
+
+def test_learning_a_file_equals_the_python_api(run, split):
+    run("learn X.npy y.npy --out a.oh --bits 24 --learning-rate 0.3 --batch-size 2 --seed 5")
+    hasher = HCOH(24, learning_rate=0.3, batch_size=2, random_state=5).partial_fit(*split.stream)
+    np.testing.assert_array_equal(codes_of("a.oh", split), hasher.transform(split.queries.X))
+
+
+def test_a_data_set_is_learned_like_its_stream_in_a_file(run, split):
+    run("learn --dataset digits --out a.oh")
+    run("learn X.npy y.npy --out b.oh")
+    assert Path("a.oh").read_bytes() == Path("b.oh").read_bytes()
+
+
+def test_the_published_protocol_learns_without_centring(run):
+    run("learn --dataset digits --protocol published --out a.oh")
+    assert load_hasher("a.oh").preprocess == "none"
+
+
+def test_resuming_equals_learning_in_one_go(run, split):
+    np.savez("first.npz", X=split.stream.X[:701], y=split.stream.y[:701])
+    np.savez("rest.npz", X=split.stream.X[701:], y=split.stream.y[701:])
+    run("learn first.npz --out a.oh --batch-size 4")
+    run("learn rest.npz --resume a.oh --out b.oh")
+    run("learn X.npy y.npy --out whole.oh --batch-size 4")
+    resumed, whole = load_hasher("b.oh"), load_hasher("whole.oh")
+    assert resumed.n_seen_ == whole.n_seen_ == 1500
+    np.testing.assert_allclose(resumed.weights_, whole.weights_, atol=1e-5)
+    np.testing.assert_array_equal(codes_of("b.oh", split), codes_of("whole.oh", split))
+
+
+def test_the_size_of_chunks_makes_no_difference(run, split, monkeypatch):
+    run("learn X.npy y.npy --out a.oh")
+    monkeypatch.setattr(_chunks, "_ELEMENTS", 64 * 100)
+    run("learn X.npy y.npy --out b.oh")
+    np.testing.assert_array_equal(codes_of("a.oh", split), codes_of("b.oh", split))
+
+
+@pytest.mark.parametrize(
+    ("header", "column"), [(True, "digit"), (True, "65"), (True, "-1"), (False, "65"), (False, "-1")]
+)
+def test_a_csv_file_may_hold_its_labels_in_a_column(run, split, header, column):
+    names = ",".join([f"f{i}" for i in range(64)] + ["digit"]) if header else ""
+    table = np.column_stack([split.stream.X, split.stream.y])
+    np.savetxt("t.csv", table, fmt="%.9g", delimiter=",", header=names, comments="")
+    run(f"learn t.csv --label-column {column} --out a.oh")
+    learned = load_hasher("a.oh")
+    assert learned.n_seen_ == 1500
+    assert learned.classes_.tolist() == HCOH().partial_fit(*split.stream).classes_.tolist()
+
+
+def test_text_labels_in_a_csv_without_header_are_not_taken_for_one(run):
+    Path("t.csv").write_text("1,2,cat\n3,4,dog\n5,7,cat\n")
+    run("learn t.csv --label-column 3 --out a.oh")
+    assert load_hasher("a.oh").classes_.tolist() == ["cat", "dog"]
+    assert load_hasher("a.oh").n_seen_ == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "labels"),
+    [
+        ("l.txt", "a\nb\na\n", ["a", "b"]),
+        ("l.txt", "7\n8\n7\n", [7, 8]),
+        ("l.csv", "label\n7\n8\n7\n", [7, 8]),
+        ("l.csv", '"a"\n"b"\n"a"\n', ["a", "b"]),
+    ],
+)
+def test_labels_may_be_text_files(run, name, text, labels):
+    np.save("small.npy", np.eye(3, dtype=np.float32))
+    Path(name).write_text(text)
+    run(f"learn small.npy {name} --out a.oh")
+    assert load_hasher("a.oh").classes_.tolist() == labels
+
+
+def test_set_passes_any_parameter_as_json_or_text(run):
+    run("learn X.npy y.npy --out a.oh --set fit_bias=true --set n_bits=12 --set preprocess=none")
+    hasher = load_hasher("a.oh")
+    assert (hasher.fit_bias, hasher.n_bits, hasher.preprocess) == (True, 12, "none")
+
+
+def test_an_unknown_parameter_is_named_with_the_known_ones(run):
+    error = run("learn X.npy y.npy --out a.oh --set learning_rat=1", 1).stderr
+    assert error.startswith("error: Unknown parameter of hcoh 'learning_rat'. Did you mean 'learning_rate'?")
+    assert "Known: batch_size" in error
+
+
+def test_an_unknown_method_is_answered_with_a_hint(run):
+    assert "Did you mean 'hcoh'?" in run("learn X.npy y.npy --out a.oh --method hcho", 1).stderr
+
+
+@pytest.mark.parametrize("option", ["--bits 8", "--method hcoh", "--set n_bits=8", "--preprocess none"])
+def test_resume_refuses_parameters_that_the_file_has(run, model, option):
+    run(f"learn X.npy y.npy --resume {model} --out b.oh {option}", 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "learn --out a.oh",
+        "learn X.npy y.npy",
+        "learn X.npy y.npy --dataset digits --out a.oh",
+        "learn --dataset digits --label-column 1 --out a.oh",
+        "learn X.npy y.npy --out a.oh --set n_bits",
+        "learn X.npy y.npy --out a.oh --bits many",
+    ],
+)
+def test_wrong_calls_end_with_code_2(run, line):
+    run(line, 2)

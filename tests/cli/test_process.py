@@ -1,0 +1,111 @@
+"""The command line as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import onlinehash
+
+PROGRAM = (sys.executable, "-m", "onlinehash.cli")
+
+
+def call(*arguments, **options):
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def test_a_pipeline_of_programs_is_silent_but_for_results(folder):
+    learned = call("learn", "X.npy", "y.npy", "--out", "m.oh")
+    searched = call("search", "D.npy", "Q.npy", "--model", "m.oh", "-k", "1", "--json")
+    for done in (learned, searched):
+        assert done.returncode == 0
+        assert "\x1b" not in done.stdout + done.stderr
+        assert "%" not in done.stderr
+    assert learned.stdout == ""
+    assert learned.stderr.count("\n") == 1
+    assert searched.stderr == ""
+    assert len([json.loads(line) for line in searched.stdout.splitlines()]) == 200
+
+
+def test_errors_end_with_1_and_wrong_calls_with_2(folder):
+    missing = call("encode", "nope.oh", "X.npy", "--out", "c.npy")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr == "error: There is no file nope.oh.\n"
+    wrong = call("encode")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "Traceback" not in wrong.stderr
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback(folder):
+    np.save("c.npy", np.random.default_rng(0).integers(0, 256, (3000, 4)).astype(np.uint8))
+    command = [*PROGRAM, "search", "c.npy", "c.npy", "-k", "100"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"query\tkey\tdistance\n"
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of a terminal")
+def test_ctrl_c_leaves_nothing_behind(folder):
+    import signal
+
+    np.lib.format.open_memmap("long.npy", "w+", np.float32, (2_000_000, 512))  # sparse on disk, a minute to learn
+    np.save("labels.npy", np.zeros(2_000_000, np.int8))
+    command = [*PROGRAM, "learn", "long.npy", "labels.npy", "--bits", "256", "--out", "m.oh"]
+    before = sorted(folder.iterdir())
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode != 0
+    assert sorted(folder.iterdir()) == before
+
+
+def test_ctrl_c_in_a_callback_from_c_is_not_lost():
+    code = """
+import ctypes, time
+from onlinehash.cli._interrupt import keep_interrupts
+
+@ctypes.CFUNCTYPE(None)
+def callback():
+    raise KeyboardInterrupt
+
+keep_interrupts()
+try:
+    callback()
+    for _ in range(100):
+        time.sleep(0.05)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
+def test_help_is_quick_because_it_imports_nothing_heavy():
+    code = "import sys, onlinehash.cli; print(*{'sklearn', 'scipy', 'numba', 'matplotlib'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "\n"
+
+
+def test_help_and_version_name_the_program():
+    done = call("--help")
+    assert done.returncode == 0
+    for command in ("demo", "learn", "encode", "search", "evaluate", "datasets"):
+        assert command in done.stdout
+        assert "Usage: onlinehash" in done.stdout
+    assert call("--version").stdout == f"onlinehash {onlinehash.__version__}\n"
+
+
+def test_a_terminal_without_block_characters_does_not_fail():
+    done = call("--help", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert done.stdout.isascii()
