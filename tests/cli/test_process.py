@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -51,15 +52,21 @@ def test_a_reader_that_leaves_early_sees_no_traceback(folder):
         assert b"Traceback" not in process.stderr.read()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals of a terminal")
-def test_ctrl_c_leaves_nothing_behind(folder):
-    import signal
+def heed_ctrl_c():
+    """Undo what a child inherits where the tests run in the background: Ctrl-C ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+
+terminal = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+
+
+@terminal
+def test_ctrl_c_leaves_nothing_behind(folder):
     np.lib.format.open_memmap("long.npy", "w+", np.float32, (2_000_000, 512))  # sparse on disk, a minute to learn
     np.save("labels.npy", np.zeros(2_000_000, np.int8))
     command = [*PROGRAM, "learn", "long.npy", "labels.npy", "--bits", "256", "--out", "m.oh"]
     before = sorted(folder.iterdir())
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c) as process:
         time.sleep(2)
         process.send_signal(signal.SIGINT)
         try:
@@ -70,6 +77,7 @@ def test_ctrl_c_leaves_nothing_behind(folder):
     assert sorted(folder.iterdir()) == before
 
 
+@terminal
 def test_ctrl_c_in_a_callback_from_c_is_not_lost():
     code = """
 import ctypes, time
@@ -87,7 +95,8 @@ try:
 except KeyboardInterrupt:
     print("stopped")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=heed_ctrl_c)
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
