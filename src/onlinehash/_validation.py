@@ -15,7 +15,7 @@ from onlinehash.exceptions import (
     InvalidLabelsError,
     NotNumbersError,
 )
-from onlinehash.types import Codes, Features, Labels
+from onlinehash.types import Codes, Features, Labels, LabelSets
 
 _ROWS_AT_A_TIME = 1 << 20  # elements; a memory-mapped file is never read whole
 
@@ -130,6 +130,8 @@ def check_labels(y: Any, n_samples: int) -> Labels:
             )
         return whole
     if labels.dtype.kind == "U":
+        if not isinstance(y, np.ndarray):
+            _labels_of_objects(np.array(y, object).ravel())  # [1, "a"] is an array of strings to NumPy
         return labels
     raise InvalidLabelsError(f"Unknown label type: y has dtype {labels.dtype}; labels are integers or strings.")
 
@@ -143,6 +145,56 @@ def _labels_of_objects(labels: NDArray[Any]) -> NDArray[Any]:
         return labels.astype(np.float64)
     kinds = sorted({type(label).__name__ for label in labels})
     raise InvalidLabelsError(f"Unknown label type: y mixes {', '.join(kinds)}; labels are all integers or all strings.")
+
+
+def check_targets(y: Any, n_samples: int) -> tuple[Labels | LabelSets, NDArray[np.bool_] | None]:
+    """Return one label a row, or several, and which rows have any (None where all do).
+
+    Takes labels as :func:`check_labels` does, with None or NaN where there is none; lists of labels; or a 0/1
+    indicator matrix, whose columns are the labels 0, 1, 2, ...
+    """
+    if isinstance(y, np.ndarray) and y.dtype.kind in "iuU" and y.ndim == 1:
+        return check_labels(y, n_samples), None
+    listed = isinstance(y, (list, tuple)) or (isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1)
+    if listed and any(isinstance(labels, (list, tuple, set, frozenset, np.ndarray)) for labels in y):
+        return _check_label_sets(list(y), n_samples)
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
+            raise InvalidLabelsError(
+                f"y should be a 1d array of labels, a list of lists of labels, or a 0/1 indicator matrix; it has shape "
+                f"{labels.shape} and other values."
+            )
+        return _check_label_sets([np.flatnonzero(row) for row in labels], n_samples)
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.array([_is_missing(label) for label in labels.ravel()], bool).reshape(labels.shape)
+    else:
+        missing = np.zeros(0, bool)
+    if y is None or not missing.any():
+        return check_labels(y, n_samples), None
+    kept = labels[~missing]
+    filled = labels.copy()
+    filled[missing] = kept[0] if len(kept) else 0
+    return check_labels(filled, n_samples), ~missing.ravel()
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or (isinstance(label, float) and np.isnan(label))
+
+
+def _check_label_sets(y: list[Any], n_samples: int) -> tuple[LabelSets, NDArray[np.bool_] | None]:
+    rows = [() if labels is None else tuple(labels) if np.ndim(labels) else (labels,) for labels in y]
+    if len(rows) != n_samples:
+        raise InvalidLabelsError(
+            f"y has labels for {len(rows)} rows, X has {n_samples}; pass one list of labels a row."
+        )
+    flat = [label for labels in rows for label in labels]
+    plain = iter(check_labels(flat, len(flat)).tolist() if flat else [])
+    sets = LabelSets(tuple(dict.fromkeys(next(plain) for _ in labels)) for labels in rows)
+    labelled = np.array([bool(labels) for labels in sets], bool)
+    return sets, None if labelled.all() else labelled
 
 
 def check_codes(codes: Any, n_bits: int | None = None) -> Codes:

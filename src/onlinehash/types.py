@@ -19,6 +19,27 @@ Features = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
 """Class labels, integers or strings, ``(n_samples,)``."""
 
+
+class LabelSets(tuple[tuple[int | str, ...], ...]):
+    """Several labels a row: a tuple of labels for every row.
+
+    Examples
+    --------
+    >>> sets = LabelSets([("cat", "pet"), ("dog",), ()])
+    >>> sets.take(slice(1, 3))
+    (('dog',), ())
+    """
+
+    __slots__ = ()
+
+    def take(self, rows: slice | NDArray[Any]) -> LabelSets:
+        """Return the labels of some rows, given as a slice or a mask."""
+        return LabelSets(self[rows] if isinstance(rows, slice) else (self[i] for i in np.flatnonzero(rows)))
+
+
+Targets = Labels | LabelSets | None
+"""What a hasher learns towards: a label a row, several, or nothing (unsupervised)."""
+
 Codes = NDArray[np.uint8]
 """Packed binary codes, one a row, ``(n_samples, ceil(n_bits / 8))``."""
 

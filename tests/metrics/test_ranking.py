@@ -114,6 +114,35 @@ def test_queries_without_relevant_items_are_left_out_of_the_mean():
     assert np.isnan(mean_average_precision(codes, ["x", "y", "z"], codes, ["a", "b", "a"]))
 
 
+@pytest.mark.parametrize("ties", ["expected", "stable"])
+def test_several_labels_make_relevant_what_shares_one(ties):
+    query_codes, query_labels, codes, labels = random_problem()
+    single = Ranking(query_codes, query_labels, codes, labels, ties=ties)
+    listed = Ranking(query_codes, [[y] for y in query_labels.tolist()], codes, labels, ties=ties)
+    assert np.array_equal(single.relevant, listed.relevant)
+    assert single.mean_average_precision(9) == listed.mean_average_precision(9)
+    rng = np.random.default_rng(3)
+    query_tags, tags = rng.integers(0, 2, (5, 4)), rng.integers(0, 2, (60, 4))
+    tags[0] = 0
+    ranking = Ranking(query_codes, query_tags, codes, tags, ties=ties)
+    shared = query_tags @ tags.T > 0
+    distances = hamming.distances(query_codes, codes)
+    for q in range(5):
+        expected = np.bincount(distances[q][shared[q]], minlength=ranking.total.shape[1])
+        assert np.array_equal(ranking.relevant[q], expected)
+    if ties == "stable":
+        orders = np.argsort(distances, axis=1, kind="stable")
+        scores = [reference.average_precision(shared[q][orders[q]].tolist(), 7) for q in range(5)]
+        defined = [score for score in scores if score is not None]
+        assert ranking.mean_average_precision(7) == pytest.approx(np.mean(defined), abs=1e-12)
+
+
+def test_rows_without_a_label_cannot_be_judged():
+    query_codes, query_labels, codes, labels = random_problem()
+    with pytest.raises(InvalidLabelsError, match="rows without a label"):
+        Ranking(query_codes, query_labels, codes, [None, *labels[1:].tolist()])
+
+
 def test_an_empty_radius_counts_as_zero_and_is_reported():
     codes = np.array([[0b0], [0b1], [0b11]], np.uint8)
     queries = np.array([[0b0], [0b11110000]], np.uint8)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.exceptions import InvalidLabelsError
-from onlinehash.types import Labels, Signs
+from onlinehash.types import Labels, LabelSets, Signs
 
 
 class Codebook(Protocol):
@@ -35,12 +35,11 @@ class ClassTable:
     --------
     >>> from onlinehash.codebooks import HadamardCodebook
     >>> table = ClassTable(HadamardCodebook(8))
-    >>> table.assign(np.array(["cat", "dog", "cat"])).tolist()
-    [0, 1, 0]
+    >>> table.admit(np.array(["cat", "dog", "cat"]))
     >>> table.labels
     ['cat', 'dog']
-    >>> table.codewords.shape
-    (2, 8)
+    >>> table.targets(np.array(["dog", "dog", "cat"])).shape
+    (3, 8)
     """
 
     def __init__(self, codebook: Codebook, labels: Sequence[int | str] = ()) -> None:
@@ -61,15 +60,24 @@ class ClassTable:
         """Return the number of a class, or None if it was never seen."""
         return self._numbers.get(label)
 
-    def assign(self, y: Labels) -> NDArray[np.intp]:
-        """Return the class number of every label; a new label gets the next number and its codeword.
+    def admit(self, y: Labels | LabelSets) -> None:
+        """Give every new label the next number and its codeword; if any label is refused, admit none."""
+        labels = [label for row in y for label in row] if isinstance(y, LabelSets) else y.tolist()
+        self._admit([label for label in dict.fromkeys(labels) if label not in self._numbers])
 
-        Nothing is admitted if any label is refused.
+    def numbers(self, y: Labels) -> NDArray[np.intp]:
+        """Return the class number of every label; all of them were admitted."""
+        return np.fromiter((self._numbers[label] for label in y.tolist()), np.intp, len(y))
+
+    def targets(self, y: Labels | LabelSets) -> Signs:
+        """Return what every row is learned towards, shape (n_rows, n_bits).
+
+        The codeword of its class; for several classes the majority of their codewords, bit by bit.
         """
-        labels = y.tolist()
-        numbers = self._numbers
-        self._admit([label for label in dict.fromkeys(labels) if label not in numbers])
-        return np.fromiter((numbers[label] for label in labels), np.intp, len(labels))
+        if isinstance(y, LabelSets):
+            sums = [self.codewords[[self._numbers[label] for label in row]].sum(axis=0) for row in y]
+            return np.array([majority(s) for s in sums], np.int8).reshape(len(y), self.codebook.n_bits)
+        return self.codewords[self.numbers(y)]
 
     def _admit(self, labels: Sequence[int | str]) -> None:
         if not labels:
@@ -84,3 +92,22 @@ class ClassTable:
         words = [self.codebook.codeword(known + i, label) for i, label in enumerate(labels)]
         self.codewords = np.vstack([self.codewords, *words])
         self._numbers.update((label, known + i) for i, label in enumerate(labels))
+
+
+def majority(sums: NDArray[Any]) -> Signs:
+    """Return the sign of summed codewords; bits with no majority are filled so that +1 and -1 balance.
+
+    Differs from the released HMOH, which fills places that had a majority, because its index runs over the code and
+    not over the undecided bits.
+
+    Examples
+    --------
+    >>> majority(np.array([2, 2, 0, 0, 0, -2])).tolist()
+    [1, 1, 1, -1, -1, -1]
+    """
+    signs: Signs = np.sign(sums).astype(np.int8)
+    undecided = np.flatnonzero(signs == 0)
+    n_positive = min(max(len(signs) // 2 - int((signs > 0).sum()), 0), len(undecided))
+    signs[undecided[:n_positive]] = 1
+    signs[undecided[n_positive:]] = -1
+    return signs

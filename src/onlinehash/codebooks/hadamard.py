@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_n_bits, check_positive_int
+from onlinehash._walsh import walsh_hadamard
 from onlinehash.codebooks.sylvester import hadamard_rows
 from onlinehash.types import Signs
 
@@ -42,17 +43,17 @@ class HadamardCodebook:
         self.n_bits = check_n_bits(n_bits)
         self.n_classes = check_positive_int("n_classes", n_classes)
         self.seed = seed
-        self._reductions: dict[int, NDArray[np.float64]] = {}
+        self._reduced: dict[int, NDArray[np.float64]] = {}
         self._rows: dict[int, NDArray[np.intp]] = {}
 
     def codeword(self, index: int, label: Hashable = None) -> Signs:
         """Return the codeword of the class that arrived as number ``index``, counted from 0."""
         base = _power_of_two_from(max(2, self.n_bits, self.n_classes))
         order = max(base, _power_of_two_from(index + 1))
-        row = hadamard_rows(self._row(index, order, first=0 if order == base else order // 2), order)
+        row = self._row(index, order, first=0 if order == base else order // 2)
         if order == self.n_bits:
-            return row
-        return np.where(row @ self._reduction(order) >= 0, np.int8(1), np.int8(-1))
+            return hadamard_rows(row, order)
+        return np.where(self._reduced_rows(order)[row] >= 0, np.int8(1), np.int8(-1))
 
     def _row(self, index: int, order: int, first: int) -> int:
         if order not in self._rows:
@@ -60,11 +61,12 @@ class HadamardCodebook:
             self._rows[order] = np.random.default_rng([self.seed, order, 0]).permutation(unused)
         return int(self._rows[order][index - first])
 
-    def _reduction(self, order: int) -> NDArray[np.float64]:
-        if order not in self._reductions:
-            rng = np.random.default_rng([self.seed, order, 1])
-            self._reductions[order] = rng.standard_normal((order, self.n_bits))
-        return self._reductions[order]
+    def _reduced_rows(self, order: int) -> NDArray[np.float64]:
+        """Return every row of the Hadamard matrix times the Gaussian matrix: one fast transform of the latter."""
+        if order not in self._reduced:
+            gaussian = np.random.default_rng([self.seed, order, 1]).standard_normal((order, self.n_bits))
+            self._reduced[order] = walsh_hadamard(gaussian)
+        return self._reduced[order]
 
 
 def hadamard_codewords(labels: Iterable[int | str], n_bits: int, *, seed: int = 0) -> dict[int | str, Signs]:

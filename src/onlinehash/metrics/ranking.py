@@ -9,22 +9,18 @@ Everything follows from the number of all and of relevant items at each distance
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from onlinehash._validation import (
-    check_choice,
-    check_codes,
-    check_labels,
-    check_positive_int,
-    check_same_width,
-)
+from onlinehash._validation import check_choice, check_codes, check_positive_int, check_same_width, check_targets
 from onlinehash.codes import _kernels
 from onlinehash.codes.hamming import distance_buffer, same_words
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
+from onlinehash.types import Labels, LabelSets
 
 Counts = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -45,9 +41,10 @@ class Ranking:
     Parameters
     ----------
     query_codes : array-like of uint8, shape (n_queries, n_bytes)
-    query_labels : array-like of shape (n_queries,)
+    query_labels : array-like of shape (n_queries,), or several labels a row
     database_codes : array-like of uint8, shape (n_items, n_bytes)
-    database_labels : array-like of shape (n_items,)
+    database_labels : array-like of shape (n_items,), or several labels a row
+        Lists of labels, or a 0/1 indicator matrix; relevant is then what shares a label.
     ties : {"expected", "stable"}, default="expected"
 
     Attributes
@@ -81,28 +78,21 @@ class Ranking:
         check_same_width(queries, codes)
         if not len(queries) or not len(codes):
             raise InvalidInputError(f"There are {len(queries)} queries and {len(codes)} items; both need at least one.")
-        self._query_groups, self._groups, n_groups = _group(
-            check_labels(query_labels, len(queries)), check_labels(database_labels, len(codes))
-        )
         self._queries, self._words = same_words(queries, codes)
         self._buffer = distance_buffer(codes.shape[1])
         self.n_items = len(codes)
         shape = (len(queries), codes.shape[1] * 8 + 1)
         self.total: Counts = np.zeros(shape, np.int64)
         self.relevant: Counts = np.zeros(shape, np.int64)
-        by_group = np.argsort(self._groups, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(self._groups, minlength=n_groups))])
+        self._relevance = _relevance(query_labels, len(queries), database_labels, len(codes))
         scratch = np.zeros((4, shape[1]), np.int64)
-        _kernels.count_by_distance(
-            self._queries,
-            self._query_groups,
-            self._words[by_group],
-            bounds,
-            self._buffer,
-            scratch,
-            self.total,
-            self.relevant,
-        )
+        for rows, query_groups, groups in self._relevance:
+            by_group = np.argsort(groups, kind="stable")
+            bounds = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=2))])
+            total, relevant = self.total[rows], self.relevant[rows]
+            _kernels.count_by_distance(
+                self._queries[rows], query_groups, self._words[by_group], bounds, self._buffer, scratch, total, relevant
+            )
 
     # ------------------------------------------------------------------ measures
 
@@ -202,18 +192,11 @@ class Ranking:
     def _stable(self, k: int) -> tuple[Scores, Counts]:
         """Return the sum of precisions and the number of relevant items among the first k, ties in storage order."""
         sums, found = np.zeros(len(self._queries)), np.zeros(len(self._queries), np.int64)
-        _kernels.rank_in_storage_order(
-            self._queries,
-            self._query_groups,
-            self._words,
-            self._groups,
-            self.total,
-            self.relevant,
-            k,
-            self._buffer,
-            sums,
-            found,
-        )
+        for rows, query_groups, groups in self._relevance:
+            counts, out = (self.total[rows], self.relevant[rows]), (sums[rows], found[rows])
+            _kernels.rank_in_storage_order(
+                self._queries[rows], query_groups, self._words, groups, *counts, k, self._buffer, *out
+            )
         return sums, found
 
 
@@ -278,7 +261,42 @@ def precision_within_radius(
     return Ranking(query_codes, query_labels, database_codes, database_labels).precision_within(radius)
 
 
-def _group(query_labels: NDArray[Any], labels: NDArray[Any]) -> tuple[Counts, Counts, int]:
+class _Relevance:
+    """Which items are relevant to which queries, as groups: an item is relevant to a query of its own group.
+
+    Iterating gives queries (a slice), their groups, and the group of every item. Single labels are groups, for all
+    queries at once; for several labels a row, each query has two groups of its own.
+    """
+
+    def __init__(self, query_labels: Labels | LabelSets, labels: Labels | LabelSets) -> None:
+        self._single = not isinstance(query_labels, LabelSets) and not isinstance(labels, LabelSets)
+        if self._single:
+            self._groups = _group(np.asarray(query_labels), np.asarray(labels))
+        else:
+            self._members = _members(_as_sets(query_labels), _as_sets(labels))
+
+    def __iter__(self) -> Iterator[tuple[slice, Counts, Counts]]:
+        if self._single:
+            yield slice(None), *self._groups
+            return
+        queries, items = self._members
+        for q, member in enumerate(queries):
+            yield slice(q, q + 1), np.ones(1, np.int64), (items @ member > 0).astype(np.int64)
+
+
+def _relevance(query_labels: ArrayLike, n_queries: int, labels: ArrayLike, n_items: int) -> _Relevance:
+    sides = []
+    for y, n in ((query_labels, n_queries), (labels, n_items)):
+        targets, labelled = check_targets(y, n)
+        if labelled is not None and not isinstance(targets, LabelSets):
+            raise InvalidLabelsError(
+                "y has rows without a label; what is relevant to them is not known. Leave them out."
+            )
+        sides.append(targets)
+    return _Relevance(*sides)
+
+
+def _group(query_labels: Labels, labels: Labels) -> tuple[Counts, Counts]:
     """Return the number of every label among those of the database; -1 for a query label that is not there."""
     if query_labels.dtype.kind != labels.dtype.kind:
         raise InvalidLabelsError(
@@ -286,7 +304,21 @@ def _group(query_labels: NDArray[Any], labels: NDArray[Any]) -> tuple[Counts, Co
         )
     names, groups = np.unique(labels, return_inverse=True)
     places = np.minimum(np.searchsorted(names, query_labels), len(names) - 1)
-    return np.where(names[places] == query_labels, places, -1), groups.astype(np.int64), len(names)
+    return np.where(names[places] == query_labels, places, -1), groups.astype(np.int64)
+
+
+def _as_sets(labels: Labels | LabelSets) -> LabelSets:
+    return labels if isinstance(labels, LabelSets) else LabelSets((label,) for label in labels.tolist())
+
+
+def _members(*sides: LabelSets) -> list[NDArray[np.float32]]:
+    """Return an indicator matrix for each side, over the labels of all of them."""
+    columns = {label: i for i, label in enumerate(dict.fromkeys(x for side in sides for row in side for x in row))}
+    members = [np.zeros((len(side), max(1, len(columns))), np.float32) for side in sides]
+    for member, side in zip(members, sides, strict=True):
+        for row, labels in zip(member, side, strict=True):
+            row[[columns[label] for label in labels]] = 1.0
+    return members
 
 
 def _harmonic(n: int) -> Scores:
