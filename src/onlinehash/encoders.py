@@ -16,7 +16,7 @@ from onlinehash._files import read_arrays, write_arrays
 from onlinehash._validation import check_features, check_finite
 from onlinehash.codes import pack_signs
 from onlinehash.exceptions import InvalidFeaturesError
-from onlinehash.features import Centring, Identity
+from onlinehash.features import FeatureMap, Identity, pack_features, unpack_features
 from onlinehash.types import Codes, Features
 
 _LAYOUT = 1
@@ -29,10 +29,10 @@ class Encoder:
 
     Parameters
     ----------
-    weights : ndarray of shape (n_features, n_bits)
+    weights : ndarray of shape (n_inputs, n_bits)
         One hash function a column. Its precision is the one computed in.
     intercept : ndarray of shape (n_bits,), optional
-    features : Identity or Centring
+    features : Identity, Centring or Anchors
         What happens to a row before it is projected.
     version : int
         Number of instances the hasher had learned from. A code is traced to its encoder by it.
@@ -53,18 +53,20 @@ class Encoder:
 
     weights: NDArray[Any]
     intercept: NDArray[Any] | None = None
-    features: Identity | Centring = Identity()  # noqa: RUF009 (immutable)
+    features: FeatureMap = Identity()  # noqa: RUF009 (immutable)
     version: int = 0
     method: str = ""
 
     def __post_init__(self) -> None:
-        for array in (self.weights, self.intercept, getattr(self.features, "mean", None)):
+        for array in (self.weights, self.intercept, *pack_features(self.features)[1].values()):
             if array is not None:
                 array.flags.writeable = False
 
     @property
     def n_features(self) -> int:
         """Width of the rows it takes."""
+        for array in pack_features(self.features)[1].values():
+            return int(array.shape[-1])
         return int(self.weights.shape[0])
 
     @property
@@ -84,18 +86,18 @@ class Encoder:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the encoder to one file (safetensors, no pickle)."""
-        arrays = {"weights": self.weights}
+        features, arrays = pack_features(self.features)
+        arrays["weights"] = self.weights
         if self.intercept is not None:
             arrays["intercept"] = self.intercept
-        if isinstance(self.features, Centring):
-            arrays["mean"] = self.features.mean
-        write_arrays(path, "encoder", _LAYOUT, {"version": self.version, "method": self.method}, arrays)
+        header = {"version": self.version, "method": self.method, "features": features}
+        write_arrays(path, "encoder", _LAYOUT, header, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Encoder:
         """Read an encoder that :meth:`save` wrote."""
         header, arrays = read_arrays(path, "encoder", _LAYOUT)
-        features = Centring(arrays["mean"]) if "mean" in arrays else Identity()
+        features = unpack_features(header["features"], arrays)
         return cls(arrays["weights"], arrays.get("intercept"), features, header["version"], header["method"])
 
     def __repr__(self) -> str:

@@ -11,9 +11,21 @@ from typing import Any
 from onlinehash._files import read_header
 from onlinehash.exceptions import FileFormatError, UnknownNameError
 from onlinehash.hashers._base import OnlineHasher
+from onlinehash.hashers.adapthash import AdaptHash
+from onlinehash.hashers.bsodh import BSODH
+from onlinehash.hashers.frosh import FROSH
 from onlinehash.hashers.hcoh import HCOH
+from onlinehash.hashers.hmoh import HMOH
+from onlinehash.hashers.itq import ITQ
+from onlinehash.hashers.lsh import LSH
+from onlinehash.hashers.mihash import MIHash
+from onlinehash.hashers.okh import OKH
+from onlinehash.hashers.osh import OSH
+from onlinehash.hashers.sketchhash import SketchHash
 
-HASHERS: dict[str, type[OnlineHasher]] = {hasher.name: hasher for hasher in (HCOH,)}
+HASHERS: dict[str, type[OnlineHasher]] = {
+    hasher.name: hasher for hasher in (AdaptHash, BSODH, FROSH, HCOH, HMOH, ITQ, LSH, MIHash, OKH, OSH, SketchHash)
+}
 
 
 def get_hasher(name: str, **params: Any) -> OnlineHasher:
@@ -37,4 +49,20 @@ def load_hasher(path: str | os.PathLike[str]) -> OnlineHasher:
     return HASHERS[method].load(path)
 
 
-__all__ = ["HASHERS", "HCOH", "OnlineHasher", "get_hasher", "load_hasher"]
+__all__ = [
+    "BSODH",
+    "FROSH",
+    "HASHERS",
+    "HCOH",
+    "HMOH",
+    "ITQ",
+    "LSH",
+    "OKH",
+    "OSH",
+    "AdaptHash",
+    "MIHash",
+    "OnlineHasher",
+    "SketchHash",
+    "get_hasher",
+    "load_hasher",
+]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,13 +16,28 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
 from onlinehash._files import Arrays, read_arrays, write_arrays
-from onlinehash._validation import check_features, check_finite, check_labels, precision_of
+from onlinehash._validation import check_features, check_finite, check_n_bits, check_targets, precision_of
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import FileFormatError, InvalidInputError, NotLearnedError
-from onlinehash.features import RunningCentring, make_features
-from onlinehash.types import Codes, Features, Labels
+from onlinehash.exceptions import FileFormatError, InvalidInputError, InvalidLabelsError, NotLearnedError
+from onlinehash.features import RunningCentring, StreamFeatures, make_features
+from onlinehash.types import Codes, Features, LabelSets, Targets
 
 _LAYOUT = 1
+_COUNTERS = ("n_features_in_", "n_seen_", "n_skipped_", "seed_")
+_CHUNK = 1 << 20  # elements of X in work at a time: a memory-mapped X is never read whole
+
+Mask = NDArray[np.bool_] | None
+"""Which rows have a label; None where all do."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a method needs and costs, in words, for the table of all methods (d features, r bits)."""
+
+    takes: str
+    cost: str
+    memory: str
+    shines: str
 
 
 class HasherNotLearnedError(NotLearnedError, NotFittedError):  # type: ignore[misc]
@@ -30,9 +47,10 @@ class HasherNotLearnedError(NotLearnedError, NotFittedError):  # type: ignore[mi
 class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all hashers: checks input once, at the door, then learns.
 
-    A method gives four things: :meth:`_start` (make the empty state for a first batch), :meth:`_learn` (take checked
-    rows), :meth:`_encoder` (freeze) and :meth:`_state` with :meth:`_restore` (all that a saved stream needs to go on).
-    Anything that may refuse input does so before it changes anything.
+    A method gives :meth:`_start` (make the empty state), :meth:`_learn` (take checked rows in stream order),
+    :meth:`_encoder` (freeze) and :meth:`_state` with :meth:`_restore` (all that a saved stream needs to go on). It may
+    also ask for the head of the stream (:meth:`_head_size`, :meth:`_open`), and keep rows that wait for their
+    batch to fill (:meth:`_finish`). Whatever may refuse input does so before anything changes.
 
     Attributes
     ----------
@@ -40,11 +58,16 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Width of the rows learned from.
     n_seen_ : int
         Number of instances learned from.
+    n_skipped_ : int
+        Number of rows without a label, which a supervised method does not learn from.
     seed_ : int
         The seed in use; drawn from ``random_state`` at the first batch.
     """
 
     name: ClassVar[str]
+    traits: ClassVar[Traits]
+    supervised: ClassVar[bool] = True
+    multi_label: ClassVar[bool] = False
     n_bits: int
     preprocess: Any
     random_state: Any
@@ -57,12 +80,12 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels, integers or strings.
+        y : labels, as in :meth:`partial_fit`
         """
-        rows, labels = self._check(X, y, None)
+        checked = self._check(X, y, None)
         fresh = type(self)(**self.get_params(deep=False))
-        fresh._absorb(rows, labels)
+        fresh._absorb(*checked)
+        self.__dict__.pop("n_seen_", None)
         self.__dict__.update(fresh.__dict__)
         return self
 
@@ -76,36 +99,86 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         X : array-like of shape (n_samples, n_features), or (n_features,) with a single label
         y : array-like of shape (n_samples,), or a single label
+            Integers or strings. None or NaN is a row without a label: skipped by a supervised method, and counted.
+            Methods that learn from several labels a row also take a list of lists of labels, or a 0/1 indicator
+            matrix of shape (n_samples, n_classes). Unsupervised methods ignore it.
         """
-        if np.ndim(y) == 0 and y is not None and np.ndim(X) == 1:
-            X, y = np.asarray(X)[np.newaxis], [y]
+        if np.ndim(X) == 1 and np.ndim(y) == 0:
+            X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
         self._absorb(*self._check(X, y, getattr(self, "n_features_in_", None)))
         return self
 
-    def _check(self, X: ArrayLike, y: Any, n_features: int | None) -> tuple[NDArray[Any], Labels]:
+    def _check(self, X: ArrayLike, y: Any, n_features: int | None) -> tuple[NDArray[Any], Targets, Mask]:
         rows = check_features(X, n_features=n_features, owner=type(self).__name__)
-        labels = check_labels(y, len(rows))
+        targets: Targets = None
+        labelled: Mask = None
+        if self.supervised:
+            targets, labelled = check_targets(y, len(rows))
+            if isinstance(targets, LabelSets) and not self.multi_label:
+                raise InvalidLabelsError(f"{type(self).__name__} learns from one label a row; y holds several.")
+        elif y is not None and len(np.asarray(y)) != len(rows):
+            raise InvalidLabelsError(f"X has {len(rows)} rows, y has another length; pass one label a row, or none.")
         check_finite(rows, precision_of(rows) if n_features is None else self._dtype)
-        return rows, labels
+        return rows, targets, labelled
 
-    def _absorb(self, X: NDArray[Any], y: Labels) -> None:
-        if not self.__sklearn_is_fitted__():
-            seed = self._draw_seed()
-            state = dict(self.__dict__)
+    def _absorb(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
+        n_labelled = len(X) if labelled is None else int(labelled.sum())
+        if n_labelled and not self.__sklearn_is_fitted__():
+            before = dict(self.__dict__)
             try:
-                self.seed_ = seed
-                self._dtype = precision_of(X)
-                self._features = make_features(self.preprocess, X.shape[1])
-                self._start(X.shape[1])
-                self._learn(X, y)
+                self._prepare(X.shape[1], precision_of(X), self._draw_seed())
+                self._take(X, targets, labelled)
             except BaseException:
-                self.__dict__ = state
+                self.__dict__ = before
                 raise
+        elif n_labelled:
+            self._take(X, targets, labelled)
+        if n_labelled:
             self.n_features_in_ = X.shape[1]
-            self.n_seen_ = len(X)
-        else:
-            self._learn(X, y)
-            self.n_seen_ += len(X)
+            self.n_seen_ = getattr(self, "n_seen_", 0) + n_labelled
+        self.n_skipped_ = getattr(self, "n_skipped_", 0) + len(X) - n_labelled
+
+    def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
+        """Make the state of a hasher that has seen nothing."""
+        self.seed_, self._dtype = seed, dtype
+        self._features: StreamFeatures = make_features(self.preprocess, n_features)
+        check_n_bits(self.n_bits)
+        self._start(n_features)
+        self._head: list[tuple[Features, list[Any]]] | None = [] if self._head_size() else None
+
+    def _take(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
+        """Learn from checked rows in chunks, leaving out those without a label."""
+        self._admit(targets if labelled is None else _some(targets, labelled))
+        step = max(1, _CHUNK // X.shape[1])
+        for start in range(0, len(X), step):
+            chunk = slice(start, start + step)
+            rows, part = X[chunk], _some(targets, chunk)
+            if labelled is not None:
+                rows, part = rows[labelled[chunk]], _some(part, labelled[chunk])
+            rows = np.ascontiguousarray(rows, self._dtype)
+            if self._head is not None:
+                self._collect(rows, part)
+            elif len(rows):
+                self._learn(rows, part)
+
+    def _collect(self, rows: Features, targets: Targets) -> None:
+        """Keep rows until the head of the stream is complete, then start with it."""
+        assert self._head is not None
+        missing = self._head_size() - sum(len(labels) for _, labels in self._head)
+        self._head.append((rows[:missing].copy(), _as_list(_some(targets, slice(missing)), len(rows[:missing]))))
+        if len(rows) >= missing:
+            self._open_head()
+            if len(rows) > missing:
+                self._learn(rows[missing:], _some(targets, slice(missing, None)))
+
+    def _open_head(self) -> None:
+        assert self._head is not None
+        rows = np.concatenate([rows for rows, _ in self._head])
+        labels = [label for _, labels in self._head for label in labels]
+        targets = check_targets(labels, len(labels))[0] if self.supervised else None
+        self._head = None
+        self._open(rows, targets)
+        self._learn(rows, targets)
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0:
@@ -123,16 +196,42 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _start(self, n_features: int) -> None:
         """Check the parameters and make the state of a hasher that has seen nothing."""
 
+    def _head_size(self) -> int:
+        """Return how many rows of the stream are wanted together before learning starts."""
+        return 0
+
+    def _open(self, head: Features, targets: Targets) -> None:
+        """Take what is needed from the head of the stream; it is learned from right after."""
+
+    def _admit(self, targets: Targets) -> None:
+        """Refuse labels that cannot be learned from; nothing has changed yet."""
+
     @abstractmethod
-    def _learn(self, X: NDArray[Any], y: Labels) -> None:
-        """Learn from checked rows, or raise before anything has changed."""
+    def _learn(self, X: Features, targets: Targets) -> None:
+        """Learn from the next rows, in the precision of the stream."""
+
+    def _preprocessed(self, X: Features) -> Features:
+        """Move the preprocessing along the stream and return the rows it gives."""
+        rows = np.empty_like(X)
+        self._features.learn(X, rows)
+        return rows
 
     # ------------------------------------------------------------------ hashing
 
     def snapshot(self) -> Encoder:
-        """Return the hash functions as they are now, frozen; later learning does not touch them."""
+        """Return the hash functions as they are now, frozen; later learning does not touch them.
+
+        Rows that wait for their batch, or for the head of the stream, to fill are included, on a copy: a look at the
+        hash functions does not change the stream.
+        """
         self._demand_learned()
-        return self._encoder()
+        if self._head is None and not self._is_waiting():
+            return self._encoder()
+        twin = copy.deepcopy(self)
+        if twin._head is not None:
+            twin._open_head()
+        twin._finish()
+        return twin._encoder()
 
     def transform(self, X: ArrayLike) -> Codes:
         """Return packed codes of X, shape (n_samples, ceil(n_bits / 8))."""
@@ -150,6 +249,13 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _encoder(self) -> Encoder:
         """Freeze the hash functions."""
 
+    def _is_waiting(self) -> bool:
+        """Tell whether rows wait that :meth:`_finish` would learn from."""
+        return False
+
+    def _finish(self) -> None:
+        """Learn from the rows that wait, as if the stream ended here."""
+
     # ------------------------------------------------------------------ saving
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -163,16 +269,21 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(self.random_state, int):
             params["random_state"] = self.seed_
         state, tensors = self._state()
+        arrays.update({f"state.{key}": value for key, value in tensors.items()})
         if isinstance(self._features, RunningCentring):
             arrays["mean"] = self._features.mean
-        arrays.update({f"state.{key}": value for key, value in tensors.items()})
-        counters = {
-            "n_features_in_": self.n_features_in_,
-            "n_seen_": self.n_seen_,
-            "seed_": self.seed_,
+            state["n_centred"] = self._features.n_seen
+        if self._head:
+            arrays["head"] = np.concatenate([rows for rows, _ in self._head])
+            state["head_labels"] = [label for _, labels in self._head for label in labels]
+        counters = {name: getattr(self, name) for name in _COUNTERS}
+        header = {
+            "method": self.name,
             "dtype": self._dtype.name,
+            "params": params,
+            "counters": counters,
+            "state": state,
         }
-        header = {"method": self.name, "params": params, "counters": counters, "state": state}
         write_arrays(path, "hasher", _LAYOUT, header, arrays)
 
     @classmethod
@@ -181,16 +292,15 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         header, arrays = read_arrays(path, "hasher", _LAYOUT)
         if header["method"] != cls.name:
             raise FileFormatError(f"{path} holds a {header['method']} hasher; load it with onlinehash.load_hasher.")
+        counters, state = header["counters"], header["state"]
         hasher = cls(**{key: _unpack(f"param.{key}", value, arrays) for key, value in header["params"].items()})
-        counters = header["counters"]
-        hasher._dtype = np.dtype(counters.pop("dtype"))
+        hasher._prepare(counters["n_features_in_"], np.dtype(header["dtype"]), counters["seed_"])
         hasher.__dict__.update(counters)
-        hasher._features = make_features(hasher.preprocess, hasher.n_features_in_)
         if "mean" in arrays:
-            hasher._features = RunningCentring(arrays["mean"], hasher.n_seen_)
-        hasher._start(hasher.n_features_in_)
-        tensors = {key.removeprefix("state."): value for key, value in arrays.items() if key.startswith("state.")}
-        hasher._restore(header["state"], tensors)
+            hasher._features = RunningCentring(arrays["mean"], state["n_centred"])
+        if hasher._head is not None:
+            hasher._head = [(arrays["head"], state["head_labels"])] if "head" in arrays else None
+        hasher._restore(state, {key[6:]: value for key, value in arrays.items() if key.startswith("state.")})
         return hasher
 
     @abstractmethod
@@ -214,20 +324,31 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
+        tags.target_tags.required = self.supervised
         tags.transformer_tags.preserves_dtype = []
         return tags
 
 
+def _some(targets: Targets, rows: slice | NDArray[Any]) -> Targets:
+    """Return the targets of some rows."""
+    if targets is None:
+        return None
+    return targets.take(rows) if isinstance(targets, LabelSets) else targets[rows]
+
+
+def _as_list(targets: Targets, n_rows: int) -> list[Any]:
+    """Return targets as JSON can hold them."""
+    if targets is None:
+        return [None] * n_rows
+    return [list(labels) for labels in targets] if isinstance(targets, LabelSets) else targets.tolist()
+
+
 def _pack(name: str, value: Any, arrays: Arrays) -> Any:
     """Return value as JSON, moving arrays into ``arrays``."""
-    if isinstance(value, np.ndarray):
-        arrays[name] = value
-        return {"array": True}
     if isinstance(value, Mapping):
         arrays[name] = np.array([np.asarray(word, np.int8) for word in value.values()])
         return {"labels": [label.item() if isinstance(label, np.generic) else label for label in value]}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (np.ndarray, list, tuple)):
         arrays[name] = np.asarray(value)
         return {"array": True}
     if isinstance(value, np.generic):

@@ -13,14 +13,12 @@ its own ``replay``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 Replay = Callable[[NDArray[Any], NDArray[Any]], None]
 """Called as ``replay(Z, K)``: turns the projections Z of a block into its gradients G, in place."""
@@ -28,22 +26,6 @@ Replay = Callable[[NDArray[Any], NDArray[Any]], None]
 BLOCK = 32  # rows; measured best between 24 and 64 on 784 to 4096 features and 32 to 128 bits
 _PADDING = 16  # columns; rows a power of two apart would share the same few cache sets
 _TILE = 4
-
-_blas = ThreadpoolController()
-
-
-@contextmanager
-def single_threaded_products(n_rows: int) -> Iterator[None]:
-    """Keep matrix products on this thread: a block is too small to share, and waiting costs more.
-
-    Measured up to ten times slower with two threads on a busy machine. For a few rows the switch itself, some
-    tens of microseconds, would cost more than it saves.
-    """
-    if n_rows < BLOCK:
-        yield
-    else:
-        with _blas.limit(limits=1, user_api="blas"):
-            yield
 
 
 def block_rows(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -68,23 +50,35 @@ class BlockUpdate:
 
     def apply(
         self, weights: NDArray[Any], rows: NDArray[Any], n_rows: int, replay: Replay, *, sequential: bool
-    ) -> None:
-        """Replay the first ``n_rows`` of ``rows`` and change ``weights`` (n_columns, n_bits) in place.
+    ) -> NDArray[Any]:
+        """Replay the first ``n_rows`` of ``rows``, change ``weights`` (n_columns, n_bits) in place, return G.
 
-        ``sequential=False`` says that no row of the block feels another: one batch, one step, no K.
+        ``sequential=False`` says that no row of the block feels another: one batch, one step, no K off the diagonal.
         """
         n_columns = weights.shape[0]
         block = rows[:n_rows, :n_columns]
         gradients = self._projections[:n_rows]
         np.matmul(block, weights, out=gradients)
         if sequential:
-            _lower_gram(rows, n_rows, n_columns, self._gram)
+            lower_gram(rows, n_rows, n_columns, self._gram)
         replay(gradients, self._gram)
         if n_rows == 1:  # a product with one row is mostly overhead
             _subtract_outer(weights, rows[0], gradients[0])
         else:
             np.matmul(block.T, gradients, out=self._change)
             np.subtract(weights, self._change, out=weights)
+        return gradients
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> None:
+    """Make row ``i`` feel the gradients of the first ``n_earlier`` rows: z_i = Z_i - sum_j K_ij g_j."""
+    row = projections[i]
+    for j in range(n_earlier):
+        k = gram[i, j]
+        earlier = projections[j]
+        for b in range(row.shape[0]):
+            row[b] -= k * earlier[b]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -96,7 +90,7 @@ def _subtract_outer(weights: Any, row: Any, gradient: Any) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
-def _lower_gram(rows: Any, n_rows: int, n_columns: int, out: Any) -> None:
+def lower_gram(rows: Any, n_rows: int, n_columns: int, out: Any) -> None:
     """Write the lower triangle of ``rows @ rows.T``, four by two sums at a time in registers.
 
     Half the work of a symmetric product, and measured at 0.4 of the time of the BLAS one for such flat blocks.

@@ -1,0 +1,68 @@
+"""What methods share that learn from pairs or batches: rows wait until there are enough."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._files import Arrays
+from onlinehash._validation import check_labels
+from onlinehash.hashers._base import OnlineHasher
+from onlinehash.types import Features, Labels, Targets
+
+
+class BatchHasher(OnlineHasher):
+    """Base of methods that learn from a fixed number of consecutive rows at a time.
+
+    A method gives :meth:`_batch_rows` and :meth:`_learn_batch`. Rows that do not fill a batch wait for the next
+    call; a snapshot learns from them as a shorter batch, unless the method says that nothing can be learned from it.
+    """
+
+    def _start(self, n_features: int) -> None:
+        self._waiting_rows = np.empty((0, n_features), self._dtype)
+        self._waiting_labels: Labels | None = None
+
+    @abstractmethod
+    def _batch_rows(self) -> int:
+        """Return the number of rows of a batch."""
+
+    @abstractmethod
+    def _learn_batch(self, rows: Features, labels: Any) -> None:
+        """Learn from one batch of preprocessed rows, or from a shorter one at the end."""
+
+    def _learn(self, X: Features, targets: Targets) -> None:
+        rows = self._preprocessed(X)
+        labels: Labels | None = np.asarray(targets) if self.supervised else None
+        if len(self._waiting_rows):
+            rows = np.concatenate([self._waiting_rows, rows])
+            labels = _join(self._waiting_labels, labels)
+        size = self._batch_rows()
+        whole = len(rows) - len(rows) % size
+        for start in range(0, whole, size):
+            batch = slice(start, start + size)
+            self._learn_batch(rows[batch], None if labels is None else labels[batch])
+        self._waiting_rows = rows[whole:].copy()
+        self._waiting_labels = None if labels is None else labels[whole:].copy()
+
+    def _is_waiting(self) -> bool:
+        return len(self._waiting_rows) > 0
+
+    def _finish(self) -> None:
+        if len(self._waiting_rows):
+            self._learn_batch(self._waiting_rows, self._waiting_labels)
+
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        labels = None if self._waiting_labels is None else self._waiting_labels.tolist()
+        return {"waiting_labels": labels}, {"waiting_rows": self._waiting_rows}
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        self._waiting_rows = arrays["waiting_rows"]
+        labels = state["waiting_labels"]
+        self._waiting_labels = check_labels(labels, len(labels)) if labels else None
+
+
+def _join(first: Labels | None, second: Labels | None) -> NDArray[Any] | None:
+    return None if first is None or second is None else np.concatenate([first, second])

@@ -1,0 +1,42 @@
+"""Labels as consecutive numbers, in order of first sight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.types import Labels
+
+
+class Numbering:
+    """Number labels in order of first sight.
+
+    Examples
+    --------
+    >>> numbering = Numbering()
+    >>> numbering.number(["cat", "dog", "cat"])
+    [0, 1, 0]
+    >>> numbering.labels
+    array(['cat', 'dog'], dtype='<U3')
+    """
+
+    def __init__(self, labels: Sequence[int | str] = ()) -> None:
+        self._numbers = {label: number for number, label in enumerate(labels)}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def labels(self) -> Labels:
+        """All labels seen."""
+        return np.array(list(self._numbers))
+
+    def number(self, labels: Iterable[int | str]) -> list[int]:
+        """Return the number of every label; a new one gets the next."""
+        return [self._numbers.setdefault(label, len(self._numbers)) for label in labels]
+
+    def numbers(self, labels: Labels) -> NDArray[np.int64]:
+        """Return the numbers of an array of labels."""
+        return np.array(self.number(labels.tolist()), np.int64)

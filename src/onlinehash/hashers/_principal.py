@@ -1,0 +1,118 @@
+"""What methods share that hash along principal directions: a mean that runs, directions, rotations."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.types import Features
+
+Matrix = NDArray[np.float64]
+
+_MISSING, _ROTATION = 1, 2  # what a random draw is for
+
+
+class RunningMean:
+    """Keep the mean of a stream, and say what every batch adds to the squares around it.
+
+    Parameters
+    ----------
+    n_features : int
+
+    Attributes
+    ----------
+    mean : ndarray of float64, shape (n_features,)
+    n_seen : int
+
+    Examples
+    --------
+    >>> moments = RunningMean(1)
+    >>> moments.add(np.array([[1.0], [3.0]]))
+    (array([[-1.],
+           [ 1.]]), array([0.]))
+    >>> centred, shift = moments.add(np.array([[4.0], [4.0]]))
+    >>> moments.mean, 2.0 + (centred**2).sum() + shift**2  # the squares of 1, 3, 4, 4 around their mean
+    (array([3.]), array([6.]))
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.mean: Matrix = np.zeros(n_features)
+        self.n_seen = 0
+
+    def add(self, rows: Features) -> tuple[Matrix, Matrix]:
+        """Move the mean along; return the rows around their own mean, and one row for the shift of the mean.
+
+        With m the mean of the b rows, and mu that of the n rows before, the shift is ``sqrt(n b / (n + b)) (m - mu)``.
+        The Gram matrix of all rows ever returned is the scatter matrix of the stream.
+        """
+        mean = rows.mean(axis=0, dtype=np.float64)
+        n_before, n_rows = self.n_seen, len(rows)
+        self.n_seen += n_rows
+        step = mean - self.mean
+        self.mean = (n_before * self.mean + n_rows * mean) / self.n_seen
+        return rows - mean, np.sqrt(n_before * n_rows / self.n_seen) * step
+
+    def add_spread(self, rows: Features) -> Matrix:
+        """Do as :meth:`add`, with the shift spread over the rows: the same Gram matrix without one row more.
+
+        The b centred rows sum to zero, so adding ``shift / sqrt(b)`` to each leaves no cross terms.
+        """
+        centred, shift = self.add(rows)
+        centred += shift / np.sqrt(len(rows))
+        return centred
+
+
+def check_one_direction_a_bit(n_bits: int, n_features: int, owner: str) -> None:
+    """Raise if there are more bits than principal directions."""
+    if n_bits > n_features:
+        raise InvalidInputError(
+            f"n_bits={n_bits} is more than n_features={n_features}; {owner} takes one principal direction a bit. "
+            f"Use at most {n_features} bits."
+        )
+
+
+def with_missing_directions(directions: Matrix, n_bits: int, seed: int) -> Matrix:
+    """Return ``n_bits`` orthonormal directions: the given ones and, if those are too few, random ones.
+
+    Early in a stream, or along constant features, there is no n-th principal direction.
+
+    Examples
+    --------
+    >>> full = with_missing_directions(np.array([[1.0], [0.0], [0.0]]), n_bits=2, seed=0)
+    >>> np.abs(full.T @ full).round(9)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    n_features, n_known = directions.shape
+    if n_known >= n_bits:
+        return directions[:, :n_bits]
+    others = np.random.default_rng([seed, n_features, n_bits, _MISSING]).standard_normal((n_features, n_bits - n_known))
+    for _ in range(2):  # the second time removes what rounding left
+        others -= directions @ (directions.T @ others)
+        others = np.linalg.qr(others)[0]
+    return np.hstack([directions, others])
+
+
+def random_rotation(directions: Matrix, seed: int, number: int) -> Matrix:
+    """Return a rotation Q of the directions V, uniform among all; V Q depends on no more than the span of V.
+
+    Q is the rotation nearest to V^T G for a Gaussian G. This is a Gaussian matrix, so Q is uniform; and another basis
+    V R gives R^T Q. The signs of singular vectors, which are a matter of rounding, do not reach the codes.
+    """
+    n_features, n_bits = directions.shape
+    gaussian = np.random.default_rng([seed, number, n_bits, _ROTATION]).standard_normal((n_features, n_bits))
+    return nearest_rotation(directions.T @ gaussian)
+
+
+def nearest_rotation(matrix: Matrix) -> Matrix:
+    """Return the orthogonal matrix nearest to a square one, which has the largest inner product with it.
+
+    Examples
+    --------
+    >>> nearest_rotation(np.array([[2.0, 0.0], [0.0, -3.0]])).round(9) + 0.0
+    array([[ 1.,  0.],
+           [ 0., -1.]])
+    """
+    left, _, right = np.linalg.svd(matrix)
+    return np.asarray(left @ right)

@@ -1,0 +1,36 @@
+"""A uniform sample of a stream in bounded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Reservoir:
+    """Decide which rows of a stream stay in a sample of fixed size (every row gets a random key; the smallest stay).
+
+    Parameters
+    ----------
+    capacity : int
+
+    Examples
+    --------
+    >>> reservoir = Reservoir(2)
+    >>> [reservoir.offer(key) for key in (0.5, 0.9, 0.7, 0.8)]  # the third takes the place of the second
+    [0, 1, 1, None]
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.keys = np.empty(capacity)
+        self.size = 0
+
+    def offer(self, key: float) -> int | None:
+        """Return the place that a row with this random key takes, or None if it does not stay."""
+        if self.size < len(self.keys):
+            place = self.size
+            self.size += 1
+        else:
+            place = int(self.keys.argmax())
+            if key >= self.keys[place]:
+                return None
+        self.keys[place] = key
+        return place
