@@ -1,0 +1,68 @@
+"""LSH: random projections, the method that learns nothing but the mean."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+
+from onlinehash._files import Arrays
+from onlinehash.hashers._base import Traits
+from onlinehash.hashers._linear import LinearHasher
+from onlinehash.types import Features, Targets
+
+
+class LSH(LinearHasher):
+    """Hash by the signs of random projections (Charikar 2002): the bound every learner must beat.
+
+    Only the running mean is learned: O(n_features) an instance. Labels are ignored.
+
+    Parameters
+    ----------
+    n_bits : int, default=32
+        Length of the codes.
+    preprocess, init, random_state
+        As in :class:`HCOH`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LSH
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> LSH(n_bits=16, random_state=0).partial_fit(X).transform(X).shape
+    (100, 2)
+    """
+
+    name: ClassVar[str] = "lsh"
+    traits: ClassVar[Traits] = Traits(
+        takes="single rows",
+        cost="O(d)",
+        memory="O(d r)",
+        shines="nothing to learn from: the bound to beat",
+    )
+    supervised: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        *,
+        preprocess: str | ArrayLike = "running",
+        init: str | ArrayLike = "random",
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.preprocess = preprocess
+        self.init = init
+        self.random_state = random_state
+
+    def _start(self, n_features: int) -> None:
+        self._start_weights(n_features)
+
+    def _learn(self, X: Features, targets: Targets) -> None:
+        self._preprocessed(X)
+
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        return {}, {}
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        pass
