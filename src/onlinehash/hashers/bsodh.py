@@ -1,0 +1,177 @@
+"""BSODH: balanced similarity for online discrete hashing (Lin et al., AAAI 2019)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._files import Arrays
+from onlinehash._validation import check_positive, check_positive_int
+from onlinehash.hashers._base import Traits
+from onlinehash.hashers._batches import BatchHasher
+from onlinehash.hashers._linear import LinearHasher
+from onlinehash.hashers._numbering import Numbering
+from onlinehash.types import Features, Labels
+
+
+class BSODH(LinearHasher, BatchHasher):
+    """Learn codes of every new batch from their similarity to all earlier items, then regress features on them.
+
+    For a batch with features X and codes B, and earlier items with codes E, the inner products ``B E^T`` should be
+    ``eta_s r`` where labels agree and ``-eta_d r`` where they do not, and X W should give B. Codes are found bit after
+    bit (discrete cyclic descent), the earlier items' codes follow, and W is a ridge regression.
+
+    Costs O(n_features^2 + n_bits^2) an instance. Earlier items are not kept: the paper keeps them all, but they enter
+    only by E^T E and by their number and the sum of their codes in each class. These statistics take
+    O(n_classes n_bits) memory, and the result is that of keeping everything, whatever the length of the stream.
+
+    Parameters
+    ----------
+    n_bits : int, default=32
+        Length of the codes ("r").
+    batch_size : int, default=2000
+        Number of instances of a batch ("n_t"). The first batch is only hashed, at random.
+    similar_weight : float, default=1.2
+        "eta_s".
+    dissimilar_weight : float, default=0.2
+        "eta_d"; less than ``similar_weight``, since most pairs are dissimilar.
+    fit_weight : float, default=0.5
+        Weight of X W = B ("sigma").
+    regularisation : float, default=0.3
+        Ridge of the regression ("lambda").
+    preprocess, init, random_state
+        As in :class:`HCOH`.
+
+    References
+    ----------
+    M. Lin, R. Ji, H. Liu, X. Sun, Y. Wu, Y. Wu. Towards Optimal Discrete Online Hashing with Balanced Similarity.
+    AAAI 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from onlinehash import BSODH
+    >>> X, y = load_digits(return_X_y=True)
+    >>> BSODH(n_bits=16, batch_size=200, random_state=0).partial_fit(X, y).transform(X).shape
+    (1797, 2)
+    """
+
+    name: ClassVar[str] = "bsodh"
+    traits: ClassVar[Traits] = Traits(
+        takes="batches of 2000",
+        cost="O(d^2 + r^2)",
+        memory="O(d r + classes r)",
+        shines="large batches, few classes",
+    )
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        *,
+        batch_size: int = 2000,
+        similar_weight: float = 1.2,
+        dissimilar_weight: float = 0.2,
+        fit_weight: float = 0.5,
+        regularisation: float = 0.3,
+        preprocess: str | ArrayLike = "running",
+        init: str | ArrayLike = "random",
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.batch_size = batch_size
+        self.similar_weight = similar_weight
+        self.dissimilar_weight = dissimilar_weight
+        self.fit_weight = fit_weight
+        self.regularisation = regularisation
+        self.preprocess = preprocess
+        self.init = init
+        self.random_state = random_state
+
+    def _start(self, n_features: int) -> None:
+        super()._start(n_features)
+        for name in ("similar_weight", "fit_weight", "regularisation"):
+            check_positive(name, getattr(self, name))
+        if self.dissimilar_weight != 0:
+            check_positive("dissimilar_weight", self.dissimilar_weight)
+        self._start_weights(n_features)
+        self._numbering = Numbering()
+        self._counts = np.zeros(0)  # earlier items of each class
+        self._codes = np.zeros((0, self.n_bits))  # the code of the first of them
+        self._sums = np.zeros((0, self.n_bits))  # the sum of their codes
+        self._gram = np.zeros((self.n_bits, self.n_bits))  # E^T E
+
+    def _batch_rows(self) -> int:
+        return check_positive_int("batch_size", self.batch_size)
+
+    def _is_waiting(self) -> bool:
+        return False  # the regression is on one batch alone: a few rows would replace what a whole one taught
+
+    def _learn_batch(self, rows: Features, labels: Labels) -> None:
+        numbers = self._numbering.numbers(labels)
+        self._grow(len(self._numbering))
+        X = rows.astype(np.float64)
+        codes = np.where(X @ self._weights >= 0, 1.0, -1.0)
+        if self._counts.any():
+            codes = self._discrete_codes(X, codes, numbers)
+            self._recode_earlier_items(codes, numbers)
+            ridge = self.fit_weight * X.T @ X + self.regularisation * np.eye(X.shape[1])
+            self._weights = np.linalg.solve(ridge, self.fit_weight * X.T @ codes).astype(self._dtype)
+        self._remember(codes, numbers)
+
+    def _discrete_codes(self, X: NDArray[Any], codes: NDArray[Any], numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the codes of a batch, found bit after bit; a row starts from the code of an item of its class."""
+        known = self._counts[numbers] > 0
+        codes[known] = self._codes[numbers[known]]
+        similar = self.n_bits * (self.similar_weight + self.dissimilar_weight) * self._sums[numbers]
+        dissimilar = self.n_bits * self.dissimilar_weight * self._sums.sum(axis=0)
+        wanted = similar - dissimilar + self.fit_weight * X @ self._weights
+        for k in range(self.n_bits):
+            others = self._gram[k].copy()
+            others[k] = 0.0
+            codes[:, k] = np.where(wanted[:, k] - codes @ others >= 0, 1.0, -1.0)
+        return codes
+
+    def _recode_earlier_items(self, codes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+        """Give all earlier items of a class the code that their similarity to the batch asks for."""
+        in_batch = np.zeros_like(self._sums)
+        np.add.at(in_batch, numbers, codes)
+        scores = (self.similar_weight + self.dissimilar_weight) * in_batch
+        scores -= self.dissimilar_weight * in_batch.sum(axis=0)
+        self._codes = np.where(scores >= 0, 1.0, -1.0)
+        self._sums = self._counts[:, None] * self._codes
+        self._gram = self._codes.T @ self._sums
+
+    def _remember(self, codes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+        """Add a batch to the earlier items."""
+        new, first = np.unique(numbers, return_index=True)
+        fresh = self._counts[new] == 0
+        self._codes[new[fresh]] = codes[first[fresh]]
+        np.add.at(self._counts, numbers, 1)
+        np.add.at(self._sums, numbers, codes)
+        self._gram += codes.T @ codes
+
+    def _grow(self, n_classes: int) -> None:
+        more = n_classes - len(self._counts)
+        if more > 0:
+            self._counts = np.concatenate([self._counts, np.zeros(more)])
+            self._codes = np.vstack([self._codes, np.zeros((more, self.n_bits))])
+            self._sums = np.vstack([self._sums, np.zeros((more, self.n_bits))])
+
+    @property
+    def classes_(self) -> Labels:
+        """Labels in order of first sight."""
+        self._demand_learned()
+        return self._numbering.labels
+
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        state, arrays = super()._state()
+        learned = {"weights": self._weights, "counts": self._counts, "codes": self._codes, "sums": self._sums}
+        return state | {"labels": self._numbering.labels.tolist()}, arrays | learned | {"gram": self._gram}
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        super()._restore(state, arrays)
+        self._numbering = Numbering(state["labels"])
+        self._weights, self._counts, self._codes = arrays["weights"], arrays["counts"], arrays["codes"]
+        self._sums, self._gram = arrays["sums"], arrays["gram"]
