@@ -30,7 +30,17 @@ if TYPE_CHECKING:
     from onlinehash.datasets import load_dataset as load_dataset
     from onlinehash.encoders import Encoder as Encoder
     from onlinehash.exceptions import OnlineHashError as OnlineHashError
+    from onlinehash.hashers import BSODH as BSODH
+    from onlinehash.hashers import FROSH as FROSH
     from onlinehash.hashers import HCOH as HCOH
+    from onlinehash.hashers import HMOH as HMOH
+    from onlinehash.hashers import ITQ as ITQ
+    from onlinehash.hashers import LSH as LSH
+    from onlinehash.hashers import OKH as OKH
+    from onlinehash.hashers import OSH as OSH
+    from onlinehash.hashers import AdaptHash as AdaptHash
+    from onlinehash.hashers import MIHash as MIHash
+    from onlinehash.hashers import SketchHash as SketchHash
     from onlinehash.hashers import get_hasher as get_hasher
     from onlinehash.hashers import load_hasher as load_hasher
     from onlinehash.indexes import FlatIndex as FlatIndex
@@ -42,16 +52,26 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "AdaptHash": "hashers",
+    "BSODH": "hashers",
+    "FROSH": "hashers",
+    "HCOH": "hashers",
+    "HMOH": "hashers",
+    "ITQ": "hashers",
+    "LSH": "hashers",
+    "MIHash": "hashers",
+    "OKH": "hashers",
+    "OSH": "hashers",
+    "SketchHash": "hashers",
+    "get_hasher": "hashers",
+    "load_hasher": "hashers",
     "Encoder": "encoders",
     "FlatIndex": "indexes",
-    "HCOH": "hashers",
     "Matches": "types",
     "OnlineHashError": "exceptions",
-    "get_hasher": "hashers",
     "hadamard_codewords": "codebooks",
     "hamming_distances": "codes",
     "load_dataset": "datasets",
-    "load_hasher": "hashers",
     "mean_average_precision": "metrics",
     "pack_bits": "codes",
     "pack_signs": "codes",

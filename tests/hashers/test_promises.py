@@ -6,9 +6,18 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onlinehash.checks import check_hasher, hasher_checks
-from onlinehash.hashers import HASHERS, HCOH
+from onlinehash.hashers import FROSH, HASHERS, HCOH, HMOH, ITQ, OKH, OSH, MIHash, SketchHash
 
 HASHERS_UNDER_TEST = [hasher(n_bits=12, random_state=0) for hasher in HASHERS.values()] + [
+    FROSH(n_bits=6, chunk_size=7, sketch_size=6, random_state=3),
+    HMOH(n_bits=8, n_anchors=40, batch_size=3, random_state=3),
+    # A small step: large ones make MIHash chaotic, so that rounding shows.
+    MIHash(n_bits=8, reservoir_size=50, trigger_interval=9, gradient="exact", learning_rate=0.1, random_state=3),
+    OKH(n_bits=8, n_anchors=33, variant="as_released", random_state=3),
+    OSH(n_bits=8, loss="hinge", random_state=3),
+    OSH(n_bits=8, variant="as_released", random_state=3),
+    SketchHash(n_bits=6, batch_size=7, sketch_size=6, random_state=3),
+    SketchHash(n_bits=6, batch_size=8, variant="as_released", random_state=3),
     HCOH(n_bits=8, batch_size=7, fit_bias=True, random_state=1),
     HCOH(n_bits=70, preprocess="none", batch_size=50, random_state=2),
 ]
@@ -21,7 +30,12 @@ def test_hasher_keeps(hasher, check):
 
 
 # scikit-learn skips its array-API check unless SCIPY_ARRAY_API is set; a skip is no failure.
-@parametrize_with_checks([hasher(random_state=0) for hasher in HASHERS.values()])
+NO_MORE_BITS_THAN_FEATURES = (FROSH, ITQ, SketchHash)  # scikit-learn's data have as few as one
+
+
+@parametrize_with_checks(
+    [hasher(n_bits=1 if hasher in NO_MORE_BITS_THAN_FEATURES else 32, random_state=0) for hasher in HASHERS.values()]
+)
 def test_scikit_learn_accepts(estimator, check):
     check(estimator)
 
