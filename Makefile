@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format docs bench clean
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -23,6 +23,9 @@ check: .venv/dev  ## Lint, types and layers only
 format: .venv/dev  ## Rewrite the code in the one style
 	@.venv/bin/ruff check --quiet --fix .
 	@.venv/bin/ruff format --quiet .
+
+docs: .venv/dev  ## Write the pages that are made of code and results
+	@.venv/bin/python docs/generate.py
 
 bench: .venv/dev  ## Measure speed against competitors, as ratios in one run
 	@.venv/bin/python -m benchmarks

@@ -1,5 +1,21 @@
-"""Experiments: streams learned, codes judged, results kept."""
+"""Experiments: plans, runs, one result file a run, and tables made of them."""
 
-from onlinehash.experiments.run import Point, Quality, judge, learning_curve
+from onlinehash.experiments.plan import Plan, Run, load_plan, parse_plan
+from onlinehash.experiments.reproduce import open_runs, reproduce
+from onlinehash.experiments.results import read_results
+from onlinehash.experiments.run import Point, Quality, execute, judge, learning_curve
 
-__all__ = ["Point", "Quality", "judge", "learning_curve"]
+__all__ = [
+    "Plan",
+    "Point",
+    "Quality",
+    "Run",
+    "execute",
+    "judge",
+    "learning_curve",
+    "load_plan",
+    "open_runs",
+    "parse_plan",
+    "read_results",
+    "reproduce",
+]
