@@ -16,7 +16,7 @@ RESULTS = EXPERIMENTS / "results"
 def hashers_page() -> str:
     """Compare all methods in one table."""
     plan = load_plan(EXPERIMENTS / "mnist.toml")
-    precision = measured(read_results(RESULTS, plan.runs), "mean_average_precision")
+    precision = measured(read_results(RESULTS / plan.name, plan.runs), "mean_average_precision")
     by_name = {run.method: run.hasher for run in plan.runs}
     lines = [
         "# All methods",
@@ -56,7 +56,7 @@ def reproduction_page() -> str:
     ]
     for path in sorted(EXPERIMENTS.glob("*.toml")):
         plan = load_plan(path)
-        results = read_results(RESULTS, plan.runs)
+        results = read_results(RESULTS / plan.name, plan.runs)
         if not results:
             continue
         dataset = plan.runs[0].dataset

@@ -103,7 +103,7 @@ def test_the_command_runs_a_plan_and_prints_its_tables(tmp_path):
     done = CliRunner().invoke(app, ["reproduce", str(tmp_path / "plan.toml"), "--workers", "1"])
     assert done.exit_code == 0
     assert "| HCOH |" in done.stdout
-    assert len(list((tmp_path / "results").iterdir())) == 4
+    assert len(list((tmp_path / "results" / "plan").iterdir())) == 4
     missing = subprocess.run(
         [sys.executable, "-m", "onlinehash.cli", "reproduce", "none.toml"], capture_output=True, text=True, check=False
     )

@@ -12,7 +12,10 @@ import typer
 def run(
     plans: Annotated[list[Path], typer.Argument(metavar="PLAN...", help="Plans: .toml files, see experiments/.")],
     results: Annotated[
-        Path | None, typer.Option(help="Folder of the result files.", show_default="'results' beside the plan")
+        Path | None,
+        typer.Option(
+            help="Folder for results; each plan gets its own in it.", show_default="'results' beside the plan"
+        ),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one a core")] = None,
 ) -> None:
@@ -29,7 +32,7 @@ def run(
         if not path.is_file():
             raise DataNotFoundError(f"There is no plan {path}.")
         plan = load_plan(path)
-        folder = results or path.parent / "results"
+        folder = (results or path.parent / "results") / plan.name
         missing = open_runs(plan.runs, folder)
         note(f"{plan.title}: {len(plan.runs)} runs, {len(missing)} to do.")
         with progress_bar(plan.name) as progress:
