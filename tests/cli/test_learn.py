@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash import HCOH, load_hasher
+from onlinehash import HCOH, LSH, load_hasher
 from onlinehash.cli import _chunks
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -121,3 +121,14 @@ def test_resume_refuses_parameters_that_the_file_has(run, model, option):
 )
 def test_wrong_calls_end_with_code_2(run, line):
     run(line, 2)
+
+
+def test_methods_without_labels_need_none(run, split):
+    run("learn X.npy --method lsh --out a.oh")
+    hasher = LSH(32, random_state=0).partial_fit(split.stream.X)
+    np.testing.assert_array_equal(codes_of("a.oh", split), hasher.transform(split.queries.X))
+
+
+def test_a_data_set_gives_its_learning_rate_to_hcoh_alone(run):
+    run("learn --dataset digits --method osh --out a.oh")
+    assert load_hasher("a.oh").learning_rate == 0.1

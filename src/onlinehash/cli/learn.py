@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
-    from onlinehash.types import Batch
+    from onlinehash.types import Labels
 
 _FEATURES = "Features: .npy (may be larger than memory), .npz (arrays X, y) or .csv."
 _LABELS = "Labels: .npy, .csv of one column or .txt lines."
@@ -42,8 +45,8 @@ def run(
 ) -> None:
     """Learn a hasher from labelled features, row by row, and save it.
 
-    A data set gives the head of its database to learn from, and its published learning rate; the queries that
-    'onlinehash evaluate' asks with the same seed stay unseen.
+    A data set gives the head of its database to learn from, and HCOH its published learning rate; the queries that
+    'onlinehash evaluate' asks with the same seed stay unseen. Methods without labels need none.
     """
     from onlinehash.cli._chunks import by_chunks
     from onlinehash.cli._screen import note, progress_bar
@@ -60,26 +63,25 @@ def run(
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
     defaults: dict[str, Any] = {"random_state": seed}
-    if features is not None:
-        batch = _read(features, labels, label_column)
-    else:
-        batch, published = _load(str(dataset), protocol, seed)
-        defaults |= published
+    if dataset is not None:
+        split = _load(dataset, protocol, seed)
+        defaults["preprocess"] = split.preprocess
+        if method in (None, "hcoh"):  # whose published rate it is
+            defaults["learning_rate"] = split.learning_rate
     hasher = _resume(resume) if resume is not None else _make(method or "hcoh", given, defaults)
+    X, y = split.stream if features is None else _read(features, labels, label_column, needed=hasher.supervised)
 
     start = perf_counter()
     with progress_bar("Learning") as progress:
         by_chunks(
-            batch.X,
-            lambda rows: hasher.partial_fit(batch.X[rows], batch.y[rows]),
+            X,
+            lambda rows: hasher.partial_fit(X[rows], None if y is None else y[rows]),
             progress,
             features or str(dataset),
         )
     seconds = perf_counter() - start
     hasher.save(out)
-    note(
-        f"Learned {len(batch.X)} instances in {seconds:.2f} s ({hasher.n_seen_} seen in all). Saved {hasher} to {out}."
-    )
+    note(f"Learned {len(X)} instances in {seconds:.2f} s ({hasher.n_seen_} seen in all). Saved {hasher} to {out}.")
 
 
 def _parse(setting: str) -> tuple[str, Any]:
@@ -92,27 +94,29 @@ def _parse(setting: str) -> tuple[str, Any]:
         return name, text
 
 
-def _read(features: Path, labels: Path | None, label_column: str | None) -> Batch:
+def _read(
+    features: Path, labels: Path | None, label_column: str | None, *, needed: bool
+) -> tuple[NDArray[Any], Labels | None]:
     from onlinehash._validation import check_labels
     from onlinehash.cli._arrays import read_labelled
     from onlinehash.exceptions import InvalidLabelsError
-    from onlinehash.types import Batch
 
     X, y = read_labelled(features, labels, label_column)
+    if y is None and not needed:
+        return X, None
     if y is None:
         raise InvalidLabelsError(
             f"{features} comes without labels; give a second file, --label-column for a .csv, or array y in a .npz."
         )
-    return Batch(X, check_labels(y, len(X)))
+    return X, check_labels(y, len(X))
 
 
-def _load(dataset: str, protocol: str, seed: int) -> tuple[Batch, dict[str, Any]]:
+def _load(dataset: str, protocol: str, seed: int) -> Split:
     from onlinehash.cli._screen import progress_bar
     from onlinehash.datasets import load_dataset
 
     with progress_bar(f"Fetching {dataset}") as progress:
-        split = load_dataset(dataset, progress=progress).split(protocol, seed)
-    return split.stream, {"learning_rate": split.learning_rate, "preprocess": split.preprocess}
+        return load_dataset(dataset, progress=progress).split(protocol, seed)
 
 
 def _resume(path: Path) -> OnlineHasher:
