@@ -17,6 +17,7 @@ from onlinehash.exceptions import (
 )
 from onlinehash.types import Codes, Features, Labels, LabelSets
 
+_SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what holds several labels of one row
 _ROWS_AT_A_TIME = 1 << 20  # elements; a memory-mapped file is never read whole
 
 
@@ -156,7 +157,7 @@ def check_targets(y: Any, n_samples: int) -> tuple[Labels | LabelSets, NDArray[n
     if isinstance(y, np.ndarray) and y.dtype.kind in "iuU" and y.ndim == 1:
         return check_labels(y, n_samples), None
     listed = isinstance(y, (list, tuple)) or (isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1)
-    if listed and any(isinstance(labels, (list, tuple, set, frozenset, np.ndarray)) for labels in y):
+    if listed and any(isinstance(labels, _SEVERAL) for labels in y):
         return _check_label_sets(list(y), n_samples)
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] > 1:
@@ -184,15 +185,25 @@ def _is_missing(label: Any) -> bool:
     return label is None or (isinstance(label, float) and np.isnan(label))
 
 
+def _label_set(labels: Any) -> tuple[Any, ...]:
+    if isinstance(labels, (set, frozenset)):
+        return tuple(sorted(labels))  # the order of a set differs from run to run
+    if isinstance(labels, _SEVERAL):
+        return tuple(labels)
+    return () if _is_missing(labels) else (labels,)
+
+
 def _check_label_sets(y: list[Any], n_samples: int) -> tuple[LabelSets, NDArray[np.bool_] | None]:
-    rows = [() if labels is None else tuple(labels) if np.ndim(labels) else (labels,) for labels in y]
+    rows = [_label_set(labels) for labels in y]
     if len(rows) != n_samples:
         raise InvalidLabelsError(
             f"y has labels for {len(rows)} rows, X has {n_samples}; pass one list of labels a row."
         )
+    if any(len(set(labels)) < len(labels) for labels in rows):
+        raise InvalidLabelsError("y holds a list with the same label twice; pass an indicator matrix as np.array(y).")
     flat = [label for labels in rows for label in labels]
     plain = iter(check_labels(flat, len(flat)).tolist() if flat else [])
-    sets = LabelSets(tuple(dict.fromkeys(next(plain) for _ in labels)) for labels in rows)
+    sets = LabelSets(tuple(next(plain) for _ in labels) for labels in rows)
     labelled = np.array([bool(labels) for labels in sets], bool)
     return sets, None if labelled.all() else labelled
 

@@ -72,6 +72,17 @@ def test_unsupervised_methods_learn_from_every_row():
         LSH(8).partial_fit(X, Y[:5])
 
 
+def test_sets_of_labels_are_taken_too():
+    sets = [{"b", "a"} if i % 2 else {"c"} for i in range(60)]
+    lists = [["a", "b"] if i % 2 else ["c"] for i in range(60)]
+    assert np.array_equal(make(HCOH).partial_fit(X, sets).weights_, make(HCOH).partial_fit(X, lists).weights_)
+
+
+def test_an_indicator_matrix_in_lists_is_not_taken_for_labels():
+    with pytest.raises(InvalidLabelsError, match="np.array"):
+        make(HCOH).partial_fit(X, RNG.integers(0, 2, (60, 5)).tolist())
+
+
 def test_methods_that_compare_single_labels_refuse_several():
     with pytest.raises(InvalidLabelsError, match="AdaptHash learns from one label a row"):
         AdaptHash(8).partial_fit(X, [[1, 2]] * 60)
