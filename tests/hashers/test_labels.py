@@ -79,7 +79,7 @@ def test_sets_of_labels_are_taken_too():
 
 
 def test_an_indicator_matrix_in_lists_is_not_taken_for_labels():
-    with pytest.raises(InvalidLabelsError, match="np.array"):
+    with pytest.raises(InvalidLabelsError, match=r"np\.array"):
         make(HCOH).partial_fit(X, RNG.integers(0, 2, (60, 5)).tolist())
 
 
