@@ -1,6 +1,8 @@
 import json
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -108,3 +110,23 @@ def test_the_command_runs_a_plan_and_prints_its_tables(tmp_path):
         [sys.executable, "-m", "onlinehash.cli", "reproduce", "none.toml"], capture_output=True, text=True, check=False
     )
     assert (missing.returncode, missing.stderr) == (1, "error: There is no plan none.toml.\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_workers_end_when_the_reproduction_is_killed(tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN.replace("seeds = [0, 1]", "seeds = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"))
+    command = [sys.executable, "-m", "onlinehash.cli", "reproduce", str(tmp_path / "plan.toml"), "--workers", "2"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until(lambda: len(children.read_text().split()) >= 2)
+        workers = children.read_text().split()
+        process.kill()
+    until(lambda: not any(Path(f"/proc/{worker}/exe").exists() for worker in workers))
+
+
+def until(condition, seconds=30):
+    for _ in range(10 * seconds):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not happen in time")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 from onlinehash.experiments.plan import Run
@@ -39,7 +41,7 @@ def reproduce(runs: Iterable[Run], folder: Path, *, n_workers: int = 1, progress
                 progress(done, len(missing))
         return
     # A fresh interpreter a worker: a fork would inherit the threads of numerical libraries.
-    with ProcessPoolExecutor(n_workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(n_workers, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
         try:
             futures = [pool.submit(_answer, run, folder) for run in missing]
             for done, future in enumerate(as_completed(futures), start=1):
@@ -49,6 +51,18 @@ def reproduce(runs: Iterable[Run], folder: Path, *, n_workers: int = 1, progress
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when the process that started it does, also when that was killed."""
+    parent = parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _answer(run: Run, folder: Path) -> None:
