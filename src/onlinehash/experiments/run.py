@@ -1,23 +1,26 @@
-"""Run a hasher along a stream and judge the codes it makes."""
+"""Run a method along a stream and judge the codes it makes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from time import process_time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.codebooks import hadamard_codewords
 from onlinehash.datasets import Dataset, Split, load_dataset
-from onlinehash.encoders import Encoder
-from onlinehash.experiments.plan import Run
+from onlinehash.experiments.bounds import BOUNDS, cosine_quality
+from onlinehash.experiments.custom import Frozen, Learner, make_custom
+from onlinehash.experiments.plan import Run, is_custom
 from onlinehash.experiments.results import Result
-from onlinehash.hashers import HASHERS, OnlineHasher
+from onlinehash.experiments.streams import arrange, unseen_classes
+from onlinehash.hashers import HASHERS
 from onlinehash.metrics import Curve, Ranking, checkpoints
-from onlinehash.types import Batch
+from onlinehash.types import Labels
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Point:
     learning_seconds: float
 
 
-def judge(encoder: Encoder, split: Split, *, ties: str = "expected") -> Quality:
+def judge(encoder: Frozen, split: Split, *, ties: str = "expected") -> Quality:
     """Encode the queries and the database of a split and measure the ranking.
 
     Examples
@@ -53,13 +56,11 @@ def judge(encoder: Encoder, split: Split, *, ties: str = "expected") -> Quality:
     True
     """
     queries, database = split.queries, split.database
-    ranking = Ranking(encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y, ties=ties)
-    return _quality(ranking, split)
+    sides = (encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y)
+    return _quality(sides, split, ties)
 
 
-def learning_curve(
-    hasher: OnlineHasher, split: Split, points: Sequence[int], *, ties: str = "expected"
-) -> Iterator[Point]:
+def learning_curve(hasher: Learner, split: Split, points: Sequence[int], *, ties: str = "expected") -> Iterator[Point]:
     """Learn a split's stream, and judge the codes after each of the given numbers of instances.
 
     Examples
@@ -81,54 +82,93 @@ def learning_curve(
 def execute(run: Run) -> Result:
     """Do one run: learn, encode, evaluate, each timed apart in CPU seconds.
 
+    Where classes were left out of the stream, the metrics also have the mAP of three searches: ``seen_at_seen``
+    (queries of seen classes among items of seen classes), ``unseen_at_unseen``, and ``unseen_at_all``.
+
     Examples
     --------
     >>> result = execute(Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0))
     >>> result["metrics"]["mean_average_precision"] > 0.7
     True
     """
-    split = _ordered(_split(run.dataset, run.protocol, run.seed), run.order)
-    hasher = make_hasher(run, split)
+    split = arrange(_split(run.dataset, run.protocol, run.seed), run, run.seed)
+    learner = make_learner(run, split)
     curve: dict[str, Any] | None = None
     if run.checkpoints:
         drawn, seconds = Curve(), 0.0
-        for point in learning_curve(hasher, split, checkpoints(len(split.stream.X), run.checkpoints).tolist()):
+        for point in learning_curve(learner, split, checkpoints(len(split.stream.X), run.checkpoints).tolist()):
             drawn.add(point.n_instances, point.quality.mean_average_precision)
             seconds = point.learning_seconds
         curve = {"instances": drawn.instances, "values": drawn.values, "auc": drawn.auc(), "mean": drawn.mean()}
     else:
         start = process_time()
-        hasher.partial_fit(*split.stream)
+        learner.partial_fit(*split.stream)
         seconds = process_time() - start
     start = process_time()
-    encoder = hasher.snapshot()
+    encoder = learner.snapshot()
     query_codes, codes = encoder.encode(split.queries.X), encoder.encode(split.database.X)
     encoding_seconds = process_time() - start
     start = process_time()
     sides = (query_codes, split.queries.y, codes, split.database.y)
-    expected, stable = (_quality(Ranking(*sides, ties=ties), split) for ties in ("expected", "stable"))
+    expected = _quality(sides, split, "expected")
+    stable = _quality(sides, split, "stable") if _is_packed(codes) else expected
+    metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at}
+    if run.unseen:
+        metrics |= _unseen_quality(sides, split, unseen_classes(split.database.y, run.unseen, run.seed))
     evaluation_seconds = process_time() - start
     return {
-        "metrics": {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at},
+        "metrics": metrics,
         "curve": curve,
         "seconds": {"learning": seconds, "encoding": encoding_seconds, "evaluation": evaluation_seconds},
     }
 
 
-def make_hasher(run: Run, split: Split) -> OnlineHasher:
-    """Return the unlearned hasher of a run; what the run does not set is taken from the split where it says it."""
-    hasher = HASHERS[run.hasher]
-    params: dict[str, Any] = {"n_bits": run.n_bits, "random_state": run.seed, "preprocess": split.preprocess}
-    params |= run.params
+def make_learner(run: Run, split: Split) -> Learner:
+    """Return the unlearned method of a run; what the run does not set is taken from the split where it says it."""
+    params: dict[str, Any] = {"preprocess": split.preprocess} | run.params
+    if run.hasher in BOUNDS:
+        return BOUNDS[run.hasher](**params)
+    if is_custom(run.hasher):
+        classes = np.unique(split.database.y)
+        return make_custom(
+            run.hasher, run.params, n_bits=run.n_bits, seed=run.seed, preprocess=split.preprocess, classes=classes
+        )
+    params = {"n_bits": run.n_bits, "random_state": run.seed} | params
     if params.get("codebook") == "published":
         params["codebook"] = hadamard_codewords(np.unique(split.database.y).tolist(), run.n_bits, seed=run.seed)
-    return hasher(**params)
+    return HASHERS[run.hasher](**params)
 
 
-def _quality(ranking: Ranking, split: Split) -> Quality:
+Sides = tuple[NDArray[Any], Labels, NDArray[Any], Labels]
+"""Codes and labels of the queries, then of the database; a bound may have real features for codes."""
+
+
+def _quality(sides: Sides, split: Split, ties: str) -> Quality:
+    if not _is_packed(sides[0]):
+        return Quality(*cosine_quality(*sides, map_at=split.map_at, precision_at=split.precision_at))
+    ranking = Ranking(*sides, ties=ties)
     denominator = "possible" if split.map_at is None else "found"
     precision = ranking.mean_average_precision(split.map_at, denominator=denominator)
     return Quality(precision, ranking.precision_at(split.precision_at))
+
+
+def _unseen_quality(sides: Sides, split: Split, unseen: Labels) -> dict[str, float]:
+    """Return the mAP of queries of seen and of unseen classes, each among their own kind, and of unseen among all."""
+    query_codes, query_labels, codes, labels = sides
+    asked, stored = np.isin(query_labels, unseen), np.isin(labels, unseen)
+    searches = {
+        "seen_at_seen": (~asked, ~stored),
+        "unseen_at_unseen": (asked, stored),
+        "unseen_at_all": (asked, np.ones(len(stored), bool)),
+    }
+    return {
+        name: _quality((query_codes[q], query_labels[q], codes[i], labels[i]), split, "expected").mean_average_precision
+        for name, (q, i) in searches.items()
+    }
+
+
+def _is_packed(codes: NDArray[Any]) -> bool:
+    return bool(codes.dtype == np.uint8)
 
 
 @lru_cache(maxsize=1)
@@ -140,10 +180,3 @@ def _split(dataset: str, protocol: str, seed: int) -> Split:
 @lru_cache(maxsize=1)
 def _dataset(name: str) -> Dataset:
     return load_dataset(name)
-
-
-def _ordered(split: Split, order: str) -> Split:
-    if order == "shuffled":
-        return split
-    by_class = np.argsort(split.stream.y, kind="stable")
-    return replace(split, stream=Batch(split.stream.X[by_class], split.stream.y[by_class]))

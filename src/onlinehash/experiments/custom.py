@@ -1,0 +1,263 @@
+"""A user's own class in the place of a hasher, named ``module:Class``.
+
+Two kinds are taken:
+
+* a class with ``partial_fit(X, y)`` and ``snapshot()``, whose snapshot has ``encode(X)``, as our hashers;
+* a scikit-learn estimator: ``fit`` or ``partial_fit``, and ``transform`` or ``decision_function``.
+
+What ``encode``, ``transform`` or ``decision_function`` returns is taken by its dtype: uint8 is packed codes, bool is
+one bit a column, any other numbers are projections whose signs are the bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_codes
+from onlinehash.codes import code_width, pack_bits, pack_signs
+from onlinehash.exceptions import InvalidCodesError, InvalidInputError, UnknownNameError
+from onlinehash.features import FeatureMap, StreamFeatures, make_features
+from onlinehash.types import Codes, Features, Labels
+
+
+class Frozen(Protocol):
+    """What a learner gives out: it encodes, and later learning does not touch it."""
+
+    def encode(self, X: Any) -> NDArray[Any]:
+        """Return packed codes; a bound may return real features instead."""
+
+
+class Learner(Protocol):
+    """What a run needs of a method."""
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        """Learn from the next rows of the stream."""
+
+    def snapshot(self) -> Frozen:
+        """Return the hash functions as they are now."""
+
+
+def load_class(name: str) -> type[Any]:
+    """Import ``module:Class``; modules of the current folder are found, as by ``python -m``.
+
+    Examples
+    --------
+    >>> load_class("onlinehash:HCOH")
+    <class 'onlinehash.hashers.hcoh.HCOH'>
+    """
+    module_name, _, class_name = name.partition(":")
+    if not module_name or not class_name:
+        raise UnknownNameError(f"{name!r} does not name a class; write module:Class.")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module is there, and imports one that is not
+        raise UnknownNameError(
+            f"There is no module {module_name!r} here or among the installed ones; run from the folder it is in."
+        ) from error
+    found = getattr(module, class_name, None)
+    if not inspect.isclass(found):
+        own = [name for name, value in vars(module).items() if inspect.isclass(value) and not name.startswith("_")]
+        raise UnknownNameError.among(f"class of {module_name}", class_name, own)
+    _check_methods(found, name)
+    return found
+
+
+def check_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise if a class does not take one of these settings."""
+    accepted, takes_any = _parameters(load_class(name))
+    for setting in settings:
+        if setting not in accepted and not takes_any:
+            raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
+
+
+def source_digest(name: str) -> str | None:
+    """Return a digest of the file that a class is in: with other code, old results are no answer.
+
+    Modules that the file imports do not count.
+    """
+    try:
+        path = inspect.getsourcefile(load_class(name))
+    except TypeError:  # a class without a source, made in C
+        return None
+    return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+
+
+def make_custom(
+    name: str, settings: Mapping[str, Any], *, n_bits: int, seed: int, preprocess: str, classes: Labels
+) -> Learner:
+    """Make a learner of a user's class.
+
+    ``n_bits``, ``random_state`` and ``preprocess`` are passed to a class that takes them; an estimator that takes
+    ``n_components`` and not ``n_bits`` gets the number of bits as that. The rows that an estimator gets are centred
+    as those of our hashers are; a class with ``snapshot`` does it itself.
+
+    Parameters
+    ----------
+    name : str
+        ``module:Class``.
+    settings : dict
+        Its parameters.
+    n_bits, seed : int
+    preprocess : {"running", "none"}
+        What is still to be done to the features.
+    classes : ndarray
+        All labels of the stream, for classifiers that want to know them at once.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(20, 5))
+    >>> learner = make_custom("sklearn.decomposition:PCA", {}, n_bits=3, seed=0, preprocess="running", classes=[0])
+    >>> learner.partial_fit(X, np.zeros(20)).snapshot().encode(X).shape
+    (20, 1)
+    """
+    check_settings(name, settings)
+    own = load_class(name)
+    accepted, takes_any = _parameters(own)
+    offered: dict[str, Any] = {"n_bits": n_bits, "random_state": seed, "preprocess": preprocess}
+    if "n_bits" not in accepted and "n_components" in accepted:
+        offered["n_components"] = n_bits
+    params = {key: value for key, value in offered.items() if key in accepted} | dict(settings)
+    missing = [key for key, needed in accepted.items() if needed and key not in params]
+    if missing and not takes_any:
+        raise InvalidInputError(f"{name} needs {', '.join(missing)}; set them with {missing[0]}=...")
+    if _has(own, "partial_fit") and _has(own, "snapshot"):
+        return _OwnHasher(name, own(**params), n_bits)
+    return _Estimator(name, lambda: own(**params), n_bits, preprocess, np.asarray(classes))
+
+
+def _check_methods(own: type[Any], name: str) -> None:
+    if _has(own, "partial_fit") and _has(own, "snapshot"):
+        return
+    if (_has(own, "partial_fit") or _has(own, "fit")) and (_has(own, "transform") or _has(own, "decision_function")):
+        return
+    there = [
+        method for method in ("fit", "partial_fit", "snapshot", "transform", "decision_function") if _has(own, method)
+    ]
+    raise InvalidInputError(
+        f"{name} has {', '.join(there) or 'no method to learn with'}; it needs partial_fit and snapshot, or fit or "
+        "partial_fit with transform or decision_function."
+    )
+
+
+def _has(own: Any, method: str) -> bool:
+    return callable(getattr(own, method, None))
+
+
+def _parameters(own: type[Any]) -> tuple[dict[str, bool], bool]:
+    """Return the parameters of a class, each with whether it must be given, and whether it takes any others."""
+    kinds = inspect.Parameter
+    parameters = inspect.signature(own).parameters.values()
+    named = {
+        p.name: p.default is kinds.empty for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)
+    }
+    return named, any(p.kind is kinds.VAR_KEYWORD for p in parameters)
+
+
+class _OwnHasher:
+    """A class with ``partial_fit`` and ``snapshot``: what its snapshots return is checked."""
+
+    def __init__(self, name: str, hasher: Any, n_bits: int) -> None:
+        self._name, self._hasher, self._n_bits = name, hasher, n_bits
+
+    def partial_fit(self, X: Features, y: Labels | None = None) -> _OwnHasher:
+        self._hasher.partial_fit(X, y)
+        return self
+
+    def snapshot(self) -> _Checked:
+        frozen = self._hasher.snapshot()
+        if not _has(frozen, "encode"):
+            raise InvalidInputError(f"The snapshot of {self._name} has no encode; it needs encode(X).")
+        return _Checked(f"The snapshot of {self._name}", frozen.encode, self._n_bits)
+
+
+class _Estimator:
+    """A scikit-learn estimator. One without ``partial_fit`` keeps all rows and is fitted anew at every call."""
+
+    def __init__(self, name: str, make: Callable[[], Any], n_bits: int, preprocess: str, classes: NDArray[Any]) -> None:
+        self._name, self._make, self._n_bits = name, make, n_bits
+        self._preprocess, self._classes = preprocess, classes
+        self._features: StreamFeatures | None = None
+        self._estimator = make()
+        self._seen: list[tuple[Features, Labels]] = []
+
+    def partial_fit(self, X: Features, y: Labels) -> _Estimator:
+        """Learn from the rows that have a label."""
+        if y.dtype.kind == "f":
+            X, y = X[~np.isnan(y)], y[~np.isnan(y)].astype(np.int64)
+        if self._features is None:
+            self._features = make_features(self._preprocess, X.shape[1])
+        rows = np.empty_like(X)
+        self._features.learn(X, rows)
+        if not _has(self._estimator, "partial_fit"):
+            self._seen.append((rows, y))
+            self._estimator = self._make()
+            self._learn("fit", *map(np.concatenate, zip(*self._seen, strict=True)))
+        elif len(rows):
+            self._learn("partial_fit", rows, y)
+        return self
+
+    def _learn(self, method: str, X: Features, y: Labels) -> None:
+        learn = getattr(self._estimator, method)
+        names = inspect.signature(learn).parameters
+        more = {"classes": self._classes} if "classes" in names else {}
+        if "y" in names or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in names.values()):
+            learn(X, y, **more)
+        else:
+            learn(X)
+
+    def snapshot(self) -> _Checked:
+        """Return a copy of the estimator with the mean as it is now."""
+        assert self._features is not None
+        estimator, features = copy.deepcopy(self._estimator), self._features.freeze()
+        method = "transform" if _has(estimator, "transform") else "decision_function"
+        return _Checked(f"{self._name}.{method}", _after(features, getattr(estimator, method)), self._n_bits)
+
+
+def _after(features: FeatureMap, output: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda X: output(features.transform(X))
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Turn what a user's function returns into packed codes, or say what is wrong with it."""
+
+    owner: str
+    output: Callable[[Any], Any]
+    n_bits: int
+
+    def encode(self, X: Features) -> Codes:
+        """Return packed codes."""
+        values = np.asarray(self.output(X))
+        packed = values.dtype == np.uint8
+        wanted = (len(X), code_width(self.n_bits) if packed else self.n_bits)
+        if values.shape != wanted:
+            what = "packed codes of 8 bits a byte (uint8)" if packed else "one value a bit"
+            raise InvalidCodesError(
+                f"{self.owner} returns an array of shape {values.shape}; {self.n_bits} bits of {len(X)} rows are "
+                f"{wanted}, {what}. Make it that wide, or ask for another number of bits."
+            )
+        if packed:
+            return check_codes(values, self.n_bits)
+        if values.dtype.kind == "b":
+            return pack_bits(values)
+        if values.dtype.kind not in "if" or not np.isfinite(values).all():
+            raise InvalidCodesError(
+                f"{self.owner} returns {values.dtype} with values that have no sign; return numbers."
+            )
+        return pack_signs(values)
