@@ -91,17 +91,13 @@ def run(
 
 
 def _parse(setting: str) -> tuple[str, Any]:
+    from onlinehash.cli._settings import parse_setting
     from onlinehash.experiments.plan import SHARED
 
-    name, equals, text = setting.partition("=")
-    if not equals or not name:
-        raise typer.BadParameter(f"{setting!r} is not NAME=VALUE.", param_hint="--set")
+    name, value = parse_setting(setting)
     if name in (*SHARED, "hasher", "bits", "seeds", "grid"):
         raise typer.BadParameter(f"{name!r} is the same for all methods; it is no parameter.", param_hint="--set")
-    try:
-        return name, json.loads(text)
-    except json.JSONDecodeError:
-        return name, text
+    return name, value
 
 
 def _known(name: str, dataset: str) -> tuple[str, dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +49,7 @@ def run(
     """
     from onlinehash.cli._chunks import by_chunks
     from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.cli._settings import parse_setting
     from onlinehash.cli._writing import check_place
 
     check_place(out)
@@ -59,7 +59,7 @@ def run(
         raise typer.BadParameter("--label-column is for a .csv file, not for --dataset.")
     named = {"n_bits": bits, "learning_rate": learning_rate, "batch_size": batch_size, "preprocess": preprocess}
     given = {name: value for name, value in named.items() if value is not None}
-    given |= dict(_parse(setting) for setting in settings or ())
+    given |= dict(parse_setting(setting) for setting in settings or ())
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
     defaults: dict[str, Any] = {"random_state": seed}
@@ -82,16 +82,6 @@ def run(
     seconds = perf_counter() - start
     hasher.save(out)
     note(f"Learned {len(X)} instances in {seconds:.2f} s ({hasher.n_seen_} seen in all). Saved {hasher} to {out}.")
-
-
-def _parse(setting: str) -> tuple[str, Any]:
-    name, equals, text = setting.partition("=")
-    if not equals or not name:
-        raise typer.BadParameter(f"{setting!r} is not NAME=VALUE.", param_hint="--set")
-    try:
-        return name, json.loads(text)
-    except json.JSONDecodeError:
-        return name, text
 
 
 def _read(
