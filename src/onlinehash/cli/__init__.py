@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from onlinehash import __version__
-from onlinehash.cli import datasets, demo, encode, evaluate, learn, reproduce, search
+from onlinehash.cli import compare, datasets, demo, encode, evaluate, learn, report, reproduce, search
 from onlinehash.cli._interrupt import keep_interrupts
 from onlinehash.exceptions import OnlineHashError
 
@@ -49,6 +49,8 @@ app.command("encode")(encode.run)
 app.command("search")(search.run)
 app.command("evaluate")(evaluate.run)
 app.command("reproduce")(reproduce.run)
+app.command("report")(report.run)
+app.command("compare", cls=compare.ListOptions)(compare.run)
 app.command("datasets")(datasets.run)
 
 

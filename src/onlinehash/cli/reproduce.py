@@ -8,37 +8,69 @@ from typing import Annotated
 
 import typer
 
+from onlinehash.cli import report as report_command
+
 
 def run(
-    plans: Annotated[list[Path], typer.Argument(metavar="PLAN...", help="Plans: .toml files, see experiments/.")],
+    plans: Annotated[
+        list[Path] | None, typer.Argument(metavar="PLAN...", help="Plans: .toml files, see experiments/.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Every method on a small data set, with a report, in less than a minute.")
+    ] = False,
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for results; each plan gets its own in it.", show_default="'results' beside the plan"
+            help="Folder for results; each plan gets its own in it.",
+            show_default="'results' beside the plan; 'quick-results' with --quick",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one a core")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="HTML", help="Write text, figures and tables to this .html file.", show_default="only with --quick"
+        ),
+    ] = None,
 ) -> None:
     """Do the runs of plans that have no result yet, and show their tables.
 
     Every run leaves one JSON file. Stop at any time: what is done is not done again.
     """
     from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.cli._writing import check_place
     from onlinehash.exceptions import DataNotFoundError
-    from onlinehash.experiments import load_plan, open_runs, read_results, reproduce
-    from onlinehash.experiments.tables import markdown, measured, printed
+    from onlinehash.experiments import load_plan, open_runs, reproduce
+    from onlinehash.experiments.report import QUICK_PLAN, read_chapter
+    from onlinehash.experiments.tables import apart_from_bounds, as_in_the_paper, groups, markdown, measured, printed
 
-    for path in plans:
+    if quick == bool(plans):
+        raise typer.BadParameter("give plans, or --quick alone.")
+    places = [(path, results or path.parent / "results", f"onlinehash reproduce {path}") for path in plans or []]
+    if quick:
+        folder = results or Path("quick-results")
+        report = report or folder / "report.html"
+        folder.mkdir(parents=True, exist_ok=True)
+        places = [(QUICK_PLAN, folder, "onlinehash reproduce --quick")]
+    if report is not None:
+        check_place(report, ".html", ".htm")
+    chapters = []
+    for path, folder, command in places:
         if not path.is_file():
             raise DataNotFoundError(f"There is no plan {path}.")
         plan = load_plan(path)
-        folder = (results or path.parent / "results") / plan.name
-        missing = open_runs(plan.runs, folder)
+        missing = open_runs(plan.runs, folder / plan.name)
         note(f"{plan.title}: {len(plan.runs)} runs, {len(missing)} to do.")
         with progress_bar(plan.name) as progress:
             n_workers = min(workers or os.cpu_count() or 1, max(1, len(missing)))
-            reproduce(missing, folder, n_workers=n_workers, progress=progress)
-        done = read_results(folder, plan.runs)
-        for measure, title in (("mean_average_precision", "mAP"), ("precision", "precision")):
-            typer.echo(f"\n{title} (in brackets: printed)\n")
-            typer.echo(markdown(measured(done, measure), printed(plan.runs[0].dataset, measure)))
+            reproduce(missing, folder / plan.name, n_workers=n_workers, progress=progress)
+        chapter = read_chapter(plan, folder, command)
+        chapters.append(chapter)
+        for name, part in groups(chapter.results).items():
+            learned, bounds = apart_from_bounds(part)
+            for measure, title in (("mean_average_precision", "mAP"), ("precision", "precision")):
+                theirs = printed(part[0]["config"]["dataset"], measure) if as_in_the_paper(part) else {}
+                typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")
+                typer.echo(markdown(measured(learned, measure), theirs, measured(bounds, measure)))
+    if report is not None:
+        report_command.write(report, chapters)

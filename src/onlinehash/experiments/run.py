@@ -92,6 +92,7 @@ def execute(run: Run) -> Result:
     True
     """
     split = arrange(_split(run.dataset, run.protocol, run.seed), run, run.seed)
+    _warm_up(run, split)
     learner = make_learner(run, split)
     curve: dict[str, Any] | None = None
     if run.checkpoints:
@@ -112,15 +113,23 @@ def execute(run: Run) -> Result:
     sides = (query_codes, split.queries.y, codes, split.database.y)
     expected = _quality(sides, split, "expected")
     stable = _quality(sides, split, "stable") if _is_packed(codes) else expected
-    metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at}
+    metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
     if run.unseen:
         metrics |= _unseen_quality(sides, split, unseen_classes(split.database.y, run.unseen, run.seed))
     evaluation_seconds = process_time() - start
     return {
+        "n_instances": len(split.stream.y),
         "metrics": metrics,
         "curve": curve,
         "seconds": {"learning": seconds, "encoding": encoding_seconds, "evaluation": evaluation_seconds},
     }
+
+
+def _warm_up(run: Run, split: Split) -> None:
+    """Learn a few rows and throw the result away, so that loading compiled code is in nobody's time."""
+    learner = make_learner(run, split)
+    learner.partial_fit(split.stream.X[:200], split.stream.y[:200])
+    learner.snapshot().encode(split.queries.X[:2])
 
 
 def make_learner(run: Run, split: Split) -> Learner:

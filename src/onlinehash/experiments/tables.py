@@ -4,16 +4,75 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
+from onlinehash.experiments.plan import Run
 from onlinehash.experiments.results import Result
 
 _LENGTHS = (8, 16, 32, 64, 128)
+_TIMED_LENGTH = 32
+_RELEASED = " (as released)"
+# What a stream may be beyond a plain shuffled one, and the value that leaves it plain.
+_STREAM = {
+    field.name: field.default for field in fields(Run) if field.default is not MISSING and field.name != "checkpoints"
+}
 
 Cells = dict[str, dict[int, float]]
 """Method, then number of bits, then value."""
+
+Curves = dict[str, dict[int, tuple[list[int], list[float]]]]
+"""Method, then number of bits, then instances and values."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What the paper prints for a data set.
+
+    Parameters
+    ----------
+    cells : Cells
+    label : str
+        What the values are printed for, in words.
+    comparable : bool
+        Whether a difference from them means something: the same data, and not one that stands in for it.
+    """
+
+    cells: Cells
+    label: str = "printed"
+    comparable: bool = True
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One cell beside the printed one."""
+
+    method: str
+    n_bits: int
+    ours: float
+    theirs: float
+
+    @property
+    def size(self) -> float:
+        """Ours minus theirs."""
+        return self.ours - self.theirs
+
+
+@dataclass(frozen=True)
+class Study:
+    """A measure against one parameter: for every name of a line, the values by parameter."""
+
+    parameter: str
+    lines: dict[str, dict[float, float]]
+
+
+@cache
+def _paper() -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / "printed.toml").read_text())
 
 
 def printed(dataset: str, measure: str) -> Cells:
@@ -24,34 +83,222 @@ def printed(dataset: str, measure: str) -> Cells:
     >>> printed("mnist", "mean_average_precision")["HCOH"][32]
     0.756
     """
-    tables = tomllib.loads((Path(__file__).parent / "printed.toml").read_text())
-    rows = tables.get(dataset, {}).get(measure, {})
+    rows = _paper().get(dataset, {}).get(measure, {})
     return {method: dict(zip(_LENGTHS, values, strict=False)) for method, values in rows.items()}
+
+
+def printed_for(dataset: str, measure: str) -> Printed:
+    """Return what the paper prints for a data set or, for orientation, for the one that it stands in for.
+
+    Examples
+    --------
+    >>> beside = printed_for("miniplaces", "precision")
+    >>> beside.label, beside.comparable, beside.cells["HCOH"][64]
+    ('printed for Places205', False, 0.298)
+    """
+    stands_in = _paper()["stands_in"].get(dataset)
+    if stands_in is None:
+        return Printed(printed(dataset, measure))
+    return Printed(printed(stands_in["for"], measure), stands_in["label"], comparable=False)
+
+
+def printed_seconds(dataset: str) -> Printed:
+    """Return the printed seconds of training, of CIFAR-10 at 32 bits; another machine's, so never for a difference."""
+    if dataset not in {"cifar10", "cifar10_vgg16"}:
+        return Printed({}, comparable=False)
+    cells = {method: {_TIMED_LENGTH: seconds} for method, seconds in _paper()["training_seconds"].items()}
+    return Printed(cells, "printed for VGG-16 features, on another machine", comparable=False)
+
+
+def explanation(method: str) -> str:
+    """Return why a row differs from the printed one, or nothing; variants share the text of their method.
+
+    Examples
+    --------
+    >>> explanation("OSH (as released)")[:30]
+    'The released code forgets whic'
+    """
+    text: str = _paper()["notes"].get(base_name(method), "")
+    return text
+
+
+def base_name(method: str) -> str:
+    """Return the name of a method without what is added in brackets.
+
+    Examples
+    --------
+    >>> base_name("OSH (hinge)")
+    'OSH'
+    """
+    return method.split(" (", maxsplit=1)[0]
+
+
+def row_name(method: str, settings: Iterable[str] | None = None) -> str:
+    """Return the name of a method without the settings that a grid adds: all, or those named.
+
+    Examples
+    --------
+    >>> row_name("HCOH, learning_rate=0.1, order=sorted"), row_name("HCOH, learning_rate=0.1, order=sorted", ["order"])
+    ('HCOH', 'HCOH, learning_rate=0.1')
+    """
+    known = None if settings is None else set(settings)
+    parts = (part.partition("=") for part in method.split(", "))
+    return ", ".join("".join(part) for part in parts if not part[1] or (known is not None and part[0] not in known))
+
+
+def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Put together what belongs into one table: the same data and the same kind of stream.
+
+    Returns
+    -------
+    dict
+        By a name such as ``"mnist"`` or ``"mnist, order sorted"``; rows no longer say what the name says.
+    """
+    together: defaultdict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        config = result["config"]
+        words = [config["dataset"], *(f"{key.replace('_', ' ')} {config[key]}" for key in _beyond_the_paper(config))]
+        method = row_name(config["method"], ["dataset", *_STREAM])
+        together[", ".join(words)].append({**result, "config": {**config, "method": method}})
+    return dict(together)
+
+
+def apart_from_bounds(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
+    """Return the results of hashers, and those of bounds, which do not depend on a number of bits."""
+    results = list(results)
+    bounds = [result for result in results if result["config"]["hasher"].startswith("bound:")]
+    return [result for result in results if result not in bounds], bounds
+
+
+def as_in_the_paper(results: Iterable[Result]) -> bool:
+    """Return whether all streams are of the kind that the paper uses, so that its tables can stand beside them."""
+    return not any(_beyond_the_paper(result["config"]) for result in results)
+
+
+def _beyond_the_paper(config: dict[str, Any]) -> list[str]:
+    return [key for key, usual in _STREAM.items() if config.get(key, usual) != usual]
 
 
 def measured(results: Iterable[Result], measure: str) -> Cells:
     """Return the mean over seeds of a measure."""
-    values: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    return _means(results, lambda result: result["metrics"][measure])
+
+
+def learning_seconds(results: Iterable[Result]) -> Cells:
+    """Return the mean over seeds of the CPU seconds that learning the stream took."""
+    return _means(results, lambda result: result["seconds"]["learning"])
+
+
+def areas(results: Iterable[Result]) -> Cells:
+    """Return the mean over seeds of the area under the learning curve, of runs that have one."""
+    return _means((result for result in results if result["curve"]), lambda result: result["curve"]["auc"])
+
+
+def spread(results: Iterable[Result], measure: str) -> dict[str, dict[int, list[float]]]:
+    """Return the values of all seeds, in rising order."""
+    return {
+        method: {n_bits: sorted(values) for n_bits, values in row.items()}
+        for method, row in _collected(results, lambda result: result["metrics"][measure]).items()
+    }
+
+
+def curves(results: Iterable[Result]) -> Curves:
+    """Return the learning curves, mean over seeds at every checkpoint."""
+    collected = _collected((result for result in results if result["curve"]), lambda result: result["curve"])
+    return {
+        method: {
+            n_bits: (seeds[0]["instances"], [mean(at) for at in zip(*(seed["values"] for seed in seeds), strict=True)])
+            for n_bits, seeds in row.items()
+        }
+        for method, row in collected.items()
+    }
+
+
+def study(results: Iterable[Result], measure: str) -> Study | None:
+    """Return a measure against the one number in which the runs of every method differ, if there is just one.
+
+    Examples
+    --------
+    >>> results = [{"config": {"method": f"HCOH, learning_rate={rate}", "n_bits": 16,
+    ...             "params": {"learning_rate": rate}}, "metrics": {"precision": rate}} for rate in (0.1, 0.2, 0.4)]
+    >>> study(results, "precision")
+    Study(parameter='learning_rate', lines={'HCOH': {0.1: 0.1, 0.2: 0.2, 0.4: 0.4}})
+    """
+    lines: defaultdict[tuple[str, int], list[tuple[dict[str, Any], float]]] = defaultdict(list)
     for result in results:
         config = result["config"]
-        values[config["method"]][config["n_bits"]].append(result["metrics"][measure])
-    return {method: {n_bits: mean(seeds) for n_bits, seeds in row.items()} for method, row in values.items()}
+        settings = {key: config.get(key, usual) for key, usual in _STREAM.items()} | config["params"]
+        lines[row_name(config["method"]), config["n_bits"]].append((settings, result["metrics"][measure]))
+    varied = {
+        key
+        for line in lines.values()
+        for key in {key for settings, _ in line for key in settings}
+        if len({repr(settings.get(key)) for settings, _ in line}) > 1
+    }
+    if len(varied) != 1:
+        return None
+    parameter = varied.pop()
+    one_length = len({n_bits for _, n_bits in lines}) == 1
+    drawn: dict[str, dict[float, float]] = {}
+    for (method, n_bits), line in lines.items():
+        values: defaultdict[float, list[float]] = defaultdict(list)
+        for settings, value in line:
+            if not isinstance(settings.get(parameter), int | float):
+                return None
+            values[settings[parameter]].append(value)
+        name = method if one_length else f"{method}, {n_bits} bits"
+        drawn[name] = {x: mean(seeds) for x, seeds in sorted(values.items())}
+    return Study(parameter, drawn) if max(map(len, drawn.values())) > 2 else None
 
 
-def markdown(ours: Cells, theirs: Cells) -> str:
-    """Return a table with a printed value in brackets after ours; printed rows stand beside the released variant."""
-    lengths = sorted({n_bits for row in ours.values() for n_bits in row})
+def beside(method: str, methods: Iterable[str], theirs: Cells) -> dict[int, float]:
+    """Return the printed row that belongs to a method: that of the released variant where there is one.
+
+    Examples
+    --------
+    >>> theirs = printed("mnist", "precision")
+    >>> beside("OSH", ["OSH", "OSH (as released)"], theirs)
+    {}
+    >>> beside("OSH (as released)", ["OSH", "OSH (as released)"], theirs)[16]
+    0.171
+    """
+    return {} if f"{method}{_RELEASED}" in methods else theirs.get(method.removesuffix(_RELEASED), {})
+
+
+def differences(ours: Cells, theirs: Cells) -> list[Difference]:
+    """Return all cells that have a printed one, those farthest from it first."""
+    found = [
+        Difference(method, n_bits, value, row_printed[n_bits])
+        for method, row in ours.items()
+        for row_printed in [beside(method, ours, theirs)]
+        for n_bits, value in row.items()
+        if n_bits in row_printed
+    ]
+    return sorted(found, key=lambda difference: -abs(difference.size))
+
+
+def markdown(ours: Cells, theirs: Cells, bounds: Cells | None = None) -> str:
+    """Return a table with a printed value in brackets after ours; printed rows stand beside the released variant.
+
+    Bounds do not depend on a number of bits and have the same value in every column.
+    """
+    lengths = lengths_of(ours)
     lines = [
         "| method | " + " | ".join(f"{n_bits} bits" for n_bits in lengths) + " |",
         "|---|" + "---|" * len(lengths),
     ]
     for method, row in ours.items():
-        released = f"{method} (as released)"
-        base = method.removesuffix(" (as released)")
-        beside = {} if released in ours else theirs.get(base, {})
-        cells = [_cell(row.get(n_bits), beside.get(n_bits)) for n_bits in lengths]
+        row_printed = beside(method, ours, theirs)
+        cells = [_cell(row.get(n_bits), row_printed.get(n_bits)) for n_bits in lengths]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    for method, row in (bounds or {}).items():
+        lines.append(f"| {method} | " + " | ".join([_cell(next(iter(row.values())), None)] * len(lengths)) + " |")
     return "\n".join(lines)
+
+
+def lengths_of(cells: Cells) -> list[int]:
+    """Return all numbers of bits in a table."""
+    return sorted({n_bits for row in cells.values() for n_bits in row})
 
 
 def _cell(ours: float | None, theirs: float | None) -> str:
@@ -59,3 +306,16 @@ def _cell(ours: float | None, theirs: float | None) -> str:
         return "-"
     value = f"{ours:.3f}".removeprefix("0")
     return value if theirs is None else value + f" ({theirs:.3f})".replace("(0", "(")
+
+
+def _collected(results: Iterable[Result], value_of: Callable[[Result], Any]) -> dict[str, dict[int, list[Any]]]:
+    values: defaultdict[str, defaultdict[int, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for result in results:
+        config = result["config"]
+        values[config["method"]][config["n_bits"]].append(value_of(result))
+    return {method: dict(row) for method, row in values.items()}
+
+
+def _means(results: Iterable[Result], value_of: Callable[[Result], float]) -> Cells:
+    collected = _collected(results, value_of)
+    return {method: {n_bits: mean(values) for n_bits, values in row.items()} for method, row in collected.items()}

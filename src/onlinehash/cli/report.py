@@ -1,0 +1,53 @@
+"""``onlinehash report``: results as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from onlinehash.experiments.report import Chapter
+
+
+def run(
+    plans: Annotated[list[Path], typer.Argument(metavar="PLAN...", help="Plans: .toml files, see experiments/.")],
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Folder of results; each plan has its own in it.", show_default="'results' beside the plan"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+) -> None:
+    """Make one HTML page of the results of plans: text, figures and tables beside what the paper prints.
+
+    Nothing is run; `onlinehash reproduce` does that. The page needs no network.
+    """
+    from onlinehash.cli._writing import check_place
+    from onlinehash.exceptions import DataNotFoundError
+    from onlinehash.experiments import load_plan
+    from onlinehash.experiments.report import read_chapter
+
+    check_place(out, ".html", ".htm")
+    for path in plans:
+        if not path.is_file():
+            raise DataNotFoundError(f"There is no plan {path}.")
+    write(
+        out,
+        [
+            read_chapter(load_plan(path), results or path.parent / "results", f"onlinehash reproduce {path}")
+            for path in plans
+        ],
+    )
+
+
+def write(out: Path, chapters: list[Chapter]) -> None:
+    """Write the page and say where it is."""
+    from onlinehash.cli._screen import note
+    from onlinehash.cli._writing import whole_file
+    from onlinehash.experiments.report import render
+
+    page = render(chapters)
+    with whole_file(out) as file:
+        file.write(page.encode())
+    note(f"Wrote {out}: open it in a browser.")

@@ -1,0 +1,437 @@
+"""The report: all plans in one HTML file that needs nothing else, neither scripts nor fonts nor a network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from statistics import median
+
+from onlinehash.exceptions import DataNotFoundError
+from onlinehash.experiments import plots
+from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.results import Result, read_results
+from onlinehash.experiments.tables import (
+    Cells,
+    Difference,
+    Printed,
+    Study,
+    apart_from_bounds,
+    areas,
+    as_in_the_paper,
+    base_name,
+    beside,
+    curves,
+    differences,
+    explanation,
+    groups,
+    learning_seconds,
+    lengths_of,
+    measured,
+    printed_for,
+    printed_seconds,
+    spread,
+    study,
+)
+
+_STEPS = (0.01, 0.03, 0.1)  # sizes of a difference at which its colour grows stronger
+_CLOSE, _LARGE = 0.02, 0.05
+_NO_PRINT = Printed({})
+_UNSEEN = {
+    "seen_at_seen": "mAP of queries of seen classes, among items of seen classes",
+    "unseen_at_unseen": "mAP of queries of unseen classes, among items of unseen classes",
+    "unseen_at_all": "mAP of queries of unseen classes, among all items",
+}
+_MINUS = "\N{MINUS SIGN}"
+
+QUICK_PLAN = Path(__file__).parent / "quick.toml"
+"""Every method on a small data set, in seconds."""
+
+_STYLE = (Path(__file__).parent / "report.css").read_text()
+_SCRIPT = (Path(__file__).parent / "report.js").read_text()
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A plan, its results, and the command that makes them."""
+
+    plan: Plan
+    results: Sequence[Result]
+    command: str
+
+
+def make_report(plans: Iterable[Plan], results_folder: Path) -> str:
+    """Return the report of plans as one HTML page.
+
+    Parameters
+    ----------
+    plans : iterable of Plan
+    results_folder : path
+        Holds the results of each plan in a folder of the plan's name.
+
+    Returns
+    -------
+    str
+        The page. It opens without a network.
+    """
+    return render([read_chapter(plan, results_folder) for plan in plans])
+
+
+def read_chapter(plan: Plan, results_folder: Path, command: str | None = None) -> Chapter:
+    """Read the results of a plan; refuse one that has none."""
+    folder = results_folder / plan.name
+    results = read_results(folder, plan.runs)
+    command = command or f"onlinehash reproduce {plan.name}.toml"
+    if not results:
+        raise DataNotFoundError(f"There are no results of the plan {plan.name!r} in {folder}. Run: {command}")
+    return Chapter(plan, results, command)
+
+
+def render(chapters: Sequence[Chapter]) -> str:
+    """Return the page of chapters."""
+    titles = [chapter.plan.title for chapter in chapters]
+    links = "".join(f'<li><a href="#plan-{i}">{escape(title)}</a></li>' for i, title in enumerate(titles))
+    everything = [result for chapter in chapters for result in chapter.results]
+    heading = titles[0] if len(titles) == 1 else "Reproduction report"
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{escape(heading)}</title><style>{_STYLE}</style></head>",
+            f'<body><header><p class="brand">onlinehash</p><h1>{escape(heading)}</h1>',
+            f"<nav><ul>{links}</ul></nav>" if len(chapters) > 1 else "",
+            _made_with(everything),
+            "</header><main>",
+            *(_chapter(chapter, i, alone=len(chapters) == 1) for i, chapter in enumerate(chapters)),
+            f"</main><script>{_SCRIPT}</script></body></html>",
+            "",
+        ]
+    )
+
+
+def _made_with(results: Sequence[Result]) -> str:
+    """Say what ran, when several versions or machines took part all of them."""
+    seen: dict[str, Counter[str]] = {}
+    for result in results:
+        for key, value in result["made_with"].items():
+            seen.setdefault(key, Counter())[value] += 1
+    total = sum(sum(result["seconds"].values()) for result in results)
+    facts = {
+        "runs": f"{len(results)}, {_duration(total)} of CPU time in all",
+        **{key: ", ".join(value for value, _ in values.most_common()) for key, values in seen.items()},
+    }
+    items = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in facts.items())
+    return f'<dl class="facts">{items}</dl>'
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
+    plan, results = chapter.plan, chapter.results
+    parts = groups(results)
+    seeds = sorted({result["config"]["seed"] for result in results})
+    state = f"{len(results)} of {len(plan.runs)} runs are done. " if len(results) < len(plan.runs) else ""
+    mean = f"Values are means of {len(seeds)} seeds." if len(seeds) > 1 else "One seed."
+    protocols = ", ".join(sorted({result["config"]["protocol"] for result in results}))
+    lines = [
+        f'<section id="plan-{number}">',
+        "" if alone else f"<h2>{escape(plan.title)}</h2>",
+        f'<p class="quiet">{state}{mean} Protocol: {escape(protocols)}. Made by '
+        f"<code>{escape(chapter.command)}</code></p>",
+    ]
+    if len(parts) == 1:
+        lines += map(_part, parts.values())
+    else:
+        lines.append(_overview(results, parts))
+        for name, part in parts.items():
+            shut = "" if len(parts) == 2 else "<details><summary>All tables and figures</summary>"
+            lines.append(f"<h3>{escape(name)}</h3>{shut}{_part(part)}{shut and '</details>'}")
+    return "\n".join([*lines, "</section>"])
+
+
+def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
+    """Show mAP of all kinds of streams side by side, at one length."""
+    learned, _ = apart_from_bounds(results)
+    by_part = {name: measured(apart_from_bounds(part)[0], "mean_average_precision") for name, part in parts.items()}
+    n_bits = plots.timed_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
+    methods = dict.fromkeys(method for cells in by_part.values() for method in cells)
+    rows = {
+        method: {
+            i: cells[method][n_bits] for i, cells in enumerate(by_part.values()) if n_bits in cells.get(method, {})
+        }
+        for method in methods
+    }
+    caption = f"mAP at {n_bits} bits, all streams"
+    table = _table(caption, {m: row for m, row in rows.items() if row}, _NO_PRINT, columns=dict(enumerate(by_part)))
+    studied = study(learned, "mean_average_precision")
+    return table + (_figure_grid([_study_figure(learned, "mAP", studied)]) if studied else "")
+
+
+def _part(results: list[Result]) -> str:
+    learned, bounds = apart_from_bounds(results)
+    dataset = results[0]["config"]["dataset"]
+    label, precision_label = _labels(results)
+    ours = measured(learned, "mean_average_precision")
+    theirs, theirs_precision = (
+        printed_for(dataset, measure) if as_in_the_paper(results) else _NO_PRINT
+        for measure in ("mean_average_precision", "precision")
+    )
+    precision = measured(learned, "precision")
+    seconds = learning_seconds(learned)
+    found = differences(ours, theirs.cells) if theirs.comparable else []
+    studied = study(learned, "mean_average_precision")
+    times = (
+        ""
+        if studied
+        else _table("CPU seconds to learn the stream", seconds, printed_seconds(dataset), form=_time, rising=True)
+    )
+    return "\n".join(
+        [
+            _story(ours, areas(learned), {} if studied else seconds, label, theirs),
+            _compared(found, label),
+            _figures(results, label, studied),
+            _table(label, ours, theirs, bounds=measured(bounds, "mean_average_precision"),
+                   seeds=spread(learned, "mean_average_precision")),
+            _table(precision_label, precision, theirs_precision, bounds=measured(bounds, "precision"),
+                   seeds=spread(learned, "precision")),
+            *_unseen_tables(learned, bounds),
+            _notes(ours, theirs),
+            times,
+        ]
+    )  # fmt: skip
+
+
+def _labels(results: Sequence[Result]) -> tuple[str, str]:
+    """Return what mAP and precision are called with their cuts, where a result says them."""
+    metrics = results[0]["metrics"]
+    map_at, precision_at = metrics.get("map_at"), metrics.get("precision_at")
+    return (
+        "mAP" if map_at is None else f"mAP@{map_at}",
+        "Precision" if precision_at is None else f"Precision@{precision_at}",
+    )
+
+
+def _unseen_tables(learned: list[Result], bounds: list[Result]) -> list[str]:
+    """Return the three searches of runs that left classes out of the stream."""
+    return [
+        _table(caption, measured(learned, name), _NO_PRINT, bounds=measured(bounds, name))
+        for name, caption in _UNSEEN.items()
+        if all(name in result["metrics"] for result in [*learned, *bounds])
+    ]
+
+
+def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: Printed) -> str:
+    """Say in words who leads, and at what price."""
+    if not ours:
+        return ""
+    sentences = [f"<strong>{_lead(ours, f'has the highest {label}')}</strong>"]
+    in_paper = {method: row for method, row in ours.items() if beside(method, ours, theirs.cells)}
+    if in_paper and _lead(in_paper, "") != _lead(ours, ""):
+        sentences.append("Among the methods of the paper, " + _lead(in_paper, "leads"))
+    if area:
+        among = "" if set(area) == set(ours) else f" among the {len(area)} methods that have one"
+        sentences.append(f"By the area under the learning curve{among}, {_lead(area, 'leads')}")
+    n_bits = plots.timed_length(seconds) if seconds else 0
+    times = {method: row[n_bits] for method, row in seconds.items() if n_bits in row}
+    if len(times) > 1:
+        fast, slow = min(times, key=lambda m: times[m]), max(times, key=lambda m: times[m])
+        middle = f", HCOH {_time(times['HCOH'])} s" if "HCOH" in times and "HCOH" not in {fast, slow} else ""
+        sentences.append(
+            f"To learn the stream at {n_bits} bits, {escape(fast)} takes {_time(times[fast])} s of CPU time{middle}, "
+            f"{escape(slow)} {_time(times[slow])} s."
+        )
+    return f'<p class="story">{" ".join(sentences)}</p>'
+
+
+def _lead(cells: Cells, verb: str) -> str:
+    """Say who leads at each length: 'HCOH leads at 8 (.5) and 16 bits (.6), LSH at 32 bits (.7).'."""
+    won: dict[str, list[tuple[int, float]]] = {}
+    for n_bits in lengths_of(cells):
+        row = {method: values[n_bits] for method, values in cells.items() if n_bits in values}
+        best = max(row, key=lambda method: row[method])
+        won.setdefault(best, []).append((n_bits, row[best]))
+    if len(won) == 1:
+        (best, places), *_ = won.items()
+        if len(places) > 2:
+            (first, low), (last, high) = places[0], places[-1]
+            values = f"from {_form(low)} at {first} bits to {_form(high)} at {last} bits"
+            return f"{escape(best)} {verb} at every length, {values}."
+    phrases = []
+    for place, (method, places) in enumerate(won.items()):
+        at = _listed([f"{n_bits} ({_form(value)})" for n_bits, value in places])
+        phrases.append(f"{escape(method)} {verb if place == 0 else ''} at {at}".replace("  ", " "))
+    return _listed(phrases) + " bits."
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def _compared(found: list[Difference], label: str) -> str:
+    """Say how far the cells are from the printed ones, and which are farthest and why."""
+    if not found:
+        return ""
+    sizes = [abs(difference.size) for difference in found]
+    close = sum(size <= _CLOSE for size in sizes)
+    text = (
+        f"{len(found)} cells have a printed {label}: {close} of them are within {_form(_CLOSE)} of it, "
+        f"half of them within {_form(median(sizes))}."
+    )
+    farthest: dict[str, list[Difference]] = {}
+    for difference in found:
+        if abs(difference.size) >= _LARGE:
+            farthest.setdefault(difference.method, []).append(difference)
+    if not farthest:
+        return f"<p>{text} None is farther than {_form(max(sizes))}.</p>"
+    items = [
+        f"<li><b>{escape(method)}</b>: "
+        + _listed([f"{_signed(d.size)} at {d.n_bits}" for d in sorted(cells, key=lambda d: d.n_bits)])
+        + f" bits. {escape(explanation(method))}</li>"
+        for method, cells in farthest.items()
+    ]
+    return f"<p>{text} Off by {_form(_LARGE)} or more:</p><ul>{''.join(items)}</ul>"
+
+
+def _notes(ours: Cells, theirs: Printed) -> str:
+    """Explain rows of released variants."""
+    bases = dict.fromkeys(base_name(method) for method in ours if method.endswith("(as released)"))
+    if not theirs.cells or not bases:
+        return ""
+    items = "".join(f"<dt>{escape(base)}</dt><dd>{escape(explanation(base))}</dd>" for base in bases)
+    return f"<details><summary>What \u201cas released\u201d means, and why</summary><dl>{items}</dl></details>"
+
+
+def _figures(results: list[Result], label: str, studied: Study | None) -> str:
+    learned, _ = apart_from_bounds(results)
+    figures = []
+    if studied is not None:
+        figures.append(_study_figure(learned, label, studied))
+    elif len(lengths_of(measured(learned, "mean_average_precision"))) > 1:
+        figures.append(_figure(f"{label} against the number of bits", plots.map_against_bits(results, label=label)))
+    drawn = curves(learned)
+    if len({n_bits for row in drawn.values() for n_bits in row}) > 1:
+        area = plots.auc_against_bits(learned, label=f"area under the {label} curve")
+        figures.append(_figure("Area under the learning curve", area))
+    if learned and studied is None:
+        figures.append(_figure("Time to learn the stream", plots.learning_time(learned)))
+    if drawn:
+        figures.append(_figure(f"{label} along the stream", plots.map_against_instances(learned, label=label)))
+    return _figure_grid(figures)
+
+
+def _study_figure(results: list[Result], label: str, studied: Study) -> str:
+    caption = f"{label} against {studied.parameter.replace('_', ' ')}"
+    return _figure(caption, plots.map_against_parameter(results, label=label))
+
+
+def _figure(caption: str, svg: str) -> str:
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{svg}</figure>"
+
+
+def _figure_grid(figures: Iterable[str]) -> str:
+    return f'<div class="figures">{"".join(figures)}</div>'
+
+
+def _table(
+    caption: str,
+    ours: Cells,
+    theirs: Printed,
+    *,
+    columns: dict[int, str] | None = None,
+    bounds: Cells | None = None,
+    seeds: dict[str, dict[int, list[float]]] | None = None,
+    form: Callable[[float], str] | None = None,
+    rising: bool = False,
+) -> str:
+    """Return a sortable table; every cell has the printed value and the difference below ours."""
+    form = form or _form
+    lengths = lengths_of(ours)
+    names = columns or {n_bits: f"{n_bits} bits" for n_bits in lengths}
+    choose = min if rising else max
+    best = {n_bits: choose(row[n_bits] for row in ours.values() if n_bits in row) for n_bits in lengths}
+    rows = []
+    for method, row in ours.items():
+        row_printed = beside(method, ours, theirs.cells)
+        cells = []
+        for n_bits in lengths:
+            value, other = row.get(n_bits), row_printed.get(n_bits)
+            if value is None:
+                cells.append(_empty(other, form))
+                continue
+            inner = f'<span class="{"ours best" if value == best[n_bits] else "ours"}">{form(value)}</span>'
+            if other is not None:
+                inner += f'<span class="theirs">{form(other)}</span>'
+                inner += _chip(value - other) if theirs.comparable else ""
+            all_seeds = (seeds or {}).get(method, {}).get(n_bits, [])
+            hint = f' title="seeds: {", ".join(map(form, all_seeds))}"' if len(all_seeds) > 1 else ""
+            cells.append(f'<td data-value="{value!r}"{hint}>{inner}</td>')
+        rows.append(f'<tr><th scope="row">{escape(method)}</th>{"".join(cells)}</tr>')
+    heads = "".join(
+        f'<th scope="col" aria-sort="none"><button type="button">{escape(name)}</button></th>'
+        for name in ("method", *(names[n_bits] for n_bits in lengths))
+    )
+    foot = "".join(
+        f'<tr><th scope="row">{escape(name)} <small class="theirs">{stored:,} bits an item</small></th>'
+        + f'<td><span class="ours">{form(value)}</span></td>' * len(lengths)
+        + "</tr>"
+        for name, row in (bounds or {}).items()
+        for stored, value in row.items()
+    )
+    compared = bool(differences(ours, theirs.cells))
+    return (
+        '<div class="box"><table class="sortable">'
+        f"<caption><div>{escape(caption)}{_key(theirs, compared)}</div></caption>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>"
+        f"{f'<tfoot>{foot}</tfoot>' if foot else ''}</table></div>"
+    )
+
+
+def _key(theirs: Printed, compared: bool) -> str:
+    """Explain what stands in a cell."""
+    if not compared:
+        return ""
+    if not theirs.comparable:
+        return (
+            f"<small>The small values are {escape(theirs.label)}. They are for orientation only: what is measured here "
+            "is something else, so no difference is shown.</small>"
+        )
+    shades = " ".join(
+        _chip(sign * size)
+        for sign, size in (*((-1, size) for size in reversed(_STEPS)), *((1, size) for size in _STEPS))
+    )
+    return f"<small>Below ours: {escape(theirs.label)}, and the difference, coloured from {shades} on.</small>"
+
+
+def _empty(other: float | None, form: Callable[[float], str]) -> str:
+    return (
+        '<td data-value="">&ndash;'
+        + (f'<span class="theirs">{form(other)}</span>' if other is not None else "")
+        + "</td>"
+    )
+
+
+def _chip(difference: float) -> str:
+    strength = sum(abs(difference) >= step - 1e-12 for step in _STEPS)
+    direction = "up" if difference >= 0 else "down"
+    return f'<span class="diff {direction}{strength}">{_signed(difference)}</span>'
+
+
+def _form(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _signed(value: float) -> str:
+    text = _form(abs(value))
+    return text if text == ".000" else ("+" if value > 0 else _MINUS) + text
+
+
+def _time(value: float) -> str:
+    return f"{value:.4f}" if value < 0.01 else f"{value:.3f}" if value < 1 else f"{value:.3g}"

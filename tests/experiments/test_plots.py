@@ -1,0 +1,120 @@
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import pytest
+
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.experiments import plots
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def result(method, n_bits, value, *, hasher="hcoh", curve=True, **params):
+    return {
+        "config": {
+            "method": method,
+            "hasher": hasher,
+            "dataset": "digits",
+            "n_bits": n_bits,
+            "seed": 0,
+            "params": params,
+        },
+        "metrics": {"mean_average_precision": value, "precision": value},
+        "curve": {"instances": [1, 500, 1000], "values": [0.1, value / 2, value], "auc": value / 2} if curve else None,
+        "seconds": {"learning": value},
+    }
+
+
+METHODS = ("HCOH", "OSH", "OSH (as released)", "A method of your own")
+RESULTS = [
+    result(method, n_bits, 0.2 * place + n_bits / 1000)
+    for place, method in enumerate(METHODS, start=1)
+    for n_bits in (8, 32)
+]
+STUDY = [result(f"HCOH, learning_rate={rate}", 16, 0.5 + rate, learning_rate=rate) for rate in (0.01, 0.1, 0.3)]
+FIGURES = {
+    "bits": lambda: plots.map_against_bits(RESULTS),
+    "auc": lambda: plots.auc_against_bits(RESULTS),
+    "instances": lambda: plots.map_against_instances(RESULTS),
+    "time": lambda: plots.learning_time(RESULTS),
+    "study": lambda: plots.map_against_parameter(STUDY),
+}
+
+
+def words(svg):
+    return ["".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+def test_a_figure_is_one_svg_element_that_needs_nothing_else(draw):
+    svg = draw()
+    root = ElementTree.fromstring(svg)
+    assert root.tag == f"{SVG}svg"
+    assert root.find(f"{SVG}title").text
+    assert not re.search(r"url\((?!#)|href=\"(?!#)|<script|@import", svg)
+    assert not re.search(r"<style>[^<]*(^|})\*", svg)  # no rule that reaches the page around it
+
+
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+def test_the_same_results_make_the_same_text(draw):
+    assert draw() == draw()
+
+
+@pytest.mark.parametrize("figure", ["bits", "auc", "instances", "time"])
+def test_every_method_is_named(figure):
+    assert set(METHODS) <= set(words(FIGURES[figure]()))
+
+
+def test_text_takes_the_colour_of_what_is_around_it_and_nothing_covers_the_background():
+    svg = FIGURES["bits"]()
+    assert "currentColor" in svg
+    assert plots._INK not in svg
+    assert "#ffffff" not in svg.lower()
+
+
+def test_no_two_methods_look_the_same_and_a_variant_keeps_its_colour():
+    looks = [plots._look(method) for method in [*plots._LOOKS, "OSH (as released)", "OSH (hinge)"]]
+    told_apart = {(str(look["linestyle"]), look["marker"], look["markerfacecolor"] == "none") for look in looks}
+    assert len(told_apart) == len(looks)
+    assert plots._look("OSH")["color"] == plots._look("OSH (hinge)")["color"]
+    assert plots._look("HCOH")["linewidth"] > max(look["linewidth"] for look in looks[1:])
+
+
+def test_labels_keep_apart_and_stay_inside():
+    heights = {"a": 0.5, "b": 0.5, "c": 0.51, "d": 0.0, "e": 1.0}
+    placed = plots._apart(heights, 0.1, 1.0)
+    ordered = sorted(placed.values())
+    assert all(high - low >= 0.1 - 1e-9 for low, high in pairwise(ordered))
+    assert ordered[0] >= 0.05 and ordered[-1] <= 0.95 + 1e-9
+    assert placed["b"] == pytest.approx(0.5033, abs=1e-3)
+
+
+def test_bounds_are_level_lines():
+    bound = result("Float features, cosine", 2048, 0.7, hasher="bound:float")
+    assert "Float features, cosine" in words(plots.map_against_bits([*RESULTS, bound]))
+    assert "2048" not in words(plots.map_against_bits([*RESULTS, bound]))
+
+
+def test_panels_are_one_a_length_and_curves_need_checkpoints():
+    assert {"8 bits", "32 bits"} <= set(words(FIGURES["instances"]()))
+    with pytest.raises(InvalidInputError, match="checkpoints"):
+        plots.map_against_instances([result("HCOH", 8, 0.5, curve=False)])
+
+
+def test_what_is_no_study_is_refused():
+    with pytest.raises(InvalidInputError, match="not a study"):
+        plots.map_against_parameter(RESULTS)
+
+
+def test_nothing_to_draw_is_an_error_that_says_so():
+    for draw in (plots.map_against_bits, plots.auc_against_bits, plots.learning_time):
+        with pytest.raises(InvalidInputError, match="no results"):
+            draw([])
+
+
+def test_drawing_leaves_matplotlib_as_it_was():
+    before = mpl.rcParams.copy()
+    FIGURES["bits"]()
+    assert mpl.rcParams.copy() == before
