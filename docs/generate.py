@@ -11,9 +11,11 @@ from onlinehash.experiments.tables import (
     areas,
     as_in_the_paper,
     groups,
+    learning_seconds,
     markdown,
     measured,
     printed,
+    printed_seconds,
 )
 from onlinehash.hashers import HASHERS
 
@@ -64,7 +66,7 @@ def reproduction_page() -> str:
         "released and as described. OKH's update was never published in a readable form; ours follows its papers and",
         "does not reproduce the printed row.",
         "",
-        "CIFAR-10 and MiniPlaces stand in for the paper's CIFAR-10 with VGG-16 features and for Places205, which cannot",
+        "CIFAR-10 and MiniPlaces stand in for the paper's VGG-16 features of CIFAR-10 and Places205, which cannot",
         "be had here; their printed values are in the report (`onlinehash report experiments/cifar10.toml`) only.",
         'Who owns the original `.mat` files runs the same plans with `dataset = "cifar10_vgg16"` or `"places205"`.',
     ]
@@ -82,8 +84,20 @@ def reproduction_page() -> str:
             made_by if seeds > 1 else made_by.replace("; mean of 1 seeds", ", one seed"),
         ]
         for name, group in groups(results).items():
-            lines += _tables(name, group)
+            lines += _times(group) if plan.name == "training_time" else _tables(name, group)
     return "\n".join(lines) + "\n"
+
+
+def _times(results: list[Result]) -> list[str]:
+    """Return the table of learning times, as multiples of HCOH: seconds of another machine say little."""
+    ours = {method: next(iter(row.values())) for method, row in learning_seconds(results).items()}
+    theirs = {method: next(iter(row.values())) for method, row in printed_seconds("cifar10").cells.items()}
+    lines = ["", "| method | CPU seconds | times HCOH | printed seconds | times HCOH |", "|---|---|---|---|---|"]
+    for method, seconds in ours.items():
+        printed_time = theirs.get(method)
+        beside = "- | -" if printed_time is None else f"{printed_time:.2f} | {printed_time / theirs['HCOH']:.2f}"
+        lines.append(f"| {method} | {seconds:.2f} | {seconds / ours['HCOH']:.2f} | {beside} |")
+    return lines
 
 
 def _tables(name: str, results: list[Result]) -> list[str]:
