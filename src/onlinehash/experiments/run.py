@@ -97,7 +97,8 @@ def execute(run: Run) -> Result:
     curve: dict[str, Any] | None = None
     if run.checkpoints:
         drawn, seconds = Curve(), 0.0
-        for point in learning_curve(learner, split, checkpoints(len(split.stream.X), run.checkpoints, seed=run.seed).tolist()):
+        points = checkpoints(len(split.stream.X), run.checkpoints, seed=run.seed).tolist()
+        for point in learning_curve(learner, split, points):
             drawn.add(point.n_instances, point.quality.mean_average_precision)
             seconds = point.learning_seconds
         curve = {"instances": drawn.instances, "values": drawn.values, "auc": drawn.auc(), "mean": drawn.mean()}
