@@ -198,10 +198,11 @@ def count_by_distance(
         first, last = 0, 0
         if groups[q] >= 0:
             first, last = bounds[groups[q]], bounds[groups[q] + 1]
-        _add_histogram(queries[q], words[first:last], buffer, scratch, relevant[q])
-        total[q] += relevant[q]
-        _add_histogram(queries[q], words[:first], buffer, scratch, total[q])
-        _add_histogram(queries[q], words[last:n_rows], buffer, scratch, total[q])
+        starts, stops = (first, 0, last), (last, first, n_rows)
+        for part in range(3):  # one call for all three: it is compiled into this loop
+            _add_histogram(queries[q], words[starts[part] : stops[part]], buffer, scratch, total[q])
+            if part == 0:
+                relevant[q] = total[q]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
