@@ -24,7 +24,7 @@ from onlinehash.types import Codes, Features, LabelSets, Targets
 
 _LAYOUT = 1
 _COUNTERS = ("n_features_in_", "n_seen_", "n_skipped_", "seed_")
-_CHUNK = 1 << 20  # elements of X in work at a time: a memory-mapped X is never read whole
+_CHUNK = 1 << 22  # elements of X in work at a time: a memory-mapped X is never read whole
 
 Mask = NDArray[np.bool_] | None
 """Which rows have a label; None where all do."""

@@ -22,6 +22,7 @@ class Reservoir:
     def __init__(self, capacity: int) -> None:
         self.keys = np.empty(capacity)
         self.size = 0
+        self._last: int | None = None  # the place that goes next; found when it is needed
 
     def offer(self, key: float) -> int | None:
         """Return the place that a row with this random key takes, or None if it does not stay."""
@@ -29,8 +30,11 @@ class Reservoir:
             place = self.size
             self.size += 1
         else:
-            place = int(self.keys.argmax())
+            if self._last is None:
+                self._last = int(self.keys.argmax())
+            place = self._last
             if key >= self.keys[place]:
                 return None
         self.keys[place] = key
+        self._last = None
         return place

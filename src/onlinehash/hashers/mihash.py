@@ -170,14 +170,17 @@ class MIHash(LinearHasher):
     def _numbered(self, targets: Targets) -> NDArray[np.int64]:
         """Return the numbers of the labels of every row, as wide as the widest label set so far."""
         assert targets is not None
-        sets = targets if isinstance(targets, LabelSets) else [(label,) for label in targets.tolist()]
-        width = max([self._item_labels.shape[1], *(len(labels) for labels in sets)])
+        if not isinstance(targets, LabelSets):
+            rows = np.full((len(targets), self._item_labels.shape[1]), _NONE)
+            rows[:, 0] = self._numbering.numbers(targets)
+            return rows
+        width = max([self._item_labels.shape[1], *(len(labels) for labels in targets)])
         if width > self._item_labels.shape[1]:
             wider = np.full((len(self._item_labels), width), _NONE)
             wider[:, : self._item_labels.shape[1]] = self._item_labels
             self._item_labels = wider
-        rows = np.full((len(sets), width), _NONE)
-        for row, labels in zip(rows, sets, strict=True):
+        rows = np.full((len(targets), width), _NONE)
+        for row, labels in zip(rows, targets, strict=True):
             row[: len(labels)] = self._numbering.number(labels)
         return rows
 
@@ -221,20 +224,24 @@ class MIHash(LinearHasher):
         in_block = share_a_label(labels, labels)
         codes = pack_signs(block @ self._in_use)
         exact = self.gradient == "exact"
+        halves, soft = self._halves[:n_items], self._soft[:n_items]
         for i, place in enumerate(self._offer(n_rows)):
+            row = gradients[i]
             subtract_earlier(gradients, self._gram, i, i)
-            projection = gradients[i].copy()
-            soft = np.tanh(self._halves[:n_items], out=self._soft[:n_items])  # 2 phi - 1
+            projection = None if place is None else row.copy()
+            np.tanh(halves, out=soft)  # 2 phi - 1
             rate = self.learning_rate / (1 + self.decay * (self._n_learned + i))
-            _ascend(gradients[i], soft, neighbours[i], self.slope, self.n_bins, rate, exact)
-            _follow(self._halves[:n_items], cross[i], gradients[i], self.slope)
+            _ascend(row, soft, neighbours[i], self.slope, self.n_bins, rate, exact)
+            _follow(halves, cross[i], row, self.slope)
             if place is not None:
-                self._halves[place] = self.slope / 2 * (projection - self._gram[i, i] * gradients[i])
+                self._halves[place] = self.slope / 2 * (projection - self._gram[i, i] * row)
                 self._item_codes[place] = codes[i]
                 self._place(place, block[i], labels[i])
                 cross[i + 1 :, place] = self._gram[i + 1 : n_rows, i]
                 neighbours[i + 1 :, place] = in_block[i + 1 :, i]
-                n_items = max(n_items, place + 1)
+                if place == n_items:
+                    n_items += 1
+                    halves, soft = self._halves[:n_items], self._soft[:n_items]
         self._weights -= block.T @ gradients
 
     def _offer(self, n_rows: int) -> list[int | None]:
@@ -346,15 +353,20 @@ def mutual_information(codes: NDArray[np.uint8], neighbours: NDArray[np.bool_], 
 def _mutual_information(words: Any, neighbours: Any, n_bits: int, n_log_n: Any, buffer: Any) -> Any:
     n_items = words.shape[0]
     counts = np.empty((4, 2 * n_bits + 2), np.int64)
+    places = np.empty(n_items, np.uint16)  # of a distance among far, then among near items
     total = 0.0
     for j in range(n_items):
         distances(words[j], words, buffer)
+        for i in range(n_items):
+            places[i] = 2 * np.uint16(buffer[i]) + neighbours[j, i]
         counts[:] = 0
         for i in range(0, n_items - n_items % 4, 4):  # four tables: equal neighbours do not wait for each other
-            for t in range(4):
-                counts[t, 2 * np.int64(buffer[i + t]) + neighbours[j, i + t]] += 1
+            counts[0, places[i]] += 1
+            counts[1, places[i + 1]] += 1
+            counts[2, places[i + 2]] += 1
+            counts[3, places[i + 3]] += 1
         for i in range(n_items - n_items % 4, n_items):
-            counts[0, 2 * np.int64(buffer[i]) + neighbours[j, i]] += 1
+            counts[0, places[i]] += 1
         # n H = n log n - sum of c log c: entropies of counts, from a table of n log n.
         gain = n_log_n[n_items]
         n_near = 0
