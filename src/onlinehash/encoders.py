@@ -16,7 +16,7 @@ from onlinehash._files import read_arrays, write_arrays
 from onlinehash._validation import check_features, check_finite
 from onlinehash.codes import pack_signs
 from onlinehash.exceptions import InvalidFeaturesError
-from onlinehash.features import FeatureMap, Identity, pack_features, unpack_features
+from onlinehash.features import Centring, FeatureMap, Identity, pack_features, unpack_features
 from onlinehash.types import Codes, Features
 
 _LAYOUT = 1
@@ -82,7 +82,7 @@ class Encoder:
     def encode(self, X: ArrayLike) -> Codes:
         """Return packed codes, shape (n_samples, ceil(n_bits / 8))."""
         rows = self._check(X)
-        return np.concatenate([pack_signs(self._project_chunk(chunk)) for chunk in self._chunks(rows)])
+        return np.concatenate([pack_signs(self._project_chunk(chunk, signs=True)) for chunk in self._chunks(rows)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the encoder to one file (safetensors, no pickle)."""
@@ -111,10 +111,13 @@ class Encoder:
         step = max(1, _CHUNK // X.shape[1])
         return [X[start : start + step] for start in range(0, len(X), step)]
 
-    def _project_chunk(self, chunk: NDArray[Any]) -> Features:
+    def _project_chunk(self, chunk: NDArray[Any], *, signs: bool = False) -> Features:
+        """Return projections; with ``signs`` their length does not matter, so that rows need not be scaled."""
         rows = chunk.astype(self.weights.dtype, copy=False)
+        unscaled = signs and self.intercept is None and isinstance(self.features, Centring)
+        transform = self.features.subtract if unscaled else self.features.transform  # type: ignore[union-attr]
         with np.errstate(over="ignore", invalid="ignore"):  # reported below, as an error
-            values: Features = self.features.transform(rows) @ self.weights
+            values: Features = transform(rows) @ self.weights
         if self.intercept is not None:
             values += self.intercept
         # NaN or infinity in a row spreads to its projections: looking there costs a fraction of looking at X.

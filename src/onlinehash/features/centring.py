@@ -54,6 +54,12 @@ class Centring:
         self.learn(X, out)
         return out
 
+    def subtract(self, X: Features) -> Features:
+        """Return X less the mean, without scaling: enough where only signs of projections count."""
+        out = np.empty(X.shape, X.dtype)
+        _subtract(np.ascontiguousarray(X), self.mean, out)
+        return out
+
     def learn(self, X: Features, out: Features) -> None:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
         _centre(np.ascontiguousarray(X), self.mean, out)
@@ -126,11 +132,18 @@ def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _centre(X: Any, mean: Any, out: Any) -> None:
+def _subtract(X: Any, mean: Any, out: Any) -> None:
     n_rows, n_features = X.shape
     for i in range(n_rows):
         for f in range(n_features):
             out[i, f] = X[i, f] - mean[f]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _centre(X: Any, mean: Any, out: Any) -> None:
+    n_rows, n_features = X.shape
+    for i in range(n_rows):
+        _subtract(X[i : i + 1], mean, out[i : i + 1])
         _to_unit_length(out[i], n_features)
 
 

@@ -25,6 +25,7 @@ from onlinehash.types import Features, Labels, LabelSets, Targets
 
 _BLOCK = 100
 _KEYS = 1024  # random keys drawn at a time
+_DECISIONS = 8  # between two fresh projections of the reservoir
 _NONE = -1
 
 
@@ -256,11 +257,11 @@ class MIHash(LinearHasher):
         """Put the learned hash functions into use if they tell neighbours from others better than those in use."""
         n_items = self._reservoir.size
         items = self._items[:n_items]
-        projections = items @ self._weights
-        self._halves[:n_items] = self.slope / 2 * projections  # afresh: rounding does not add up
+        if self._n_learned // self.trigger_interval % _DECISIONS == 0:  # afresh: rounding does not add up
+            self._halves[:n_items] = self.slope / 2 * (items @ self._weights)
         if np.abs(self._weights - self._in_use).sum() < 1e-6:
             return
-        codes = pack_signs(projections)
+        codes = pack_signs(self._halves[:n_items])
         neighbours = share_a_label(self._item_labels[:n_items], self._item_labels[:n_items])
         old, new = (mutual_information(c, neighbours, self.n_bits) for c in (self._item_codes[:n_items], codes))
         if new - old > self.trigger_threshold:
