@@ -26,6 +26,7 @@ Replay = Callable[[NDArray[Any], NDArray[Any]], None]
 BLOCK = 32  # rows; measured best between 24 and 64 on 784 to 4096 features and 32 to 128 bits
 _PADDING = 16  # columns; rows a power of two apart would share the same few cache sets
 _TILE = 4
+_STRIP = 512  # columns of X
 
 
 def block_rows(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -46,7 +47,7 @@ class BlockUpdate:
     def __init__(self, n_rows: int, n_columns: int, n_bits: int, dtype: np.dtype[Any]) -> None:
         self._gram = np.zeros((n_rows + -n_rows % _TILE,) * 2, dtype)
         self._projections = np.empty((n_rows, n_bits), dtype)
-        self._change = np.empty((n_columns, n_bits), dtype)
+        self._change = np.empty((min(n_columns, _STRIP), n_bits), dtype)
 
     def apply(
         self, weights: NDArray[Any], rows: NDArray[Any], n_rows: int, replay: Replay, *, sequential: bool
@@ -65,8 +66,10 @@ class BlockUpdate:
         if n_rows == 1:  # a product with one row is mostly overhead
             _subtract_outer(weights, rows[0], gradients[0])
         else:
-            np.matmul(block.T, gradients, out=self._change)
-            np.subtract(weights, self._change, out=weights)
+            for start in range(0, n_columns, _STRIP):  # a strip of the change stays in cache until it is subtracted
+                strip = weights[start : start + _STRIP]
+                change = np.matmul(block[:, start : start + _STRIP].T, gradients, out=self._change[: len(strip)])
+                np.subtract(strip, change, out=strip)
         return gradients
 
 
