@@ -28,6 +28,7 @@ PAPER = (
     "miniplaces",
     "mnist_curves",
     "cifar10_curves",
+    "miniplaces_curves",
     "learning_rate",
     "batch_size",
     "training_time",
