@@ -236,7 +236,7 @@ def _lines(
     height = plot_height + 58
     right = 5.6 * max(map(len, lines)) + 32
     figure = _figure(height)
-    left = 27.0
+    left = 33.0
     width = _WIDTH - left - right
     axes = figure.add_axes((left / _WIDTH, 38 / height, width / _WIDTH, plot_height / height))
     top = _top(max(value for line in lines.values() for value in line.values()))
