@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median
 from time import process_time
 
+from onlinehash.experiments.results import processor
+
 FOLDER = Path(__file__).parent
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
 
@@ -69,12 +71,8 @@ def compare(what: str, seconds: Mapping[str, list[float]], top: str, bottom: str
 
 def machine() -> dict[str, str]:
     """Return what the numbers were measured on."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = names[0] if names else model
-    return {"processor": model, "python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    versions = {name: version(name) for name in _PACKAGES}
+    return {"processor": processor(), "python": platform.python_version(), **versions}
 
 
 def save(name: str, rows: list[Row]) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,21 +28,25 @@ def write_arrays(
     """Write arrays and a JSON header to ``path``, whole or not at all."""
     from safetensors.numpy import save
 
-    target = Path(path)
     text = json.dumps({"kind": kind, "layout": layout, **header})
     # A plain copy: safetensors writes the buffer as it lies in memory.
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"onlinehash": text})
-    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    with whole_file(Path(path)) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file to write to, which takes its place at the end; if anything fails, what was there stays."""
+    aside = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with aside.open("wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(aside).chmod(0o666 & ~_umask())
-        Path(aside).replace(target)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def read_header(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
@@ -106,9 +111,3 @@ def _check_kind(path: str | os.PathLike[str], header: dict[str, Any], *kinds: st
 
 def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeio" else f"a {kind}"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -24,7 +24,8 @@ def write(path: Path, version: str, **variables: Any) -> Path:
     if version == "5":
         scipy.io.savemat(path, variables)
         return path
-    h5py = pytest.importorskip("h5py")
+    import h5py
+
     with h5py.File(path, "w", userblock_size=512) as file:
         for name, array in variables.items():
             file[name] = np.atleast_2d(array).T

@@ -1,12 +1,9 @@
-"""Files that a command writes: whole or not at all, also when it is interrupted."""
+"""Places that a command writes to."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 
@@ -21,15 +18,3 @@ def check_place(path: Path, *suffixes: str) -> None:
         raise FileFormatError(f"{path} is a folder; name a file.")
     if suffixes and path.suffix.lower() not in suffixes:
         raise FileFormatError(f"{path} has the extension {path.suffix!r}; use one of {', '.join(suffixes)}.")
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write to, which takes its place at the end."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with aside.open("wb") as file:
-            yield file
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)

@@ -121,8 +121,8 @@ def _print_examples(console: Console, data: Dataset, split: Split, examples: Exa
 def _save_picture(
     out: Path, data: Dataset, split: Split, lengths: list[Length], baseline: Quality | None, examples: Examples
 ) -> Path:
+    from onlinehash._files import whole_file
     from onlinehash.cli._demo_picture import paint
-    from onlinehash.cli._writing import whole_file
 
     out.mkdir(parents=True, exist_ok=True)
     path = out / "hcoh.png"

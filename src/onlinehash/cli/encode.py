@@ -25,10 +25,11 @@ def run(
     """
     import numpy as np
 
+    from onlinehash._files import whole_file
     from onlinehash.cli._arrays import read_array
     from onlinehash.cli._encoding import encode_rows, load_encoder
     from onlinehash.cli._screen import note
-    from onlinehash.cli._writing import check_place, whole_file
+    from onlinehash.cli._writing import check_place
     from onlinehash.codes import unpack_bits
 
     if form is None:

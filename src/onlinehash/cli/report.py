@@ -43,8 +43,8 @@ def run(
 
 def write(out: Path, chapters: list[Chapter]) -> None:
     """Write the page and say where it is."""
+    from onlinehash._files import whole_file
     from onlinehash.cli._screen import note
-    from onlinehash.cli._writing import whole_file
     from onlinehash.experiments.report import render
 
     page = render(chapters)

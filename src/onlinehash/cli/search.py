@@ -97,8 +97,8 @@ def _head(matches: Matches, k: int | None) -> Matches:
 def _write(out: Path, found: list[Matches]) -> None:
     import numpy as np
 
+    from onlinehash._files import whole_file
     from onlinehash.cli._screen import note
-    from onlinehash.cli._writing import whole_file
 
     nothing = np.empty(0, np.int64)
     columns: dict[str, Any] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from onlinehash._files import whole_file
 from onlinehash.exceptions import FileFormatError
 from onlinehash.experiments.plan import Run
 
@@ -44,9 +44,8 @@ def write_result(folder: Path, run: Run, measured: Result) -> None:
     """Write the result of a run, whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     content = {"config": run.config(), **measured, "made_with": environment()}
-    aside = folder / f"{run.file_name}.{os.getpid()}.part"
-    aside.write_text(json.dumps(content, indent=1) + "\n")
-    aside.replace(folder / run.file_name)
+    with whole_file(folder / run.file_name) as file:
+        file.write((json.dumps(content, indent=1) + "\n").encode())
 
 
 def read_results(folder: Path, runs: Iterable[Run]) -> list[Result]:
@@ -57,7 +56,7 @@ def read_results(folder: Path, runs: Iterable[Run]) -> list[Result]:
 @cache
 def environment() -> dict[str, str]:
     """Return versions, commit and machine."""
-    made_with = {"python": platform.python_version(), "processor": _processor()}
+    made_with = {"python": platform.python_version(), "processor": processor()}
     for package in _PACKAGES:
         try:
             made_with[package] = version(package)
@@ -69,7 +68,8 @@ def environment() -> dict[str, str]:
     return made_with
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Return the name of the processor."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():
