@@ -19,7 +19,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
 from onlinehash.exceptions import InvalidInputError
@@ -283,6 +283,7 @@ def _lines(
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_ylim(0, top)
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # two decimals are enough
     axes.set_xlabel(x_label, fontsize=_FONT, color=_INK)
     axes.set_title(label, loc="left", fontsize=_FONT, color=_INK, pad=4)
     _dress(axes)
