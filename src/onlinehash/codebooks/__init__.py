@@ -8,11 +8,16 @@ from typing import Any
 from onlinehash.codebooks.assignment import ClassTable, Codebook
 from onlinehash.codebooks.explicit import ExplicitCodebook
 from onlinehash.codebooks.hadamard import HadamardCodebook, hadamard_codewords
+from onlinehash.codebooks.ladder import LadderCodebook
 from onlinehash.codebooks.random import RandomCodebook
 from onlinehash.codebooks.sylvester import hadamard_matrix, hadamard_rows
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
 
-CODEBOOKS: dict[str, Callable[..., Codebook]] = {"hadamard": HadamardCodebook, "random": RandomCodebook}
+CODEBOOKS: dict[str, Callable[..., Codebook]] = {
+    "hadamard": HadamardCodebook,
+    "ladder": LadderCodebook,
+    "random": RandomCodebook,
+}
 
 
 def make_codebook(spec: Any, n_bits: int, seed: int) -> Codebook:
@@ -38,6 +43,7 @@ __all__ = [
     "Codebook",
     "ExplicitCodebook",
     "HadamardCodebook",
+    "LadderCodebook",
     "RandomCodebook",
     "hadamard_codewords",
     "hadamard_matrix",
