@@ -24,6 +24,21 @@ def test_codes_are_the_signs_of_the_projections(encoder):
     assert np.array_equal(encoder.encode(X), pack_signs(Z))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_soft_codes_are_squashed_projections_whose_signs_are_the_bits(dtype):
+    rng = np.random.default_rng(0)
+    encoder = Encoder(rng.normal(size=(7, 12)).astype(dtype), rng.normal(size=12).astype(dtype))
+    X = rng.normal(size=(300, 7)).astype(dtype)
+    X[0] *= 1e6
+    soft = encoder.encode_soft(X)
+    assert soft.dtype == dtype
+    assert np.array_equal(soft, np.tanh(encoder.project(X)))
+    assert np.abs(soft).max() <= 1
+    assert np.array_equal(pack_signs(soft), encoder.encode(X))
+    with pytest.raises(InvalidFeaturesError, match="NaN or inf"):
+        encoder.encode_soft(np.full((1, 7), np.nan))
+
+
 def test_large_input_is_encoded_in_chunks_with_the_same_codes():
     rng = np.random.default_rng(0)
     encoder = Encoder(rng.normal(size=(500, 9)).astype(np.float32))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onlinehash.codebooks import hadamard_codewords as hadamard_codewords
+    from onlinehash.codes import asymmetric_distances as asymmetric_distances
     from onlinehash.codes import hamming_distances as hamming_distances
     from onlinehash.codes import pack_bits as pack_bits
     from onlinehash.codes import pack_signs as pack_signs
@@ -69,6 +70,7 @@ _HOMES = {
     "FlatIndex": "indexes",
     "Matches": "types",
     "OnlineHashError": "exceptions",
+    "asymmetric_distances": "codes",
     "hadamard_codewords": "codebooks",
     "hamming_distances": "codes",
     "load_dataset": "datasets",

@@ -15,7 +15,7 @@ from onlinehash.exceptions import (
     InvalidLabelsError,
     NotNumbersError,
 )
-from onlinehash.types import Codes, Features, Labels, LabelSets
+from onlinehash.types import Codes, Features, Labels, LabelSets, SoftCodes
 
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what holds several labels of one row
 _ROWS_AT_A_TIME = 1 << 20  # elements; a memory-mapped file is never read whole
@@ -231,6 +231,29 @@ def check_codes(codes: Any, n_bits: int | None = None) -> Codes:
         if n_bits % 8 and (packed[:, -1] >> (n_bits % 8)).any():
             raise InvalidCodesError(f"codes has bits set beyond bit {n_bits}; those padding bits must be zero.")
     return packed
+
+
+def check_soft_codes(soft: Any, n_bits: int | None = None) -> SoftCodes:
+    """Return soft codes in single precision; with ``n_bits`` the width is checked too."""
+    values = np.asarray(soft)
+    if values.dtype.kind not in "fi":
+        raise InvalidCodesError(
+            f"soft has dtype {values.dtype}; soft codes are real values from -1 to 1, as encode_soft returns."
+        )
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise InvalidCodesError(f"soft has shape {values.shape}; pass one row a query, (n_queries, n_bits).")
+    if n_bits is not None and values.shape[1] != n_bits:
+        raise InvalidCodesError(
+            f"soft has {values.shape[1]} values a row, but codes have {n_bits} bits; pass one a bit."
+        )
+    wrong = ~((values >= -1) & (values <= 1))  # NaN is on neither side
+    if wrong.any():
+        row, bit = np.argwhere(wrong)[0]
+        raise InvalidCodesError(
+            f"soft holds {values[row, bit]} at row {row}, bit {bit}; soft codes go from -1 to 1. Use encode_soft, or "
+            "np.tanh of projections."
+        )
+    return np.ascontiguousarray(values, np.float32)
 
 
 def check_same_width(queries: Codes, codes: Codes) -> None:

@@ -84,6 +84,20 @@ class Encoder:
         rows = self._check(X)
         return np.concatenate([pack_signs(self._project_chunk(chunk, signs=True)) for chunk in self._chunks(rows)])
 
+    def encode_soft(self, X: ArrayLike) -> Features:
+        """Return soft codes, shape (n_samples, n_bits): the tanh of the projections, from -1 to 1.
+
+        The sign is the bit, the size how sure it is. A soft query ranks codes finer than a packed one; see
+        :func:`onlinehash.codes.asymmetric_distances` and :meth:`onlinehash.FlatIndex.search_soft`.
+
+        Examples
+        --------
+        >>> Encoder(np.array([[1.0, -0.2]])).encode_soft([[2.0]]).round(2)
+        array([[ 0.96, -0.38]])
+        """
+        values = self.project(X)
+        return np.tanh(values, out=values)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the encoder to one file (safetensors, no pickle)."""
         features, arrays = pack_features(self.features)

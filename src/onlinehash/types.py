@@ -46,6 +46,9 @@ Codes = NDArray[np.uint8]
 Signs = NDArray[np.int8]
 """Codes as -1 and +1, ``(n_samples, n_bits)``."""
 
+SoftCodes = NDArray[np.float32]
+"""Codes before their signs are taken, from -1 to 1, ``(n_samples, n_bits)``."""
+
 Keys = NDArray[np.int64]
 """Keys of items in an index, ``(n_items,)``."""
 
@@ -77,7 +80,8 @@ class Matches:
     Parameters
     ----------
     keys : ndarray of int64, shape (n_queries, k) or (k,)
-    distances : ndarray, same shape
+    distances : ndarray of int32, same shape
+        Of float32 for soft queries.
 
     Examples
     --------

@@ -4,6 +4,9 @@ Codes are seen as rows of machine words (``as_words`` in :mod:`onlinehash.codes.
 widest unsigned integer that divides the row), so that one popcount covers up to 64 bits. Distances of
 a tile of rows go into a small buffer first: that loop has no branch and becomes vector
 instructions; whether any row of the tile is of interest is then one comparison.
+
+A soft query is a table for each byte of a code instead of a row of words (``fill_tables``): loops that take queries
+take either, and codes are then rows of bytes.
 """
 
 from __future__ import annotations
@@ -32,10 +35,50 @@ popcount: Any = _popcount
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def fill_tables(soft: Any, out: Any) -> None:
+    """Fill ``out`` (n_queries, n_bytes, 256) with what each value of each byte of a code adds to a query's distance.
+
+    A bit adds (1 - q) / 2 where it is set and (1 + q) / 2 where it is not. Each bit doubles the part of the table that
+    is done; bits beyond the last add nothing. Sums of terms that are not negative are not negative, even rounded.
+    """
+    half = np.float32(0.5)
+    for q in range(soft.shape[0]):
+        for b in range(out.shape[1]):
+            table = out[q, b]
+            table[0] = 0.0
+            for bit in range(8):
+                size = 1 << bit
+                unset, is_set = np.float32(0.0), np.float32(0.0)
+                if 8 * b + bit < soft.shape[1]:
+                    unset, is_set = half + half * soft[q, 8 * b + bit], half - half * soft[q, 8 * b + bit]
+                for value in range(size):
+                    table[size + value] = table[value] + is_set
+                    table[value] += unset
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _look_up(tables: Any, codes: Any, out: Any) -> None:
+    """Write the distance of every row to the head of ``out``: the same sum, in the same order, for equal codes."""
+    n_rows, n_bytes = codes.shape
+    fours = n_bytes - n_bytes % 4
+    out[:n_rows] = 0.0
+    for b in range(0, fours, 4):  # four at a time: half the time of one by one
+        t0, t1, t2, t3 = tables[b], tables[b + 1], tables[b + 2], tables[b + 3]
+        for i in range(n_rows):
+            out[i] += (t0[codes[i, b]] + t1[codes[i, b + 1]]) + (t2[codes[i, b + 2]] + t3[codes[i, b + 3]])
+    for b in range(fours, n_bytes):
+        table = tables[b]
+        for i in range(n_rows):
+            out[i] += table[codes[i, b]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def distances(query: Any, words: Any, out: Any) -> None:
     """Write the distance of every row to the head of ``out``."""
     n_rows, n_words = words.shape
-    if n_words == 1:
+    if query.ndim == 2:  # known when compiled: only one side is
+        _look_up(query, words, out)
+    elif n_words == 1:
         q0 = query[0]
         for i in range(n_rows):
             out[i] = popcount(words[i, 0] ^ q0)
@@ -56,7 +99,7 @@ def distances(query: Any, words: Any, out: Any) -> None:
             out[i] = distance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})  # else no vector loop for floats
 def _smallest(values: Any, size: int) -> Any:
     smallest = values[0]
     for i in range(size):
@@ -67,7 +110,7 @@ def _smallest(values: Any, size: int) -> Any:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
-    """Fill ``out`` (n_queries, n_rows) with Hamming distances."""
+    """Fill ``out`` (n_queries, n_rows) with distances."""
     for q in range(queries.shape[0]):
         distances(queries[q], words, out[q])
 
@@ -115,18 +158,17 @@ def top_k(queries: Any, words: Any, keys: Any, ordered: bool, buffer: Any, out_d
         for start in range(0, n_rows, TILE):
             stop = min(start + TILE, n_rows)
             distances(query, words[start:stop], buffer)
-            bound = best[0] if ordered else best[0] + 1
-            if _smallest(buffer, stop - start) >= bound:
+            bound = best[0]
+            smallest = _smallest(buffer, stop - start)
+            if smallest > bound or (ordered and smallest == bound):
                 continue
             for i in range(stop - start):
                 distance = buffer[i]
-                if distance < bound:
-                    key = keys[start + i]
-                    if distance < best[0] or key < best_keys[0]:
-                        best[0] = distance
-                        best_keys[0] = key
-                        _sift_down(best, best_keys, k)
-                        bound = best[0] if ordered else best[0] + 1
+                if distance < bound or (distance == bound and not ordered and keys[start + i] < best_keys[0]):
+                    best[0] = distance
+                    best_keys[0] = keys[start + i]
+                    _sift_down(best, best_keys, k)
+                    bound = best[0]
         for size in range(k - 1, 0, -1):  # unwind the heap: the worst goes to the end
             best[0], best[size] = best[size], best[0]
             best_keys[0], best_keys[size] = best_keys[size], best_keys[0]
@@ -241,3 +283,61 @@ def rank_in_storage_order(
                         found += 1
         out_sum[q] = precision_sum
         out_found[q] = found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> None:
+    """Order rows by eleven of their bits, those with equal ones as they come."""
+    digit = np.uint32((1 << 11) - 1)
+    counts[:] = 0
+    for row in rows:
+        counts[((bits[row] >> shift) & digit) + 1] += 1
+    for value in range(1, counts.shape[0]):
+        counts[value] += counts[value - 1]
+    for row in rows:
+        value = (bits[row] >> shift) & digit
+        out[counts[value]] = row
+        counts[value] += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_by_rank(bits: Any, sizes: Any, groups: Any, members: Any, bounds: Any, total: Any, relevant: Any) -> int:
+    """Count all and the relevant items at every distance from each query, nearest first.
+
+    ``bits`` (n_queries, n_rows) are the distances of distinct codes, as unsigned integers in the same order: three
+    digits of eleven bits sort them in a fifth of the time of comparisons. Row ``r`` stands for ``sizes[r]`` items;
+    those of group ``g`` are in the rows ``members[bounds[g]]`` to ``members[bounds[g + 1]]``, one an item. Neighbouring
+    distances without a relevant item are counted as one: no measure tells them apart. Return the largest number of
+    distances counted for a query; the rest of ``total`` and ``relevant``, zero at first, is as it was.
+    """
+    n_rows = bits.shape[1]
+    as_stored = np.arange(n_rows).astype(np.uint32)
+    rows, spare = np.empty(n_rows, np.uint32), np.empty(n_rows, np.uint32)
+    counts = np.empty((1 << 11) + 1, np.int64)
+    hits = np.zeros(n_rows, np.int64)
+    widest = 0
+    for q in range(bits.shape[0]):
+        _order_by_digit(bits[q], np.uint32(0), as_stored, counts, rows)
+        _order_by_digit(bits[q], np.uint32(11), rows, counts, spare)
+        _order_by_digit(bits[q], np.uint32(22), spare, counts, rows)
+        first, last = 0, 0
+        if groups[q] >= 0:
+            first, last = bounds[groups[q]], bounds[groups[q] + 1]
+        for i in range(first, last):
+            hits[members[i]] += 1
+        d = 0
+        distance = bits[q, rows[0]]
+        for row in rows:
+            if bits[q, row] != distance:
+                distance = bits[q, row]
+                if d > 0 and relevant[q, d] == 0 and relevant[q, d - 1] == 0:
+                    total[q, d - 1] += total[q, d]
+                    total[q, d] = 0
+                else:
+                    d += 1
+            total[q, d] += sizes[row]
+            relevant[q, d] += hits[row]
+        for i in range(first, last):
+            hits[members[i]] = 0
+        widest = max(widest, d + 1)
+    return widest

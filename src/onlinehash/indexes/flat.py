@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._files import read_arrays, write_arrays
-from onlinehash._validation import check_codes, check_n_bits, check_positive_int
+from onlinehash._validation import check_codes, check_n_bits, check_positive_int, check_soft_codes
 from onlinehash.codes import _kernels, code_width
+from onlinehash.codes.asymmetric import byte_tables
 from onlinehash.codes.hamming import distance_buffer, same_words
 from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownKeyError
 from onlinehash.types import Codes, Keys, Matches
@@ -146,6 +147,42 @@ class FlatIndex:
             query_words, words = same_words(queries, self._codes[: self._size])
             buffer = distance_buffer(self._codes.shape[1])
             _kernels.top_k(query_words, words, self._keys[: self._size], self._ordered, buffer, distances, keys)
+        return Matches(keys, distances)
+
+    def search_soft(self, soft: ArrayLike, k: int) -> Matches:
+        """Find the k nearest items of every soft query, by asymmetric distance.
+
+        Reads every code once a query, as :meth:`search` does, but with a look-up a byte.
+
+        Parameters
+        ----------
+        soft : array-like of shape (n_queries, n_bits)
+            Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
+        k : int
+
+        Returns
+        -------
+        matches : Matches
+            Keys and distances (see :func:`onlinehash.codes.asymmetric_distances`) of shape
+            (n_queries, min(k, len(index))), nearest first, ties by key.
+
+        Examples
+        --------
+        >>> index = FlatIndex(n_bits=2)
+        >>> index.add(np.array([[0b00], [0b01], [0b10]], np.uint8))
+        >>> found = index.search_soft([[1.0, 0.5]], k=2)
+        >>> found.keys, found.distances
+        (array([[1, 2]]), array([[0.75, 1.25]], dtype=float32))
+        """
+        queries = check_soft_codes(soft, self.n_bits)
+        k = min(check_positive_int("k", k), self._size)
+        distances = np.empty((len(queries), k), np.float32)
+        keys = np.empty((len(queries), k), np.int64)
+        if k:
+            codes, item_keys = self._codes[: self._size], self._keys[: self._size]
+            buffer = np.empty(_kernels.TILE, np.float32)
+            for rows, tables in byte_tables(queries):
+                _kernels.top_k(tables, codes, item_keys, self._ordered, buffer, distances[rows], keys[rows])
         return Matches(keys, distances)
 
     def search_radius(self, codes: ArrayLike, radius: int) -> list[Matches]:

@@ -1,5 +1,6 @@
 """Measures of codes and rankings."""
 
+from onlinehash.metrics.asymmetric import AsymmetricRanking
 from onlinehash.metrics.online import Curve, checkpoints
 from onlinehash.metrics.ranking import (
     RadiusPrecision,
@@ -10,6 +11,7 @@ from onlinehash.metrics.ranking import (
 )
 
 __all__ = [
+    "AsymmetricRanking",
     "Curve",
     "RadiusPrecision",
     "Ranking",

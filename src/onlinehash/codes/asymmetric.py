@@ -1,0 +1,70 @@
+"""Asymmetric distances: the query keeps its real values, the codes their bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._validation import check_codes, check_soft_codes
+from onlinehash.codes import _kernels
+from onlinehash.codes.packing import code_width
+from onlinehash.types import Codes, SoftCodes
+
+_QUERIES = 64  # whose tables are in memory at a time
+
+
+def byte_tables(soft: SoftCodes) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Yield some queries at a time and what each value of each byte of a code adds to their distances.
+
+    Examples
+    --------
+    >>> [(rows, tables.shape) for rows, tables in byte_tables(np.zeros((3, 12), np.float32))]
+    [(slice(0, 3, None), (3, 2, 256))]
+    """
+    for start in range(0, len(soft), _QUERIES):
+        rows = slice(start, min(start + _QUERIES, len(soft)))
+        tables = np.empty((rows.stop - start, code_width(soft.shape[1]), 256), np.float32)
+        _kernels.fill_tables(soft[rows], tables)
+        yield rows, tables
+
+
+def soft_distances(soft: SoftCodes, codes: Codes) -> NDArray[np.float32]:
+    """Return :func:`asymmetric_distances` of input that was checked.
+
+    Examples
+    --------
+    >>> soft_distances(np.array([[0.5, -0.5]], np.float32), np.array([[0b01]], np.uint8))
+    array([[0.5]], dtype=float32)
+    """
+    out = np.empty((len(soft), len(codes)), np.float32)
+    for rows, tables in byte_tables(soft):
+        _kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])
+    return out
+
+
+def asymmetric_distances(soft: ArrayLike, codes: ArrayLike) -> NDArray[np.float32]:
+    """Return how far each code is from each soft query: the Hamming distance, with bits as sure as the query is.
+
+    For a query q and a code of signs s that is the sum of (1 - q_k s_k) / 2 over the bits: a bit on which the query is
+    sure counts 0 or 1, one on which it is not counts near 1/2 either way. Equal codes get equal distances, to the
+    last bit. Costs a table of 256 values a byte for each query, then n_bytes look-ups a code.
+
+    Parameters
+    ----------
+    soft : array-like of shape (n_queries, n_bits)
+        Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
+    codes : array-like of uint8, shape (n_codes, ceil(n_bits / 8))
+
+    Returns
+    -------
+    distances : ndarray of float32, shape (n_queries, n_codes)
+
+    Examples
+    --------
+    >>> asymmetric_distances([[1.0, -0.5, 0.0]], np.array([[0b001], [0b010]], np.uint8))
+    array([[0.75, 2.25]], dtype=float32)
+    """
+    queries = check_soft_codes(soft)
+    return soft_distances(queries, check_codes(codes, queries.shape[1]))

@@ -1,0 +1,82 @@
+"""Which items are relevant to which queries, from their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._validation import check_targets
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
+from onlinehash.metrics._ties import Counts
+from onlinehash.types import Labels, LabelSets
+
+
+class Relevance:
+    """Which items are relevant to which queries, as groups: an item is relevant to a query of its own group.
+
+    Iterating gives queries (a slice), their groups, and the group of every item. Single labels are groups, for all
+    queries at once; for several labels a row, each query has two groups of its own.
+    """
+
+    def __init__(self, query_labels: Labels | LabelSets, labels: Labels | LabelSets) -> None:
+        self._single = not isinstance(query_labels, LabelSets) and not isinstance(labels, LabelSets)
+        if self._single:
+            self._groups = _group(np.asarray(query_labels), np.asarray(labels))
+        else:
+            self._members = _members(_as_sets(query_labels), _as_sets(labels))
+
+    def __iter__(self) -> Iterator[tuple[slice, Counts, Counts]]:
+        if self._single:
+            yield slice(None), *self._groups
+            return
+        queries, items = self._members
+        for q, member in enumerate(queries):
+            yield slice(q, q + 1), np.ones(1, np.int64), (items @ member > 0).astype(np.int64)
+
+
+def relevance_of(query_labels: ArrayLike, n_queries: int, labels: ArrayLike, n_items: int) -> Relevance:
+    """Check the labels of queries and items, of which there must be some, and return what is relevant to what."""
+    if not n_queries or not n_items:
+        raise InvalidInputError(f"There are {n_queries} queries and {n_items} items; both need at least one.")
+    sides = []
+    for y, n in ((query_labels, n_queries), (labels, n_items)):
+        targets, labelled = check_targets(y, n)
+        if labelled is not None and not isinstance(targets, LabelSets):
+            raise InvalidLabelsError(
+                "y has rows without a label; what is relevant to them is not known. Leave them out."
+            )
+        sides.append(targets)
+    return Relevance(*sides)
+
+
+def by_group(groups: Counts) -> tuple[Counts, Counts]:
+    """Return the items sorted by group, and the bounds: group ``g`` holds ``bounds[g]`` to ``bounds[g + 1]``."""
+    order = np.argsort(groups, kind="stable")
+    return order, np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=2))])
+
+
+def _group(query_labels: Labels, labels: Labels) -> tuple[Counts, Counts]:
+    """Return the number of every label among those of the database; -1 for a query label that is not there."""
+    if query_labels.dtype.kind != labels.dtype.kind:
+        raise InvalidLabelsError(
+            "Queries and database have labels of different kinds; use integers or strings for both."
+        )
+    names, groups = np.unique(labels, return_inverse=True)
+    places = np.minimum(np.searchsorted(names, query_labels), len(names) - 1)
+    return np.where(names[places] == query_labels, places, -1), groups.astype(np.int64)
+
+
+def _as_sets(labels: Labels | LabelSets) -> LabelSets:
+    return labels if isinstance(labels, LabelSets) else LabelSets((label,) for label in labels.tolist())
+
+
+def _members(*sides: LabelSets) -> list[NDArray[np.float32]]:
+    """Return an indicator matrix for each side, over the labels of all of them."""
+    columns = {label: i for i, label in enumerate(dict.fromkeys(x for side in sides for row in side for x in row))}
+    members = [np.zeros((len(side), max(1, len(columns))), np.float32) for side in sides]
+    for member, side in zip(members, sides, strict=True):
+        for row, labels in zip(member, side, strict=True):
+            row[[columns[label] for label in labels]] = 1.0
+    return members
