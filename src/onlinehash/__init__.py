@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from onlinehash.hashers import FROSH as FROSH
     from onlinehash.hashers import HCOH as HCOH
     from onlinehash.hashers import HMOH as HMOH
+    from onlinehash.hashers import HROH as HROH
     from onlinehash.hashers import ITQ as ITQ
     from onlinehash.hashers import LSH as LSH
     from onlinehash.hashers import OKH as OKH
@@ -58,6 +59,7 @@ _HOMES = {
     "FROSH": "hashers",
     "HCOH": "hashers",
     "HMOH": "hashers",
+    "HROH": "hashers",
     "ITQ": "hashers",
     "LSH": "hashers",
     "MIHash": "hashers",

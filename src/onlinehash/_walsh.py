@@ -29,12 +29,13 @@ def walsh_hadamard(values: NDArray[Any]) -> NDArray[Any]:
     n = len(values)
     if n == 0 or n & (n - 1):
         raise InvalidInputError(f"The transform takes a power of two of rows, not {n}; pad with zeros.")
-    _transform(values.reshape(n, -1))
+    transform_columns(values.reshape(n, -1))
     return values
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _transform(rows: Any) -> None:
+def transform_columns(rows: Any) -> None:
+    """Transform every column of a matrix of 2^m rows, in place; for compiled code."""
     n, n_columns = rows.shape
     half = 1
     while half < n:

@@ -32,7 +32,7 @@ class Encoder:
     weights : ndarray of shape (n_inputs, n_bits)
         One hash function a column. Its precision is the one computed in.
     intercept : ndarray of shape (n_bits,), optional
-    features : Identity, Centring or Anchors
+    features : a map of :mod:`onlinehash.features`
         What happens to a row before it is projected.
     version : int
         Number of instances the hasher had learned from. A code is traced to its encoder by it.
@@ -65,9 +65,7 @@ class Encoder:
     @property
     def n_features(self) -> int:
         """Width of the rows it takes."""
-        for array in pack_features(self.features)[1].values():
-            return int(array.shape[-1])
-        return int(self.weights.shape[0])
+        return self.features.n_inputs or int(self.weights.shape[0])
 
     @property
     def n_bits(self) -> int:

@@ -61,7 +61,7 @@ def test_preprocess_names_or_gives_the_map():
 @pytest.mark.parametrize(
     "preprocess, message",
     [
-        ("centre", "not one of 'running', 'none'"),
+        ("centre", "not one of 'running', 'unit', 'none'"),
         ([1.0], "mean of shape"),
         ([1.0, np.nan], "NaN"),
         (object(), "mean vector"),

@@ -8,7 +8,9 @@ from typing import Any
 from onlinehash.codebooks.assignment import ClassTable, Codebook
 from onlinehash.codebooks.explicit import ExplicitCodebook
 from onlinehash.codebooks.hadamard import HadamardCodebook, hadamard_codewords
+from onlinehash.codebooks.joined import JoinedCodebook
 from onlinehash.codebooks.ladder import LadderCodebook
+from onlinehash.codebooks.learnability import swap_for_learnability
 from onlinehash.codebooks.random import RandomCodebook
 from onlinehash.codebooks.sylvester import hadamard_matrix, hadamard_rows
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
@@ -43,10 +45,12 @@ __all__ = [
     "Codebook",
     "ExplicitCodebook",
     "HadamardCodebook",
+    "JoinedCodebook",
     "LadderCodebook",
     "RandomCodebook",
     "hadamard_codewords",
     "hadamard_matrix",
     "hadamard_rows",
     "make_codebook",
+    "swap_for_learnability",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from functools import cache
 
 import numpy as np
@@ -111,7 +111,7 @@ class _Chain:
     def __init__(self, length: int) -> None:
         self.length = length
         self._sums: list[int] = []
-        self._more = self._functions()
+        self._exponent = length // 2  # the last that was looked at
 
     def leader(self, number: int) -> Signs:
         """Return the leader of a coset as signs; only the functions it needs are made."""
@@ -122,32 +122,31 @@ class _Chain:
     def linear_leader(self, number: int) -> Signs:
         """Return the sum of the functions that the binary digits of ``number`` choose."""
         while len(self._sums) < number.bit_length():
-            self._sums.append(next(self._more))
+            self._add_coset()
         word = 0
         for digit in range(number.bit_length()):
             if number >> digit & 1:
                 word ^= self._sums[digit]
         return _signs(word, self.length)
 
-    def _functions(self) -> Iterator[int]:
+    def _add_coset(self) -> None:
+        """Add the functions of the next cyclotomic coset, if the next exponent is the largest of its own."""
         n = self.length
         m = n.bit_length() - 1
-        logs = np.zeros(n, np.int64)
-        powers = np.array(_powers_of_a_primitive_element(m))
-        logs[powers] = np.arange(n - 1)
-        for exponent in range(n // 2 + 1, n):
-            if exponent < max(exponent << i & (n - 1) | exponent >> (m - i) for i in range(m)):
-                continue
-            values = powers[logs * exponent % (n - 1)]
-            values[0] = 0
-            reduced: list[int] = []
-            for bit in range(m):  # a short coset has fewer independent bits than m
-                function = rest = _packed(values >> bit & 1)
-                for other in reduced:
-                    rest = min(rest, rest ^ other)
-                if rest:
-                    reduced.append(rest)
-                    yield function
+        self._exponent = exponent = self._exponent + 1
+        if exponent < max(exponent << i & (n - 1) | exponent >> (m - i) for i in range(m)):
+            return
+        powers, logs = _field(m)
+        values = powers[logs * exponent % (n - 1)]
+        values[0] = 0
+        reduced: list[int] = []
+        for bit in range(m):  # a short coset has fewer independent bits than m
+            function = rest = _packed(values >> bit & 1)
+            for other in reduced:
+                rest = min(rest, rest ^ other)
+            if rest:
+                reduced.append(rest)
+                self._sums.append(function)
 
 
 class _Sieve:
@@ -221,6 +220,15 @@ def _nordstrom_robinson() -> list[int]:
         if all(bent[i ^ a] for a in chosen) and i not in {a ^ b for a in chosen for b in chosen}:
             chosen.append(i)
     return chosen + [i for i in range(64) if i not in chosen]
+
+
+@cache
+def _field(m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the powers of a primitive element of GF(2 ** m), and the logarithm of every element but 0."""
+    powers = np.array(_powers_of_a_primitive_element(m))
+    logs = np.zeros(1 << m, np.int64)
+    logs[powers] = np.arange(len(powers))
+    return powers, logs
 
 
 def _powers_of_a_primitive_element(m: int) -> list[int]:

@@ -38,6 +38,11 @@ class Anchors:
     inner: Identity | Centring = Identity()  # noqa: RUF009 (immutable)
 
     @property
+    def n_inputs(self) -> int:
+        """Width of the rows it takes."""
+        return int(self.anchors.shape[1])
+
+    @property
     def n_outputs(self) -> int:
         """Number of features that come out."""
         return len(self.anchors) + self.constant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -17,6 +17,8 @@ from onlinehash.types import Features
 @dataclass(frozen=True, eq=False)
 class Identity:
     """Leave features as they are."""
+
+    n_inputs: ClassVar[int | None] = None  # takes rows of any width
 
     def transform(self, X: Features) -> Features:
         """Return X itself."""
@@ -47,6 +49,11 @@ class Centring:
     """
 
     mean: NDArray[np.float64]
+
+    @property
+    def n_inputs(self) -> int:
+        """Width of the rows it takes."""
+        return len(self.mean)
 
     def transform(self, X: Features) -> Features:
         """Return the centred rows of X in its own precision."""
@@ -109,7 +116,7 @@ StreamFeatures = Identity | Centring | RunningCentring
 
 
 def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
-    """Build the map that ``preprocess`` names: "running", "none", or a fixed mean.
+    """Build the map that ``preprocess`` names: "running", "unit" (length, not centred), "none", or a fixed mean.
 
     Examples
     --------
@@ -117,13 +124,16 @@ def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
     Identity()
     """
     if isinstance(preprocess, str):
-        if check_choice("preprocess", preprocess, ("running", "none")) == "none":
+        check_choice("preprocess", preprocess, ("running", "unit", "none"))
+        if preprocess == "none":
             return Identity()
-        return RunningCentring(np.zeros(n_features))
+        return (RunningCentring if preprocess == "running" else Centring)(np.zeros(n_features))
     try:
         mean = np.array(preprocess, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"preprocess={preprocess!r} is not 'running', 'none' or a mean vector.") from error
+        raise InvalidInputError(
+            f"preprocess={preprocess!r} is not 'running', 'unit', 'none' or a mean vector."
+        ) from error
     if mean.shape != (n_features,):
         raise InvalidInputError(f"preprocess is a mean of shape {mean.shape}; X needs ({n_features},).")
     if not np.isfinite(mean).all():

@@ -16,6 +16,7 @@ from onlinehash.hashers.bsodh import BSODH
 from onlinehash.hashers.frosh import FROSH
 from onlinehash.hashers.hcoh import HCOH
 from onlinehash.hashers.hmoh import HMOH
+from onlinehash.hashers.hroh import HROH
 from onlinehash.hashers.itq import ITQ
 from onlinehash.hashers.lsh import LSH
 from onlinehash.hashers.mihash import MIHash
@@ -24,7 +25,8 @@ from onlinehash.hashers.osh import OSH
 from onlinehash.hashers.sketchhash import SketchHash
 
 HASHERS: dict[str, type[OnlineHasher]] = {
-    hasher.name: hasher for hasher in (AdaptHash, BSODH, FROSH, HCOH, HMOH, ITQ, LSH, MIHash, OKH, OSH, SketchHash)
+    hasher.name: hasher
+    for hasher in (AdaptHash, BSODH, FROSH, HCOH, HMOH, HROH, ITQ, LSH, MIHash, OKH, OSH, SketchHash)
 }
 
 
@@ -55,6 +57,7 @@ __all__ = [
     "HASHERS",
     "HCOH",
     "HMOH",
+    "HROH",
     "ITQ",
     "LSH",
     "OKH",

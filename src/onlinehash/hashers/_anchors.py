@@ -35,6 +35,19 @@ def mean_squared_distance(rows: Features) -> float:
     return float((distances.sum() - np.trace(distances)) / (n * (n - 1))) or 1.0
 
 
+def median_squared_distance(rows: Features) -> float:
+    """Return the median of |x - a|^2 over all pairs of different rows.
+
+    Examples
+    --------
+    >>> median_squared_distance(np.array([[0.0], [1.0], [3.0]]))  # 1, 9 and 4
+    4.0
+    """
+    distances = squared_distances(rows.astype(np.float64), rows.astype(np.float64))
+    pairs = distances[np.triu_indices(len(rows), 1)]
+    return (float(np.median(pairs)) or 1.0) if len(pairs) else 1.0
+
+
 def frozen(anchors: Anchors, features: StreamFeatures) -> Anchors:
     """Return the anchors' map with the preprocessing as it is now."""
     inner: Identity | Centring = features.freeze()

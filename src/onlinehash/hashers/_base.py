@@ -29,6 +29,9 @@ _CHUNK = 1 << 22  # elements of X in work at a time: a memory-mapped X is never 
 Mask = NDArray[np.bool_] | None
 """Which rows have a label; None where all do."""
 
+Weights = NDArray[np.float64] | None
+"""How much each row counts; None where all count 1."""
+
 
 @dataclass(frozen=True)
 class Traits:
@@ -121,18 +124,18 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_finite(rows, precision_of(rows) if n_features is None else self._dtype)
         return rows, targets, labelled
 
-    def _absorb(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
+    def _absorb(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights = None) -> None:
         n_labelled = len(X) if labelled is None else int(labelled.sum())
         if n_labelled and not self.__sklearn_is_fitted__():
             before = dict(self.__dict__)
             try:
                 self._prepare(X.shape[1], precision_of(X), self._draw_seed())
-                self._take(X, targets, labelled)
+                self._take(X, targets, labelled, weights)
             except BaseException:
                 self.__dict__ = before
                 raise
         elif n_labelled:
-            self._take(X, targets, labelled)
+            self._take(X, targets, labelled, weights)
         if n_labelled:
             self.n_features_in_ = X.shape[1]
             self.n_seen_ = getattr(self, "n_seen_", 0) + n_labelled
@@ -144,41 +147,51 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self._features: StreamFeatures = make_features(self.preprocess, n_features)
         check_n_bits(self.n_bits)
         self._start(n_features)
-        self._head: list[tuple[Features, list[Any]]] | None = [] if self._head_size() else None
+        self._head: list[tuple[Features, list[Any], Weights]] | None = [] if self._head_size() else None
 
-    def _take(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
+    def _take(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights) -> None:
         """Learn from checked rows in chunks, leaving out those without a label."""
         self._admit(targets if labelled is None else _some(targets, labelled))
         step = max(1, _CHUNK // X.shape[1])
         for start in range(0, len(X), step):
             chunk = slice(start, start + step)
             rows, part = X[chunk], _some(targets, chunk)
+            shares = None if weights is None else weights[chunk]
             if labelled is not None:
                 rows, part = rows[labelled[chunk]], _some(part, labelled[chunk])
+                shares = None if shares is None else shares[labelled[chunk]]
             rows = np.ascontiguousarray(rows, self._dtype)
             if self._head is not None:
-                self._collect(rows, part)
+                self._collect(rows, part, shares)
             elif len(rows):
-                self._learn(rows, part)
+                self._learn_weighted(rows, part, shares)
 
-    def _collect(self, rows: Features, targets: Targets) -> None:
+    def _collect(self, rows: Features, targets: Targets, weights: Weights) -> None:
         """Keep rows until the head of the stream is complete, then start with it."""
         assert self._head is not None
-        missing = self._head_size() - sum(len(labels) for _, labels in self._head)
-        self._head.append((rows[:missing].copy(), _as_list(_some(targets, slice(missing)), len(rows[:missing]))))
+        missing = self._head_size() - sum(len(labels) for _, labels, _ in self._head)
+        some = slice(missing)
+        labels = _as_list(_some(targets, some), len(rows[some]))
+        self._head.append((rows[some].copy(), labels, None if weights is None else weights[some]))
         if len(rows) >= missing:
             self._open_head()
             if len(rows) > missing:
-                self._learn(rows[missing:], _some(targets, slice(missing, None)))
+                rest = slice(missing, None)
+                shares = None if weights is None else weights[rest]
+                self._learn_weighted(rows[rest], _some(targets, rest), shares)
 
     def _open_head(self) -> None:
         assert self._head is not None
-        rows = np.concatenate([rows for rows, _ in self._head])
-        labels = [label for _, labels in self._head for label in labels]
+        rows, labels, weights = _joined(self._head)
         targets = check_targets(labels, len(labels))[0] if self.supervised else None
         self._head = None
         self._open(rows, targets)
-        self._learn(rows, targets)
+        self._learn_weighted(rows, targets, weights)
+
+    def _learn_weighted(self, X: Features, targets: Targets, weights: Weights) -> None:
+        """Learn from the next rows; a method that takes weights overrides this instead of :meth:`_learn`."""
+        assert weights is None
+        self._learn(X, targets)
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0:
@@ -274,8 +287,9 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             arrays["mean"] = self._features.mean
             state["n_centred"] = self._features.n_seen
         if self._head:
-            arrays["head"] = np.concatenate([rows for rows, _ in self._head])
-            state["head_labels"] = [label for _, labels in self._head for label in labels]
+            arrays["head"], state["head_labels"], weights = _joined(self._head)
+            if weights is not None:
+                arrays["head_weights"] = weights
         counters = {name: getattr(self, name) for name in _COUNTERS}
         header = {
             "method": self.name,
@@ -299,7 +313,8 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if "mean" in arrays:
             hasher._features = RunningCentring(arrays["mean"], state["n_centred"])
         if hasher._head is not None:
-            hasher._head = [(arrays["head"], state["head_labels"])] if "head" in arrays else None
+            head = (arrays["head"], state["head_labels"], arrays.get("head_weights")) if "head" in arrays else None
+            hasher._head = None if head is None else [head]
         hasher._restore(state, {key[6:]: value for key, value in arrays.items() if key.startswith("state.")})
         return hasher
 
@@ -334,6 +349,16 @@ def _some(targets: Targets, rows: slice | NDArray[Any]) -> Targets:
     if targets is None:
         return None
     return targets.take(rows) if isinstance(targets, LabelSets) else targets[rows]
+
+
+def _joined(head: list[tuple[Features, list[Any], Weights]]) -> tuple[Features, list[Any], Weights]:
+    """Return the rows, labels and weights of the head of a stream, put together."""
+    rows = np.concatenate([rows for rows, _, _ in head])
+    labels = [label for _, labels, _ in head for label in labels]
+    if all(weights is None for _, _, weights in head):
+        return rows, labels, None
+    weights = [np.ones(len(part)) if weights is None else weights for part, _, weights in head]
+    return rows, labels, np.concatenate(weights)
 
 
 def _as_list(targets: Targets, n_rows: int) -> list[Any]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
-from onlinehash._validation import check_labels, check_positive, check_positive_int
+from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
-from onlinehash.codes import hamming_distances, pack_signs
 from onlinehash.encoders import Encoder
 from onlinehash.hashers._block import BLOCK, BlockUpdate, block_rows
+from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._threads import single_threaded_products
-from onlinehash.types import Features, Labels, Targets
+from onlinehash.types import Features, Targets
 
 
-class CodewordHasher(LinearHasher):
+class CodewordHasher(WithCodewords, LinearHasher):
     """Base of methods that learn towards codewords by rank-one steps.
 
     A method gives :meth:`_replay`: the gradients of a block from its projections. Rows that do not fill a batch
@@ -27,17 +27,11 @@ class CodewordHasher(LinearHasher):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels in order of first sight.
-    codewords_ : ndarray of int8, shape (n_classes, n_bits)
-        The codeword of each of them.
     weights_ : ndarray of shape (n_inputs, n_bits)
         Hash functions, one a column, in the precision of the first batch.
     intercept_ : ndarray of shape (n_bits,)
     """
 
-    multi_label: ClassVar[bool] = True
-    codebook: Any
     learning_rate: float
     init: Any
     batch_size: int = 1
@@ -69,10 +63,6 @@ class CodewordHasher(LinearHasher):
     @abstractmethod
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
         """Turn the projections of a block into its gradients, in place."""
-
-    def _admit(self, targets: Targets) -> None:
-        assert targets is not None
-        self._classes.admit(targets)
 
     def _learn(self, X: Features, targets: Targets) -> None:
         assert targets is not None
@@ -122,18 +112,6 @@ class CodewordHasher(LinearHasher):
         return Encoder(weights, intercept, self._frozen_features(), self.n_seen_, self.name)
 
     @property
-    def classes_(self) -> Labels:
-        """Labels in order of first sight."""
-        self._demand_learned()
-        return np.array(self._classes.labels)
-
-    @property
-    def codewords_(self) -> NDArray[np.int8]:
-        """The codeword of each class, in the order of ``classes_``."""
-        self._demand_learned()
-        return self._classes.codewords.copy()
-
-    @property
     def weights_(self) -> NDArray[Any]:
         """Hash functions, one a column, in the precision of the first batch; whole batches only."""
         return super().weights_[: len(self._weights) - bool(self.fit_bias)]
@@ -143,20 +121,6 @@ class CodewordHasher(LinearHasher):
         """Intercept of every bit; zeros without ``fit_bias``."""
         self._demand_learned()
         return np.asarray(self._weights[len(self._weights) - bool(self.fit_bias) :].sum(axis=0))
-
-    def score(self, X: ArrayLike, y: Any) -> float:
-        """Return the share of rows whose code is nearest to the codeword of their own class.
-
-        Classes that share the nearest place share the credit. Labels never learned count as wrong. For the quality
-        of retrieval see :func:`onlinehash.metrics.mean_average_precision`.
-        """
-        codes = self.transform(X)
-        labels = check_labels(y, len(codes))
-        distances = hamming_distances(codes, pack_signs(self._classes.codewords))
-        nearest = distances == distances.min(axis=1, keepdims=True)
-        own = [self._classes.number(label) for label in labels.tolist()]
-        credit = [0.0 if number is None else nearest[i, number] / nearest[i].sum() for i, number in enumerate(own)]
-        return float(np.mean(credit))
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         waiting = slice(0, self._n_waiting)

@@ -37,12 +37,12 @@ class HCOH(CodewordHasher):
     batch_size : int, default=1
         Number of consecutive instances that share one step ("n_t"); the step is their mean. Rows that do not
         fill a batch yet wait for the next call; a snapshot includes them as a shorter batch.
-    codebook : "hadamard", or mapping from label to -1/+1 codeword of n_bits, default="hadamard"
+    codebook : "hadamard", "ladder", or mapping from label to -1/+1 codeword of n_bits, default="hadamard"
         With a mapping, any other label is refused. A row with several labels is learned towards the majority of
         their codewords.
     fit_bias : bool, default=False
         Learn an intercept for every bit ("b"). The published results have none.
-    preprocess : "running", "none", or array-like of shape (n_features,), default="running"
+    preprocess : "running", "unit", "none", or array-like of shape (n_features,), default="running"
         ``"running"`` centres an instance by the mean of all seen up to and including it and scales it to unit
         length; a vector does the same with that fixed mean; ``"none"`` takes features as they are.
     init : "random", or array-like of shape (n_features, n_bits), default="random"

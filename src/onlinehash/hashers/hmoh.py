@@ -44,10 +44,10 @@ class HMOH(CodewordHasher):
     bandwidth_divisor : float, default=6.0
         The squared bandwidth of the similarities is the mean squared distance in the head of the stream divided by
         this. Published: 6 for MNIST, 10 for Places.
-    codebook : "hadamard", or mapping from label to -1/+1 codeword of n_bits, default="hadamard"
+    codebook : "hadamard", "ladder", or mapping from label to -1/+1 codeword of n_bits, default="hadamard"
         Differs from the published code, which does not permute the Hadamard rows: with at most 16 classes its longer
         codes repeat the 16-bit code. A row with several labels is learned towards the majority of their codewords.
-    preprocess : "running", "none", or array-like of shape (n_features,), default="running"
+    preprocess : "running", "unit", "none", or array-like of shape (n_features,), default="running"
         As in :class:`HCOH`. The published runs take raw features.
     init : "zeros", "random", or array-like of shape (n_inputs, n_bits), default="zeros"
     random_state : int, Generator, RandomState or None, default=None

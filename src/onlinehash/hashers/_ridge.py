@@ -1,0 +1,242 @@
+"""Ridge regression from sums over a stream: the sums, the penalty they ask for, and the solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from onlinehash.exceptions import InvalidInputError
+
+Matrix = NDArray[np.float64]
+
+_N_PROBES = 16  # random right-hand sides that stand for all classes, and for the trace
+_GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for rows of unit length
+_START = 4
+_TOLERANCE = 1.02
+
+
+@dataclass(frozen=True)
+class Members:
+    """Which classes rows belong to, and how much each row counts.
+
+    Row ``owner[j]`` belongs to class ``number[j]`` with a share of ``share[j]``. The shares of a row sum to 1, and its
+    entries follow those of the row before; a row of one class has one entry.
+    """
+
+    owner: NDArray[np.intp]
+    number: NDArray[np.intp]
+    share: Matrix
+    weight: Matrix
+
+    @classmethod
+    def of_none(cls) -> Members:
+        """Return what describes no rows."""
+        return cls(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0), np.empty(0))
+
+    def between(self, start: int, stop: int) -> Members:
+        """Return what describes some of the rows."""
+        entries = slice(*np.searchsorted(self.owner, (start, stop)))
+        return Members(self.owner[entries] - start, self.number[entries], self.share[entries], self.weight[start:stop])
+
+    def followed_by(self, other: Members, n_rows: int) -> Members:
+        """Return what describes ``n_rows`` rows and others after them."""
+        return Members(
+            np.concatenate([self.owner, other.owner + n_rows]),
+            np.concatenate([self.number, other.number]),
+            np.concatenate([self.share, other.share]),
+            np.concatenate([self.weight, other.weight]),
+        )
+
+    def times(self, factors: Matrix) -> Members:
+        """Return what describes the same rows, each of which counts so many times as much."""
+        return replace(self, weight=self.weight * factors)
+
+    def targets(self, codewords: NDArray[Any]) -> Matrix:
+        """Return the mean codeword of every row, shape (n_rows, n_bits).
+
+        Examples
+        --------
+        >>> members = Members(np.array([0, 0]), np.array([0, 1]), np.array([0.5, 0.5]), np.ones(1))
+        >>> members.targets(np.array([[1, 1], [1, -1]]))
+        array([[1., 0.]])
+        """
+        targets = np.zeros((len(self.weight), codewords.shape[1]))
+        np.add.at(targets, self.owner, self.share[:, None] * codewords[self.number])
+        return targets
+
+
+class RidgeStatistics:
+    """All that ridge regression on class codewords needs to know of a stream, whatever the codewords.
+
+    Sums in double precision: they may be added to those of another stream, and rows may be taken out again.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (n_inputs, n_inputs)
+        Sum of w z z^T over rows z of weight w; the lower triangle.
+    sums : ndarray of shape (n_classes, n_inputs)
+        Sum of w z over the rows of each class.
+    counts : ndarray of shape (n_classes,)
+        Sum of w over the rows of each class.
+    total, squares : float
+        Sum of w, and of w times the squared shares of a row's classes: both the number of rows where
+        every row counts 1 and has one class.
+
+    Examples
+    --------
+    >>> statistics = RidgeStatistics(1)
+    >>> statistics.add(np.array([[2.0], [3.0]]), Members(np.arange(2), np.array([0, 0]), np.ones(2), np.ones(2)))
+    >>> statistics.gram, statistics.sums
+    (array([[13.]]), array([[5.]]))
+    """
+
+    def __init__(self, n_inputs: int) -> None:
+        self.gram: Matrix = np.zeros((n_inputs, n_inputs), order="F")
+        self.sums: Matrix = np.zeros((0, n_inputs))
+        self.counts: Matrix = np.zeros(0)
+        self.total = 0.0
+        self.squares = 0.0
+
+    def add(self, rows: Matrix, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
+        """Add rows, or with ``sign=-1`` take them out; what is there already counts ``decay`` times less first."""
+        self.grow(int(members.number.max(initial=-1)) + 1)
+        weights = members.weight
+        scaled = rows if (weights == 1.0).all() else rows * np.sqrt(weights)[:, None]
+        self.gram = blas.dsyrk(sign, scaled.T, beta=decay, c=self.gram, lower=1, overwrite_c=1)
+        if decay != 1.0:
+            self.sums *= decay
+            self.counts *= decay
+        shares = sign * members.share * weights[members.owner]
+        _add_to_classes(rows, members.owner, members.number, shares, self.sums, self.counts)
+        self.total = decay * self.total + sign * float(weights.sum())
+        self.squares = decay * self.squares + float(shares @ members.share)
+
+    def merge(self, other: RidgeStatistics, numbers: NDArray[np.intp]) -> None:
+        """Add the sums of another stream; its class ``i`` is class ``numbers[i]`` here."""
+        self.grow(int(numbers.max(initial=-1)) + 1)
+        self.gram += other.gram
+        self.sums[numbers[: len(other.sums)]] += other.sums
+        self.counts[numbers[: len(other.counts)]] += other.counts
+        self.total += other.total
+        self.squares += other.squares
+
+    def grow(self, n_classes: int) -> None:
+        """Make room for more classes."""
+        more = n_classes - len(self.counts)
+        if more > 0:
+            self.sums = np.vstack([self.sums, np.zeros((more, self.sums.shape[1]))])
+            self.counts = np.concatenate([self.counts, np.zeros(more)])
+
+    def towards(self, codewords: NDArray[Any]) -> Matrix:
+        """Return the sum of z t^T over all rows, for the codewords t of their classes."""
+        n_classes = len(self.counts)
+        return np.asarray(self.sums.T @ codewords[:n_classes].astype(np.float64))
+
+    def factor(self, penalty: float, n_inputs: int | None = None) -> RidgeFactor:
+        """Return the Cholesky factor of the Gram matrix plus ``penalty`` times the identity.
+
+        With ``n_inputs`` that of the first so many features alone. Raises :class:`InvalidInputError` when the sums are
+        those of no set of rows, after rows were taken out that had never been added.
+        """
+        system = self.gram[:n_inputs, :n_inputs].copy(order="F")
+        system[np.diag_indices_from(system)] += penalty
+        lower, failed = lapack.dpotrf(system, lower=1, overwrite_a=1)
+        if failed:
+            raise InvalidInputError(
+                "The statistics are not those of any rows. Were rows forgotten that had not been learned?"
+            )
+        return RidgeFactor(lower, penalty)
+
+    def choose_penalty(self, seed: int) -> float:
+        """Return the least penalty whose generalised cross-validation error is within 2 % of the best.
+
+        That error, of squared residuals over squared residual degrees of freedom, follows from the sums: no row is held
+        out. Random combinations of the classes stand for all codewords, and random signs for the trace, so that
+        the choice does not depend on the number of bits. Bits are signs, which suffer more from shrinking than
+        from noise: hence the least of the good penalties, not the best.
+        """
+        rng = np.random.default_rng([seed, 6])
+        noise = rng.choice([-1.0, 1.0], (len(self.gram), _N_PROBES))
+        towards = self.towards(rng.choice([-1.0, 1.0], (len(self.counts), _N_PROBES)))
+        scale = float(np.trace(self.gram)) / self.total
+        if not scale > 0.0:
+            return 1.0
+        errors: dict[int, float] = {}
+
+        def error(place: int) -> float:
+            if place not in errors:
+                errors[place] = self._error(scale * _GRID[place], noise, towards)
+            return errors[place]
+
+        best, last = _START, len(_GRID) - 1
+        while best > 0 and error(best - 1) < error(best):
+            best -= 1
+        while best < last and error(best + 1) < error(best):
+            best += 1
+        least = best
+        while least > 0 and error(least - 1) <= _TOLERANCE * error(best):
+            least -= 1
+        return float(scale * _GRID[least])
+
+    def _error(self, penalty: float, noise: Matrix, towards: Matrix) -> float:
+        """Return the generalised cross-validation error of a penalty, up to a factor."""
+        factor = self.factor(penalty)
+        solved = factor.solve(np.hstack([noise, towards]))
+        inverse, weights = solved[:, :_N_PROBES], solved[:, _N_PROBES:]
+        free = self.total - len(noise) + penalty * float((inverse * noise).sum()) / _N_PROBES
+        # |t - z w|^2 = |t|^2 - 2 b.w + w (A + p) w - p |w|^2, and (A + p) w = b
+        residual = (
+            self.squares * _N_PROBES - float((weights * towards).sum()) - penalty * float(np.square(weights).sum())
+        )
+        return max(residual, 0.0) / max(free, 1e-9 * self.total) ** 2
+
+
+class RidgeFactor:
+    """The Cholesky factor L of A + penalty I, which solves for any right-hand side, and for a few rows more.
+
+    Parameters
+    ----------
+    lower : ndarray of shape (n_inputs, n_inputs)
+        L, in Fortran order; what is above its diagonal is never read.
+    penalty : float
+    """
+
+    def __init__(self, lower: Matrix, penalty: float) -> None:
+        self.lower = lower
+        self.penalty = penalty
+        self._single: NDArray[np.float32] | None = None
+
+    def solve(self, towards: Matrix) -> Matrix:
+        """Return (A + penalty I)^-1 times the columns given."""
+        solved: Matrix = lapack.dpotrs(self.lower, np.asfortranarray(towards), lower=1)[0]
+        return solved
+
+    def solve_with(self, weights: Matrix, rows: Matrix, counts: Matrix, targets: Matrix) -> Matrix:
+        """Return the solution after a few rows more, from the solution without them.
+
+        With U the new rows times the roots of what they count, and t their targets likewise, the solution moves by
+        (A + p)^-1 U^T (I + U (A + p)^-1 U^T)^-1 (t - U w). That takes one triangular solve with the rows
+        instead of a new factor; single precision is enough for a small change.
+        """
+        roots = np.sqrt(counts)[:, None]
+        rows, targets = roots * rows, roots * targets
+        if self._single is None:
+            self._single = self.lower.astype(np.float32, order="F")
+        half = blas.strsm(1.0, self._single, np.asfortranarray(rows.T, np.float32), lower=1)
+        inner = np.eye(len(rows)) + (half.T @ half).astype(np.float64)
+        change = half @ np.linalg.solve(inner, targets - rows @ weights).astype(np.float32)
+        return np.asarray(weights + blas.strsm(1.0, self._single, np.asfortranarray(change), lower=1, trans_a=1))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_to_classes(rows: Any, owner: Any, number: Any, shares: Any, sums: Any, counts: Any) -> None:
+    for j in range(len(owner)):
+        row, total, share = rows[owner[j]], sums[number[j]], shares[j]
+        counts[number[j]] += share
+        for f in range(len(row)):
+            total[f] += share * row[f]

@@ -1,0 +1,616 @@
+"""HROH: Hadamard ridge online hashing, from sums that do not care about the order of the stream."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
+
+from onlinehash._files import Arrays
+from onlinehash._validation import check_choice, check_n_bits, check_positive, check_positive_int
+from onlinehash.codebooks import ClassTable, Codebook, JoinedCodebook, make_codebook, swap_for_learnability
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
+from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, RunningCentring, WithInputs
+from onlinehash.hashers._anchors import head_rows, median_squared_distance
+from onlinehash.hashers._base import Traits, Weights
+from onlinehash.hashers._classes import WithCodewords
+from onlinehash.hashers._ridge import Matrix, Members, RidgeFactor, RidgeStatistics
+from onlinehash.types import Features, LabelSets, Targets
+
+_BLOCK = 256  # rows that wait to be summed together
+_MANY_ROWS = 1024  # summed at once where they come at once
+_FEW = 16  # the rows that wait are few when the sums hold so many times as many
+_CONSTANT = 0.5  # value of the feature that does the centring: the penalty on it is soft
+_SETTLED = 20  # rows with which a class may keep its codeword for good
+_FIRST_SETTLED = 1024  # instances after which classes do so for the first time; then after twice as many, and so on
+_MANY_CLASSES = 2048  # those beyond which codewords stay in order of arrival
+_SOFT = 0.01  # penalty under which classes are compared, for rows of unit length
+_NOTHING = 1e-6  # what rounding may leave of a class that was forgotten
+_HEAD = 256  # rows from which the bandwidth is taken
+
+
+class _Part(NamedTuple):
+    """Some bits, from the first so many features, solved for the rows that are summed."""
+
+    bits: slice
+    n_inputs: int
+    factor: RidgeFactor
+    weights: Matrix
+
+    def with_rows(self, rows: Matrix, members: Members, codewords: NDArray[Any]) -> Matrix:
+        """Return the solution for a few rows more."""
+        targets = members.targets(codewords[:, self.bits])
+        return self.factor.solve_with(self.weights, rows[:, : self.n_inputs], members.weight, targets)
+
+
+class HROH(WithCodewords):
+    """Learn by ridge regression on class codewords, from sums over the stream.
+
+    With z = phi(x) the features of a row and t the codeword of its class, all that is kept is::
+
+        A = sum z z^T,   S_c = sum of z over class c,   W = (A + lambda I)^-1 S^T T,   codes = sign(z W)
+
+    Sums have no order: a stream sorted by class costs nothing, two hashers :meth:`merge` into one, rows can be taken
+    out again (:meth:`forget`), and the number of bits or the codebook can change later, without the data
+    (:meth:`with_bits`, :meth:`with_codebook`). There is no learning rate, and the penalty lambda follows from the sums.
+
+    By default phi(x) is the row, scaled to unit length, a constant, and 2048 random Fourier features of it. With m
+    features in all, an instance costs O(m^2), a snapshot O(m^3 / 3); a snapshot soon after another only updates
+    it. Memory is O(m^2): 64 MB for m = 2800.
+
+    Parameters
+    ----------
+    n_bits : int, default=32
+        Length of the codes.
+    codebook : "ladder", "hadamard", "random", or mapping from label to -1/+1 codeword of n_bits, default="ladder"
+        A row with several labels is learned towards the mean of their codewords.
+    assignment : {"learned", "arrival"}, default="learned"
+        Which class gets which of the codewords. "learned": similar classes get similar ones, as far as the sums tell,
+        which makes the bits easier to learn where there are more classes than bits. After 1024, 2048, 4096, ...
+        instances every class that has 20 of them keeps its codeword for good. "arrival": in order of first sight. A
+        mapping is taken as it is.
+    structure_bits : int, default=0
+        How many of the bits are kept general, for classes that are never learned: they come from a strongly
+        penalised regression on the row alone, without constant. Half of the bits is a good number. See the
+        method's page.
+    features : {"fourier", "dense_fourier", "anchors", "none"}, default="fourier"
+        What goes beside the row itself: random Fourier features, by fast Hadamard transforms or by a
+        product with a random matrix; Gaussian similarities to the head of the stream; or nothing.
+    n_components : int, default=2048
+        Number of these features.
+    bandwidth : float, optional
+        Squared width ("sigma^2") of the Gaussian kernel. By default the median squared distance in the first 256 rows,
+        which are kept until then. Give it where hashers must agree before they have seen anything.
+    regularisation : float, optional
+        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation.
+    decay : float, default=1.0
+        What came before counts this much less with every instance, for streams that drift. 0.9999 forgets half in
+        some 7000 instances.
+    preprocess : "unit", "running", "none", or array-like of shape (n_features,), default="unit"
+        Unit length, after subtracting the mean given, if any. The constant feature does the centring. "running"
+        depends on the order of the stream, and rows cannot be forgotten under it.
+    random_state : int, Generator, RandomState or None, default=None
+
+    Attributes
+    ----------
+    n_forgotten_ : int
+        Number of rows that were taken out again. The version of a snapshot is ``n_seen_ + n_forgotten_``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from onlinehash import HROH
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = HROH(n_bits=16, random_state=0).partial_fit(X[:1000], y[:1000])
+    >>> bool(hasher.score(X[1000:], y[1000:]) > 0.9)
+    True
+    >>> hasher.with_bits(8).snapshot()
+    <Encoder hroh version 1000: 64 features to 8 bits>
+    """
+
+    name: ClassVar[str] = "hroh"
+    traits: ClassVar[Traits] = Traits(
+        takes="single rows, in any order; sample weights; merges, unlearns",
+        cost="O(m^2), a snapshot O(m^3); m = d + 2048",
+        memory="O(m^2)",
+        shines="most labelled streams; sorted ones, new classes, few bits",
+    )
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        *,
+        codebook: str | Mapping[int | str, ArrayLike] = "ladder",
+        assignment: str = "learned",
+        structure_bits: int = 0,
+        features: str = "fourier",
+        n_components: int = 2048,
+        bandwidth: float | None = None,
+        regularisation: float | None = None,
+        decay: float = 1.0,
+        preprocess: str | ArrayLike = "unit",
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.codebook = codebook
+        self.assignment = assignment
+        self.structure_bits = structure_bits
+        self.features = features
+        self.n_components = n_components
+        self.bandwidth = bandwidth
+        self.regularisation = regularisation
+        self.decay = decay
+        self.preprocess = preprocess
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget what was learned and learn from X; see :meth:`partial_fit`."""
+        checked = self._check(X, y, None)
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh._absorb(*checked, _check_weights(sample_weight, len(checked[0])))
+        self.__dict__.pop("n_seen_", None)
+        self.__dict__.update(fresh.__dict__)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from the next instances of the stream: one row or many.
+
+        Parameters
+        ----------
+        X, y : as in every hasher
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts; one that counts 2 is as good as two. Not negative.
+        """
+        if np.ndim(X) == 1 and np.ndim(y) == 0:
+            X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
+        checked = self._check(X, y, getattr(self, "n_features_in_", None))
+        self._absorb(*checked, _check_weights(sample_weight, len(checked[0])))
+        return self
+
+    def _start(self, n_features: int) -> None:
+        check_choice("assignment", self.assignment, ("learned", "arrival"))
+        check_choice("features", self.features, ("fourier", "dense_fourier", "anchors", "none"))
+        check_positive_int("n_components", self.n_components)
+        for name in ("bandwidth", "regularisation"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        if not 0.0 < check_positive("decay", self.decay) <= 1.0:
+            raise InvalidInputError(f"decay={self.decay!r} is more than 1; what came before cannot gain weight.")
+        self._classes = ClassTable(self._make_codebook())
+        self._settled: dict[int, int] = {}  # the codewords that classes keep: class number -> place in the codebook
+        self._n_features = n_features
+        self.n_forgotten_ = 0
+        self._map: WithInputs | None = None
+        self._solved: list[_Part] | None = None
+        if self.features == "none":
+            self._make_room(n_features)
+        elif self.features != "anchors" and self.bandwidth is not None:
+            self._set_map(self._draw_map(self.bandwidth))
+
+    def _make_codebook(self) -> Codebook:
+        """Return the codewords of the class bits, followed by those of the structure bits."""
+        n_structure = self.structure_bits
+        if isinstance(n_structure, bool) or not isinstance(n_structure, (int, np.integer)) or n_structure < 0:
+            raise InvalidInputError(f"structure_bits={n_structure!r} is not an integer of at least 0.")
+        if n_structure > self.n_bits:
+            raise InvalidInputError(
+                f"structure_bits={n_structure} is more than n_bits={self.n_bits}; they are some of these."
+            )
+        if isinstance(self.codebook, Mapping) or n_structure in {0, self.n_bits}:
+            return make_codebook(self.codebook, self.n_bits, self.seed_)
+        lengths = (self.n_bits - n_structure, n_structure)
+        return JoinedCodebook(*(make_codebook(self.codebook, n_bits, self.seed_) for n_bits in lengths))
+
+    def _head_size(self) -> int:
+        if self.features == "none" or self._map is not None:
+            return 0
+        return max(_HEAD, self.n_components) if self.features == "anchors" else _HEAD
+
+    def _open(self, head: Features, targets: Targets) -> None:
+        rows = head_rows(self._features, head)
+        bandwidth = self.bandwidth or median_squared_distance(rows[:_HEAD])
+        anchors = rows[: self.n_components] if self.features == "anchors" else None
+        self._set_map(self._draw_map(bandwidth, anchors))
+
+    def _draw_map(self, bandwidth: float, anchors: Features | None = None) -> WithInputs:
+        self._bandwidth = float(bandwidth)
+        if anchors is not None:
+            return WithInputs(Anchors(anchors.copy(), 2.0 * self._bandwidth))
+        kind = HadamardFourier if self.features == "fourier" else Fourier
+        return WithInputs(kind.draw(self._n_features, self.n_components, self._bandwidth, self.seed_))
+
+    def _set_map(self, features: WithInputs) -> None:
+        self._map = features
+        self._make_room(features.n_outputs)
+
+    def _make_room(self, n_mapped: int) -> None:
+        """Make empty sums, and a block of rows that wait to be summed."""
+        self._statistics = RidgeStatistics(n_mapped + 1)
+        self._rows: Matrix = np.full((_BLOCK, n_mapped + 1), _CONSTANT)
+        self._waiting = Members.of_none()
+        self._n_waiting = 0
+        self._n_summed = 0
+
+    def _learn(self, X: Features, targets: Targets) -> None:
+        self._learn_weighted(X, targets, None)
+
+    def _learn_weighted(self, X: Features, targets: Targets, weights: Weights) -> None:
+        rows = self._preprocessed(X)
+        members = self._members(targets, weights)
+        start = 0
+        while start < len(X):
+            if not self._n_waiting and len(X) - start >= _MANY_ROWS:
+                stop = start + min(_MANY_ROWS, _next_settling(self._n_summed) - self._n_summed)
+                self._sum(self._mapped(rows[start:stop]), members.between(start, stop))
+            else:
+                stop = min(len(X), start + _BLOCK - self._n_waiting)
+                last = self._n_waiting + stop - start
+                self._write_mapped(rows[start:stop], self._rows[self._n_waiting : last])
+                self._waiting = self._waiting.followed_by(members.between(start, stop), self._n_waiting)
+                self._n_waiting = last % _BLOCK
+                if last == _BLOCK:
+                    self._sum(self._rows, self._waiting)
+                    self._waiting = Members.of_none()
+            start = stop
+
+    def _mapped(self, rows: Features) -> Matrix:
+        """Return the features of preprocessed rows, the constant last."""
+        mapped = np.full((len(rows), self._rows.shape[1]), _CONSTANT)
+        self._write_mapped(rows, mapped)
+        return mapped
+
+    def _write_mapped(self, rows: Features, out: Matrix) -> None:
+        """Write the features of preprocessed rows; they are computed in the precision of the stream."""
+        if self._map is None:
+            out[:, :-1] = rows
+        else:
+            mapped = np.empty((len(rows), self._map.n_outputs), rows.dtype)
+            self._map.write(rows, mapped)
+            out[:, :-1] = mapped
+
+    def _members(self, targets: Targets, weights: Weights) -> Members:
+        """Return the classes of rows, and what each row counts."""
+        assert targets is not None
+        if not isinstance(targets, LabelSets):
+            numbers = self._classes.numbers(targets)
+            owner, share = np.arange(len(numbers)), np.ones(len(numbers))
+        else:
+            sets = [np.unique([self._classes.number(label) for label in labels]) for labels in targets]
+            sizes = np.array([len(numbers) for numbers in sets])
+            owner, numbers = np.repeat(np.arange(len(sets)), sizes), np.concatenate(sets).astype(np.intp)
+            share = 1.0 / sizes[owner]
+        return Members(owner, numbers, share, np.ones(len(targets)) if weights is None else weights)
+
+    def _sum(self, rows: Matrix, members: Members) -> None:
+        """Add rows to the sums; now and then, let classes settle on their codewords."""
+        self._solved = None
+        self._add_to(self._statistics, rows, members)
+        settling = _next_settling(self._n_summed)
+        self._n_summed += len(rows)
+        if self._n_summed >= settling and self._is_assigned():
+            counts = self._statistics.counts
+            places = self._assign(self._statistics)
+            self._settled |= {n: int(place) for n, place in enumerate(places[: len(counts)]) if counts[n] >= _SETTLED}
+
+    def _add_to(self, statistics: RidgeStatistics, rows: Matrix, members: Members) -> None:
+        """Add rows to sums, which fade by the decay of as many instances."""
+        if self.decay < 1.0:
+            members = members.times(self.decay ** np.arange(len(rows) - 1.0, -1.0, -1.0))
+        statistics.add(rows, members, decay=self.decay ** len(rows))
+
+    def _flush(self) -> None:
+        """Take the rows that wait into the sums."""
+        if self._n_waiting:
+            self._sum(self._rows[: self._n_waiting], self._waiting)
+            self._waiting, self._n_waiting = Members.of_none(), 0
+
+    # ------------------------------------------------------------------ hashing
+
+    def _encoder(self) -> Encoder:
+        weights = self._weights()
+        frozen = self._features.freeze()
+        features: FeatureMap = frozen
+        if self._map is not None:
+            features = WithInputs(replace(self._map.curved, inner=frozen))
+        return Encoder(
+            weights[:-1].astype(self._dtype),
+            (_CONSTANT * weights[-1]).astype(self._dtype),
+            features,
+            self.n_seen_ + self.n_forgotten_,
+            self.name,
+        )
+
+    def _weights(self) -> Matrix:
+        """Return the solution for all rows, those that wait included.
+
+        Looking leaves no trace in the sums: few rows that wait move the solution for the others, many are added
+        to a copy.
+        """
+        rows = self._rows[: self._n_waiting]
+        if self._n_waiting and (self.decay < 1.0 or _FEW * self._n_waiting > self._statistics.total):
+            statistics = copy.deepcopy(self._statistics)
+            self._add_to(statistics, rows, self._waiting)
+            return self._joined([(part, part.weights) for part in self._solve(statistics)])
+        if self._solved is None:
+            self._solved = self._solve(self._statistics)
+        if not self._n_waiting:
+            return self._joined([(part, part.weights) for part in self._solved])
+        words = self._classes.codewords
+        return self._joined([(part, part.with_rows(rows, self._waiting, words)) for part in self._solved])
+
+    def _joined(self, solutions: list[tuple[_Part, Matrix]]) -> Matrix:
+        weights = np.zeros((self._rows.shape[1], self.n_bits))
+        for part, solution in solutions:
+            weights[: part.n_inputs, part.bits] = solution
+        return weights
+
+    def _solve(self, statistics: RidgeStatistics) -> list[_Part]:
+        """Solve for the class bits from all features, and for the structure bits from the rows alone."""
+        if self._is_assigned():
+            self._assign(statistics)
+        towards = statistics.towards(self._classes.codewords)
+        n_features, n_inputs = self._n_features, len(statistics.gram)
+        n_class_bits = self.n_bits - self.structure_bits
+        parts = []
+        if n_class_bits:
+            penalty = self.regularisation or statistics.choose_penalty(self.seed_)
+            parts.append((slice(n_class_bits), n_inputs, statistics.factor(float(penalty))))
+        if self.structure_bits:
+            penalty = max(float(np.trace(statistics.gram[:n_features, :n_features])) / n_features, _NOTHING)
+            parts.append((slice(n_class_bits, None), n_features, statistics.factor(penalty, n_features)))
+        return [_Part(bits, n, factor, factor.solve(towards[:n, bits])) for bits, n, factor in parts]
+
+    def _is_assigned(self) -> bool:
+        """Tell whether some class has yet to settle on a codeword."""
+        return (
+            self.assignment == "learned"
+            and not isinstance(self.codebook, Mapping)
+            and len(self._settled) < len(self._classes)
+        )
+
+    def _assign(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
+        """Give codewords to the classes that have not settled on one, and return their places in the codebook."""
+        seen = np.flatnonzero(statistics.counts > _NOTHING)
+        places = self._places(seen)
+        self._classes.reassign(places)
+        words = self._classes.codewords[seen, : self.n_bits - self.structure_bits]
+        overlaps = words.astype(np.float64) @ words.T
+        if len(seen) > _MANY_CLASSES or not np.any(overlaps - np.diag(np.diag(overlaps))):
+            return places  # no order of orthogonal words is better than another
+        factor = statistics.factor(_SOFT * float(np.trace(statistics.gram)) / statistics.total)
+        explained = statistics.sums[seen] @ factor.solve(statistics.sums[seen].T)
+        movable = np.flatnonzero([int(number) not in self._settled for number in seen])
+        swapped = swap_for_learnability(0.5 * (explained + explained.T), words, movable)
+        places[seen] = places[seen][swapped]
+        self._classes.reassign(places)
+        return places
+
+    def _places(self, seen: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the places in the codebook before any swap: settled classes keep theirs, those seen come next."""
+        n_classes = len(self._classes)
+        places = np.full(n_classes, -1)
+        places[list(self._settled)] = list(self._settled.values())
+        free = np.setdiff1d(np.arange(n_classes), places)
+        movable = np.flatnonzero(places < 0)
+        places[np.concatenate([np.intersect1d(movable, seen), np.setdiff1d(movable, seen)])] = free
+        return places
+
+    # ------------------------------------------------------------------ what sums allow
+
+    def sibling(self) -> Self:
+        """Return a hasher that has seen nothing but has the same feature map, so that the two can :meth:`merge`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> first = HROH(16, random_state=0).partial_fit(X[:500], y[:500])
+        >>> second = first.sibling().partial_fit(X[500:], y[500:])
+        >>> first.merge(second).n_seen_
+        1797
+        """
+        self._demand_learned()
+        twin = type(self)(**self.get_params(deep=False) | {"random_state": self.seed_})
+        self._demand_map_of_its_own()
+        if self.features != "none":
+            self._complete_head()
+            twin.bandwidth = self._bandwidth
+        return twin
+
+    def merge(self, other: HROH) -> Self:
+        """Take in all that another hasher learned, as if this one had seen both streams.
+
+        The two must have the same feature map: the same ``random_state``, ``features``, ``n_components`` and
+        ``bandwidth``, or one is made by the other's :meth:`sibling`. Their codebooks need not be the same; this one's
+        holds. The other hasher is left as it is.
+        """
+        self._demand_learned()
+        other._demand_learned()
+        self._complete_head()
+        other = copy.deepcopy(other)
+        other._complete_head()
+        self._demand_same_map(other)
+        other._flush()
+        self._flush()
+        labels = other._classes.labels
+        self._classes.admit(np.array(labels))
+        numbers = self._classes.numbers(np.array(labels))
+        self._statistics.merge(other._statistics, numbers)
+        self._solved = None
+        self._n_summed += other._n_summed
+        self.n_seen_ += other.n_seen_
+        self.n_skipped_ += other.n_skipped_
+        self.n_forgotten_ += other.n_forgotten_
+        return self
+
+    def forget(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Take rows out again that were learned: afterwards it is as if they had never been seen.
+
+        A class of which nothing is left keeps its codeword, for the day it comes back.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were learned
+            Rows that were never learned cannot be told from others and leave wrong sums behind; a class with fewer
+            rows learned than are to be forgotten is refused.
+        """
+        self._demand_learned()
+        if self.decay < 1.0:
+            raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can forget rows.")
+        if isinstance(self._features, RunningCentring):
+            raise InvalidInputError("The running mean has moved since; use preprocess='unit' to forget rows later.")
+        if np.ndim(X) == 1 and np.ndim(y) == 0:
+            X, y = np.asarray(X)[np.newaxis], [y]
+        rows, targets, labelled = self._check(X, y, self.n_features_in_)
+        weights = _check_weights(sample_weight, len(rows))
+        if labelled is not None:
+            rows, weights = rows[labelled], None if weights is None else weights[labelled]
+            targets = targets.take(labelled) if isinstance(targets, LabelSets) else targets[labelled]  # type: ignore[index]
+        self._demand_known(targets)
+        self._complete_head()
+        self._flush()
+        members = self._members(targets, weights)
+        doomed = np.bincount(members.number, members.share * members.weight[members.owner], len(self._classes))
+        left = self._statistics.counts - doomed[: len(self._statistics.counts)]
+        if (left < -_NOTHING).any():
+            worst = int(np.argmin(left))
+            raise InvalidLabelsError(
+                f"There are {doomed[worst]:g} rows of class {self._classes.labels[worst]!r} to forget, but only "
+                f"{self._statistics.counts[worst]:g} were learned."
+            )
+        prepared = self._features.freeze().transform(np.ascontiguousarray(rows, self._dtype))
+        for start in range(0, len(rows), _MANY_ROWS):
+            stop = min(start + _MANY_ROWS, len(rows))
+            self._statistics.add(self._mapped(prepared[start:stop]), members.between(start, stop), sign=-1.0)
+        self._solved = None
+        self.n_forgotten_ += len(rows)
+        return self
+
+    def with_bits(self, n_bits: int, structure_bits: int = 0) -> Self:
+        """Return a hasher with another code length that has learned what this one has.
+
+        It equals one that had that length from the start, where there are no more classes than bits; otherwise
+        the codewords are chosen afresh from all that was learned.
+        """
+        return self._with(n_bits=check_n_bits(n_bits), structure_bits=structure_bits)
+
+    def with_codebook(self, codebook: str | Mapping[int | str, ArrayLike]) -> Self:
+        """Return a hasher with another codebook that has learned what this one has."""
+        return self._with(codebook=codebook)
+
+    def _with(self, **params: Any) -> Self:
+        self._demand_learned()
+        twin = copy.deepcopy(self)
+        for name, value in params.items():
+            setattr(twin, name, value)
+        twin._classes = ClassTable(twin._make_codebook(), self._classes.labels)
+        twin._settled = {}
+        twin._solved = None
+        return twin
+
+    def _complete_head(self) -> None:
+        """Fix the feature map from the rows seen so far, if it is not fixed yet."""
+        if self._head is not None:
+            self._open_head()
+
+    def _demand_same_map(self, other: HROH) -> None:
+        self._demand_map_of_its_own()
+        mine, theirs = self._map_settings(), other._map_settings()
+        for name, value in mine.items():
+            if value != theirs[name]:
+                raise InvalidInputError(
+                    f"The two hashers have different feature maps: {name} is {value} here and {theirs[name]} there. "
+                    "Make the second from the first by sibling(), or give both the same random_state and bandwidth."
+                )
+
+    def _demand_map_of_its_own(self) -> None:
+        """Raise if the map is made of one stream's rows, so that no other hasher can have it."""
+        if self.features == "anchors" or isinstance(self._features, RunningCentring):
+            raise InvalidInputError(
+                "Anchors and a running mean belong to one stream; merge with features='fourier' and preprocess='unit'."
+            )
+
+    def _map_settings(self) -> dict[str, Any]:
+        settings = {"features": self.features, "number of columns of X": self.n_features_in_}
+        if self._map is not None:
+            drawn = {"random_state": self.seed_, "bandwidth": self._bandwidth, "n_components": self.n_components}
+            settings |= drawn
+        mean = self._features.mean.tolist() if isinstance(self._features, Centring) else None
+        return settings | {"preprocess": mean}
+
+    def _demand_known(self, targets: Targets) -> None:
+        assert targets is not None
+        labels = [x for row in targets for x in row] if isinstance(targets, LabelSets) else targets.tolist()
+        unknown = next((label for label in labels if self._classes.number(label) is None), None)
+        if unknown is not None:
+            raise InvalidLabelsError(f"No row of class {unknown!r} was ever learned; it cannot be forgotten.")
+
+    # ------------------------------------------------------------------ saving
+
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        state: dict[str, Any] = {"labels": self._classes.labels, "n_forgotten": self.n_forgotten_}
+        state["settled"] = list(self._settled.items())
+        if self._head is not None:
+            return state, {}
+        sums, waiting = self._statistics, self._waiting
+        arrays: Arrays = {
+            "gram": lapack.dtrttp(sums.gram, uplo="L")[0],
+            "sums": sums.sums,
+            "counts": sums.counts,
+            "waiting_rows": self._rows[: self._n_waiting],
+            "waiting_owner": waiting.owner,
+            "waiting_number": waiting.number,
+            "waiting_share": waiting.share,
+            "waiting_weight": waiting.weight,
+        }
+        state |= {"total": sums.total, "squares": sums.squares, "n_summed": self._n_summed}
+        if self._map is not None:
+            state["bandwidth"] = self._bandwidth
+            if isinstance(self._map.curved, Anchors):
+                arrays["anchors"] = self._map.curved.anchors
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        self._classes = ClassTable(self._classes.codebook, state["labels"])
+        self.n_forgotten_ = state["n_forgotten"]
+        self._settled = dict(state["settled"])
+        if self._settled:
+            self._classes.reassign(self._places(np.arange(len(self._classes))))
+        if "gram" not in arrays:
+            return
+        if "bandwidth" in state:
+            self._set_map(self._draw_map(state["bandwidth"], arrays.get("anchors")))
+        sums = self._statistics
+        sums.gram = lapack.dtpttr(len(sums.gram), arrays["gram"], uplo="L")[0]
+        sums.sums, sums.counts = np.array(arrays["sums"]), np.array(arrays["counts"])
+        sums.total, sums.squares, self._n_summed = state["total"], state["squares"], state["n_summed"]
+        names = ("owner", "number", "share", "weight")
+        self._waiting = Members(*(arrays[f"waiting_{name}"] for name in names))
+        self._n_waiting = len(arrays["waiting_rows"])
+        self._rows[: self._n_waiting] = arrays["waiting_rows"]
+
+
+def _next_settling(n_summed: int) -> int:
+    """Return the number of instances after which classes settle on codewords next."""
+    return max(_FIRST_SETTLED, 1 << n_summed.bit_length())
+
+
+def _check_weights(sample_weight: ArrayLike | None, n_rows: int) -> Weights:
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(f"sample_weight has shape {weights.shape}; X has {n_rows} rows, pass one weight a row.")
+    if not weights.any():
+        raise InvalidInputError("sample_weight is zero for every row; nothing would be learned.")
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise InvalidInputError("sample_weight holds a value that is negative or not finite; use weights from 0.")
+    return weights
