@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from onlinehash.experiments import load_plan, read_results
+from onlinehash.experiments.plots import map_against_bits, map_of_two_streams
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.tables import (
     apart_from_bounds,
@@ -124,23 +126,75 @@ def _tables(name: str, results: list[Result]) -> list[str]:
         return [*lines, "", "Area under the mAP curve", "", markdown(areas(hashers), {})]
     measures = {"mean_average_precision": "mAP", "precision": "Precision@500"}
     if "unseen_at_all" in results[0]["metrics"]:
-        measures = {key: key.replace("_at_", "@") for key in ("seen_at_seen", "unseen_at_unseen", "unseen_at_all")}
+        measures = UNSEEN
     for measure, title in measures.items():
         theirs = printed(dataset, measure) if as_in_the_paper(results) else {}
         lines += ["", title, "", markdown(measured(hashers, measure), theirs, measured(bounds, measure))]
     return lines
 
 
+def hroh_page() -> str:
+    """Put the results on classes never seen into the page of HROH."""
+    path = ROOT / "docs" / "hashers" / "hroh.md"
+    lines: list[str] = []
+    for name in ("unseen", "unseen_cifar10"):
+        plan = load_plan(EXPERIMENTS / f"{name}.toml")
+        results = read_results(RESULTS / plan.name, [run for run in plan.runs if run.n_bits == 32])
+        learned = [r for r in apart_from_bounds(results)[0] if r["config"]["hasher"] in {"hcoh", "hroh", "lsh"}]
+        cells = {measure: measured(learned, measure) for measure in UNSEEN}
+        lines += ["", f"{plan.title}; 32 bits, mean of 4 splits:", ""]
+        lines += [f"| method | {' | '.join(UNSEEN.values())} |", "|---|---|---|---|"]
+        for method in cells["seen_at_seen"]:
+            values = " | ".join(f"{cells[measure][method][32]:.3f}".removeprefix("0") for measure in UNSEEN)
+            lines.append(f"| {method} | {values} |")
+    table = "\n".join([*lines, ""])
+    return re.sub(r"(?s)(<!-- unseen -->\n).*(<!-- end -->)", rf"\g<1>{table}\n\g<2>", path.read_text())
+
+
+def bits_figure() -> str:
+    """Draw mAP of MNIST against the number of bits."""
+    results = _plain("mnist", {"HROH", "HROH (asymmetric)", "HCOH", "HMOH", "MIHash", "BSODH", "OSH (hinge)", "ITQ"})
+    return map_against_bits(results)
+
+
+def sorted_figure() -> str:
+    """Draw what a stream sorted by class costs each method."""
+    names = ("shuffled", "class after class")
+    return map_of_two_streams(_plain("mnist"), _plain("class_sorted"), names, n_bits=32)
+
+
+def _plain(name: str, methods: set[str] | None = None) -> list[Result]:
+    """Return the results of a plan, of some methods only, rows named without the stream."""
+    plan = load_plan(EXPERIMENTS / f"{name}.toml")
+    results = read_results(RESULTS / plan.name, plan.runs)
+    kept = [result for result in results if methods is None or result["config"]["method"] in methods]
+    return [result for group in groups(kept).values() for result in group]
+
+
+UNSEEN = {
+    "seen_at_seen": "seen among seen",
+    "unseen_at_unseen": "unseen among unseen",
+    "unseen_at_all": "unseen among all",
+}
+
 PAGES = {
     ROOT / "docs" / "hashers" / "index.md": hashers_page,
+    ROOT / "docs" / "hashers" / "hroh.md": hroh_page,
     ROOT / "docs" / "reproduction.md": reproduction_page,
 }
+FIGURES = {
+    ROOT / "docs" / "images" / "hroh_bits.svg": bits_figure,
+    ROOT / "docs" / "images" / "hroh_sorted.svg": sorted_figure,
+}
+GREY = "#767d86"  # readable on white and on black
 
 
 def main() -> None:
-    """Write all pages."""
+    """Write all pages and figures."""
     for path, make in PAGES.items():
         path.write_text(make())
+    for path, make in FIGURES.items():
+        path.write_text(make().replace("currentColor", GREY))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from onlinehash.experiments.streams import StreamOptions
 from onlinehash.hashers import HASHERS
 
 _STREAM = {option.name: option.default for option in fields(StreamOptions)}
-SHARED = ("dataset", "protocol", "checkpoints", *_STREAM)
+_RANKINGS = ("hamming", "asymmetric")
+SHARED = ("dataset", "protocol", "checkpoints", "ranking", *_STREAM)
 """Settings of a plan that a method may override; the others of a method are parameters of its hasher."""
 
 
@@ -49,6 +50,8 @@ class Run(StreamOptions):
         The seed decides the split, what happens to the stream, and the hasher. A bound has the bits that it stores.
     checkpoints : int
         Points of the learning curve; 0 for none.
+    ranking : {"hamming", "asymmetric"}
+        How codes are ranked; "asymmetric" is for queries that keep their real values.
     order, groups, drift, drift_angle, label_noise, missing_labels, unseen
         See :class:`~onlinehash.experiments.streams.StreamOptions`.
     """
@@ -60,6 +63,7 @@ class Run(StreamOptions):
     n_bits: int
     seed: int
     checkpoints: int = 0
+    ranking: str = "hamming"
     params: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -72,9 +76,10 @@ class Run(StreamOptions):
     def config(self) -> dict[str, Any]:
         """Return all that decides the result, as JSON can hold it.
 
-        Options of the stream are left out where they do nothing: results from before an option existed stay valid.
+        Options are left out where they do nothing: results from before an option existed stay valid.
         """
-        idle = {name for name, default in _STREAM.items() if name != "order" and getattr(self, name) == default}
+        optional = {name: default for name, default in _STREAM.items() if name != "order"} | {"ranking": "hamming"}
+        idle = {name for name, default in optional.items() if getattr(self, name) == default}
         config = {name: value for name, value in asdict(self).items() if name not in idle}
         if is_custom(self.hasher):
             config["source"] = source_digest(self.hasher)
@@ -151,6 +156,7 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
     if shared["dataset"] not in dataset_names():
         raise UnknownNameError.among("data set", shared["dataset"], dataset_names())
     check_choice("protocol", shared["protocol"], tuple(PROTOCOLS))
+    check_choice("ranking", shared.get("ranking", "hamming"), _RANKINGS)
     if hasher in BOUNDS:
         if "bits" in own:
             raise FileFormatError(f"Method {method!r} is a bound and has no choice of bits; leave them out.")

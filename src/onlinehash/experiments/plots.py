@@ -58,9 +58,9 @@ _LOOKS = {
 _OTHERS = tuple(
     (colour, marker) for marker in "dH8" for colour in ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#888888")
 )
-_VARIANT_LINES = {"as released": ":", "hinge": "--"}
+_VARIANT_LINES = {"as released": ":", "hinge": "--", "asymmetric": "--", "hybrid": "-.", "decay": ":"}
 _LENGTH_LINES = {"8 bits": ":", "16 bits": "-.", "64 bits": "--"}
-_EMPHASISED = "HCOH"
+_EMPHASISED = ("HCOH", "HROH")
 
 _INK = "#4d4d4e"  # a mark: becomes the colour of the text around the figure
 _FONT = 10.5
@@ -191,8 +191,62 @@ def learning_time(results: Iterable[Result], *, n_bits: int | None = None) -> st
     axes.xaxis.set_minor_formatter(NullFormatter())
     _dress(axes, grid="x")
     for tick, method in zip(axes.get_yticklabels(), ordered, strict=True):
-        tick.set_fontweight("bold" if method == _EMPHASISED else "normal")
+        tick.set_fontweight("bold" if method in _EMPHASISED else "normal")
     return _svg(figure, f"CPU seconds to learn the stream at {n_bits} bits")
+
+
+def map_of_two_streams(
+    first: Iterable[Result], second: Iterable[Result], names: tuple[str, str], *, n_bits: int, label: str = "mAP"
+) -> str:
+    """Draw, for the methods that have both, mAP after one kind of stream and after another, joined by a line.
+
+    Parameters
+    ----------
+    first, second : iterables of dict
+        Results of the two kinds of stream; the second has an open mark.
+    names : pair of str
+        What to call the two.
+    n_bits : int
+    label : str
+    """
+    sides = [measured(apart_from_bounds(results)[0], "mean_average_precision") for results in (first, second)]
+    methods = [method for method in sides[0] if all(n_bits in side.get(method, {}) for side in sides)]
+    if not methods:
+        raise InvalidInputError(f"No method has results for both streams at {n_bits} bits.")
+    methods.sort(key=lambda method: sides[1][method][n_bits])
+    height = 19.0 * len(methods) + 62
+    left = 5.8 * max(map(len, methods)) + 14
+    figure = _figure(height)
+    axes = figure.add_axes((left / _WIDTH, 36 / height, (_WIDTH - left - 20) / _WIDTH, 1 - 62 / height))
+    for place, method in enumerate(methods):
+        look = _look(method) | {"linestyle": "none", "markersize": 8}
+        ends = [side[method][n_bits] for side in sides]
+        axes.plot(ends, [place, place], color=look["color"], linewidth=2, zorder=1)
+        axes.plot(ends[:1], [place], **look)
+        axes.plot(ends[1:], [place], **look | {"markerfacecolor": "white"})
+    axes.set_xlim(0, _top(max(side[method][n_bits] for side in sides for method in methods)))
+    axes.set_ylim(-0.7, len(methods) - 0.3)
+    axes.set_yticks(range(len(methods)), methods)
+    axes.set_xlabel(f"{label}, {n_bits} bits", fontsize=_FONT, color=_INK)
+    marks: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 7, "color": _INK}
+    handles = [
+        Line2D([], [], label=names[0], **marks),
+        Line2D([], [], label=names[1], **marks | {"markerfacecolor": "white"}),
+    ]
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=2,
+        frameon=False,
+        fontsize=_FONT,
+        labelcolor=_INK,
+        borderaxespad=0.2,
+    )
+    _dress(axes, grid="x")
+    for tick, method in zip(axes.get_yticklabels(), methods, strict=True):
+        tick.set_fontweight("bold" if method in _EMPHASISED else "normal")
+    return _svg(figure, f"{label} after two kinds of stream, {n_bits} bits")
 
 
 def map_against_parameter(results: Iterable[Result], *, label: str = "mAP") -> str:
@@ -242,7 +296,7 @@ def _lines(
     top = _top(max(value for line in lines.values() for value in line.values()))
     ends = {name: line[max(line)] for name, line in lines.items()}
     heights = _apart(ends, _LABEL_STEP / plot_height * top, top)
-    for name in sorted(lines, key=lambda name: base_name(name) == _EMPHASISED):  # the emphasised one on top
+    for name in sorted(lines, key=lambda name: base_name(name) in _EMPHASISED):  # the emphasised one on top
         line = lines[name]
         look = _level_look(levels.index(name)) if name in levels else _look(name)
         points = sorted(line.items())
@@ -266,7 +320,7 @@ def _lines(
         )
         transform = axes.get_yaxis_transform()
         axes.plot([1 + 16 / width], [heights[name]], transform=transform, clip_on=False, **look | {"linestyle": "none"})
-        weight = "bold" if name == _EMPHASISED else "normal"
+        weight = "bold" if name in _EMPHASISED else "normal"
         axes.text(
             1 + 24 / width,
             heights[name],
@@ -296,7 +350,7 @@ def _look(method: str) -> dict[str, Any]:
     base = base_name(row)
     colour, marker = _LOOKS.get(base) or _OTHERS[crc32(base.encode()) % len(_OTHERS)]
     variant = row.removeprefix(base).strip(" ()")
-    emphasised = method == _EMPHASISED
+    emphasised = method in _EMPHASISED
     return {
         "color": colour,
         "marker": marker,

@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from onlinehash.codebooks import hadamard_codewords
 from onlinehash.datasets import Dataset, Split, load_dataset
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments.bounds import BOUNDS, cosine_quality
 from onlinehash.experiments.custom import Frozen, Learner, make_custom
 from onlinehash.experiments.plan import Run, is_custom
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import arrange, unseen_classes
 from onlinehash.hashers import HASHERS
-from onlinehash.metrics import Curve, Ranking, checkpoints
+from onlinehash.metrics import AsymmetricRanking, Curve, Ranking, checkpoints
 from onlinehash.types import Labels
 
 
@@ -44,8 +46,8 @@ class Point:
     learning_seconds: float
 
 
-def judge(encoder: Frozen, split: Split, *, ties: str = "expected") -> Quality:
-    """Encode the queries and the database of a split and measure the ranking.
+def judge(encoder: Frozen, split: Split, *, ties: str = "expected", ranking: str = "hamming") -> Quality:
+    """Encode the queries and the database of a split and measure the ranking, by Hamming or asymmetric distance.
 
     Examples
     --------
@@ -55,12 +57,12 @@ def judge(encoder: Frozen, split: Split, *, ties: str = "expected") -> Quality:
     >>> judge(hasher.snapshot(), split).mean_average_precision > 0.7
     True
     """
-    queries, database = split.queries, split.database
-    sides = (encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y)
-    return _quality(sides, split, ties)
+    return _quality(_encoded(encoder, split, ranking), split, ties)
 
 
-def learning_curve(hasher: Learner, split: Split, points: Sequence[int], *, ties: str = "expected") -> Iterator[Point]:
+def learning_curve(
+    hasher: Learner, split: Split, points: Sequence[int], *, ties: str = "expected", ranking: str = "hamming"
+) -> Iterator[Point]:
     """Learn a split's stream, and judge the codes after each of the given numbers of instances.
 
     Examples
@@ -76,7 +78,7 @@ def learning_curve(hasher: Learner, split: Split, points: Sequence[int], *, ties
         hasher.partial_fit(split.stream.X[done:n], split.stream.y[done:n])
         seconds += process_time() - start
         done = n
-        yield Point(n, judge(hasher.snapshot(), split, ties=ties), seconds)
+        yield Point(n, judge(hasher.snapshot(), split, ties=ties, ranking=ranking), seconds)
 
 
 def execute(run: Run) -> Result:
@@ -98,7 +100,7 @@ def execute(run: Run) -> Result:
     if run.checkpoints:
         drawn, seconds = Curve(), 0.0
         points = checkpoints(len(split.stream.X), run.checkpoints, seed=run.seed).tolist()
-        for point in learning_curve(learner, split, points):
+        for point in learning_curve(learner, split, points, ranking=run.ranking):
             drawn.add(point.n_instances, point.quality.mean_average_precision)
             seconds = point.learning_seconds
         curve = {"instances": drawn.instances, "values": drawn.values, "auc": drawn.auc(), "mean": drawn.mean()}
@@ -108,12 +110,11 @@ def execute(run: Run) -> Result:
         seconds = process_time() - start
     start = process_time()
     encoder = learner.snapshot()
-    query_codes, codes = encoder.encode(split.queries.X), encoder.encode(split.database.X)
+    sides = _encoded(encoder, split, run.ranking)
     encoding_seconds = process_time() - start
     start = process_time()
-    sides = (query_codes, split.queries.y, codes, split.database.y)
     expected = _quality(sides, split, "expected")
-    stable = _quality(sides, split, "stable") if _is_packed(codes) else expected
+    stable = _quality(sides, split, "stable") if _is_packed(sides[0]) else expected
     metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
     if run.unseen:
         metrics |= _unseen_quality(sides, split, unseen_classes(split.database.y, run.unseen, run.seed))
@@ -152,13 +153,25 @@ def make_learner(run: Run, split: Split) -> Learner:
 
 
 Sides = tuple[NDArray[Any], Labels, NDArray[Any], Labels]
-"""Codes and labels of the queries, then of the database; a bound may have real features for codes."""
+"""Codes and labels of the queries, then of the database.
+
+A bound may have real features for codes, and an asymmetric ranking has soft codes for its queries.
+"""
+
+
+def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
+    queries, database = split.queries, split.database
+    if ranking == "asymmetric":
+        if not isinstance(encoder, Encoder):
+            raise InvalidInputError("Only the encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
+        return encoder.encode_soft(queries.X), queries.y, encoder.encode(database.X), database.y
+    return encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y
 
 
 def _quality(sides: Sides, split: Split, ties: str) -> Quality:
-    if not _is_packed(sides[0]):
+    if not _is_packed(sides[2]):
         return Quality(*cosine_quality(*sides, map_at=split.map_at, precision_at=split.precision_at))
-    ranking = Ranking(*sides, ties=ties)
+    ranking = Ranking(*sides, ties=ties) if _is_packed(sides[0]) else AsymmetricRanking(*sides)
     denominator = "possible" if split.map_at is None else "found"
     precision = ranking.mean_average_precision(split.map_at, denominator=denominator)
     return Quality(precision, ranking.precision_at(split.precision_at))

@@ -5,22 +5,20 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from onlinehash.experiments.plan import Run
 from onlinehash.experiments.results import Result
+from onlinehash.experiments.streams import StreamOptions
 
 _LENGTHS = (8, 16, 32, 64, 128)
 _TIMED_LENGTH = 32
 _RELEASED = " (as released)"
 # What a stream may be beyond a plain shuffled one, and the value that leaves it plain.
-_STREAM = {
-    field.name: field.default for field in fields(Run) if field.default is not MISSING and field.name != "checkpoints"
-}
+_STREAM = {option.name: option.default for option in fields(StreamOptions)}
 
 Cells = dict[str, dict[int, float]]
 """Method, then number of bits, then value."""

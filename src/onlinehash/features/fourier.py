@@ -13,7 +13,7 @@ from onlinehash._walsh import transform_columns
 from onlinehash.features.centring import Centring, Identity
 from onlinehash.types import Features
 
-_TILE = 16  # rows transformed together: one vector register in single precision
+_TILE = 32  # rows transformed together: whole vector registers, and a tile that stays in cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +150,8 @@ class HadamardFourier:
         order = self.signs.shape[2]
         # three orthonormal transforms are left unscaled: together they are p^(3/2) too long
         scale = np.sqrt(order / self.bandwidth) / order**1.5
-        tile = np.empty((order, _TILE), rows.dtype)
-        _rotate(np.ascontiguousarray(rows), self.signs, rows.dtype.type(scale), tile, angles)
+        columns, tile = np.empty((2, order, _TILE), rows.dtype)
+        _rotate(np.ascontiguousarray(rows), self.signs, rows.dtype.type(scale), columns, tile, angles)
         _write_cosines(angles, self.phases)
 
 
@@ -180,32 +180,26 @@ def _write_cosines(angles: Features, phases: NDArray[Any]) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rotate(rows: Any, signs: Any, scale: Any, tile: Any, out: Any) -> None:
+def _rotate(rows: Any, signs: Any, scale: Any, columns: Any, tile: Any, out: Any) -> None:
     """Write the products of rows with the frequencies of all blocks to ``out``, a tile of rows at a time."""
     n_rows, n_features = rows.shape
     n_components = out.shape[1]
-    order = signs.shape[2]
-    width = tile.shape[1]
+    order, width = tile.shape
+    columns[:] = 0  # a row is a column here, so that rows are transformed side by side
     for start in range(0, n_rows, width):
         n = min(width, n_rows - start)
+        for f in range(n_features):
+            for i in range(n):
+                columns[f, i] = rows[start + i, f] * scale
         for block in range(len(signs)):
-            for f in range(n_features):
-                sign = signs[block, 0, f]
-                for i in range(n):
-                    tile[f, i] = rows[start + i, f] * sign
-                for i in range(n, width):
-                    tile[f, i] = 0
-            for f in range(n_features, order):
-                for i in range(width):
-                    tile[f, i] = 0
-            transform_columns(tile)
-            for turn in range(1, 3):
+            for turn in range(3):
+                source = columns if turn == 0 else tile
                 for f in range(order):
-                    if signs[block, turn, f] < 0:
-                        for i in range(width):
-                            tile[f, i] = -tile[f, i]
+                    sign = tile.dtype.type(signs[block, turn, f])
+                    for i in range(width):
+                        tile[f, i] = source[f, i] * sign
                 transform_columns(tile)
             first = block * order
             for f in range(min(order, n_components - first)):
                 for i in range(n):
-                    out[start + i, first + f] = tile[f, i] * scale
+                    out[start + i, first + f] = tile[f, i]

@@ -56,6 +56,10 @@ class Members:
         """Return what describes the same rows, each of which counts so many times as much."""
         return replace(self, weight=self.weight * factors)
 
+    def counts(self, n_classes: int) -> Matrix:
+        """Return how much the rows of every class count."""
+        return np.asarray(np.bincount(self.number, self.share * self.weight[self.owner], n_classes), np.float64)
+
     def targets(self, codewords: NDArray[Any]) -> Matrix:
         """Return the mean codeword of every row, shape (n_rows, n_bits).
 
@@ -152,20 +156,24 @@ class RidgeStatistics:
             )
         return RidgeFactor(lower, penalty)
 
-    def choose_penalty(self, seed: int) -> float:
+    def choose_penalty(self, seed: int, classes: NDArray[np.intp]) -> float:
         """Return the least penalty whose generalised cross-validation error is within 2 % of the best.
 
         That error, of squared residuals over squared residual degrees of freedom, follows from the sums: no row is held
         out. Random combinations of the classes stand for all codewords, and random signs for the trace, so that
         the choice does not depend on the number of bits. Bits are signs, which suffer more from shrinking than
         from noise: hence the least of the good penalties, not the best.
+
+        ``classes`` holds the numbers of the classes that have rows, in an order that does not depend on the stream;
+        otherwise the random combinations would.
         """
         rng = np.random.default_rng([seed, 6])
         noise = rng.choice([-1.0, 1.0], (len(self.gram), _N_PROBES))
-        towards = self.towards(rng.choice([-1.0, 1.0], (len(self.counts), _N_PROBES)))
-        scale = float(np.trace(self.gram)) / self.total
-        if not scale > 0.0:
-            return 1.0
+        towards = self.sums[classes].T @ rng.choice([-1.0, 1.0], (len(classes), _N_PROBES))
+        length = float(np.trace(self.gram))
+        if not (self.total > 0.0 and length > 0.0):
+            return 1.0  # all rows were forgotten
+        scale = length / self.total
         errors: dict[int, float] = {}
 
         def error(place: int) -> float:

@@ -18,7 +18,7 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, RunningCentring, WithInputs
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
-from onlinehash.hashers._base import Traits, Weights
+from onlinehash.hashers._base import Mask, Traits, Weights
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._ridge import Matrix, Members, RidgeFactor, RidgeStatistics
 from onlinehash.types import Features, LabelSets, Targets
@@ -155,7 +155,7 @@ class HROH(WithCodewords):
         """Forget what was learned and learn from X; see :meth:`partial_fit`."""
         checked = self._check(X, y, None)
         fresh = type(self)(**self.get_params(deep=False))
-        fresh._absorb(*checked, _check_weights(sample_weight, len(checked[0])))
+        fresh._absorb(*checked, _check_weights(sample_weight, len(checked[0]), checked[2]))
         self.__dict__.pop("n_seen_", None)
         self.__dict__.update(fresh.__dict__)
         return self
@@ -172,7 +172,7 @@ class HROH(WithCodewords):
         if np.ndim(X) == 1 and np.ndim(y) == 0:
             X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
         checked = self._check(X, y, getattr(self, "n_features_in_", None))
-        self._absorb(*checked, _check_weights(sample_weight, len(checked[0])))
+        self._absorb(*checked, _check_weights(sample_weight, len(checked[0]), checked[2]))
         return self
 
     def _start(self, n_features: int) -> None:
@@ -314,6 +314,22 @@ class HROH(WithCodewords):
 
     # ------------------------------------------------------------------ hashing
 
+    @property
+    def codewords_(self) -> NDArray[np.int8]:
+        """The codeword of each class, in the order of ``classes_``; provisional until the class has settled on it."""
+        self._demand_learned()
+        if self._is_assigned():
+            self.snapshot()
+        return self._classes.codewords.copy()
+
+    def snapshot(self) -> Encoder:
+        """Return the hash functions as they are now, frozen; later learning does not touch them."""
+        self._demand_learned()
+        whole = self._completed()
+        encoder = whole._encoder()
+        self._classes = whole._classes  # the codewords that these hash functions were learned towards
+        return encoder
+
     def _encoder(self) -> Encoder:
         weights = self._weights()
         frozen = self._features.freeze()
@@ -361,12 +377,18 @@ class HROH(WithCodewords):
         n_class_bits = self.n_bits - self.structure_bits
         parts = []
         if n_class_bits:
-            penalty = self.regularisation or statistics.choose_penalty(self.seed_)
+            penalty = self.regularisation or statistics.choose_penalty(self.seed_, self._in_order(statistics))
             parts.append((slice(n_class_bits), n_inputs, statistics.factor(float(penalty))))
         if self.structure_bits:
             penalty = max(float(np.trace(statistics.gram[:n_features, :n_features])) / n_features, _NOTHING)
             parts.append((slice(n_class_bits, None), n_features, statistics.factor(penalty, n_features)))
         return [_Part(bits, n, factor, factor.solve(towards[:n, bits])) for bits, n, factor in parts]
+
+    def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
+        """Return the classes that have rows by their labels: an order that does not depend on the stream's."""
+        labels = self._classes.labels
+        seen = np.flatnonzero(statistics.counts > _NOTHING)
+        return np.array(sorted(seen, key=lambda number: labels[number]), np.intp)
 
     def _is_assigned(self) -> bool:
         """Tell whether some class has yet to settle on a codeword."""
@@ -421,7 +443,8 @@ class HROH(WithCodewords):
         twin = type(self)(**self.get_params(deep=False) | {"random_state": self.seed_})
         self._demand_map_of_its_own()
         if self.features != "none":
-            self._complete_head()
+            if self._head is not None:
+                self._open_head()
             twin.bandwidth = self._bandwidth
         return twin
 
@@ -434,15 +457,14 @@ class HROH(WithCodewords):
         """
         self._demand_learned()
         other._demand_learned()
-        self._complete_head()
-        other = copy.deepcopy(other)
-        other._complete_head()
-        self._demand_same_map(other)
+        whole, other = self._completed(), copy.deepcopy(other)._completed()
+        whole._demand_same_map(other)
+        labels = np.array(other._classes.labels)
+        whole._classes.admit(labels)
+        self.__dict__.update(whole.__dict__)
         other._flush()
         self._flush()
-        labels = other._classes.labels
-        self._classes.admit(np.array(labels))
-        numbers = self._classes.numbers(np.array(labels))
+        numbers = self._classes.numbers(labels)
         self._statistics.merge(other._statistics, numbers)
         self._solved = None
         self._n_summed += other._n_summed
@@ -470,22 +492,18 @@ class HROH(WithCodewords):
         if np.ndim(X) == 1 and np.ndim(y) == 0:
             X, y = np.asarray(X)[np.newaxis], [y]
         rows, targets, labelled = self._check(X, y, self.n_features_in_)
-        weights = _check_weights(sample_weight, len(rows))
+        weights = _check_weights(sample_weight, len(rows), labelled)
         if labelled is not None:
             rows, weights = rows[labelled], None if weights is None else weights[labelled]
             targets = targets.take(labelled) if isinstance(targets, LabelSets) else targets[labelled]  # type: ignore[index]
+        if not len(rows):
+            return self
         self._demand_known(targets)
-        self._complete_head()
-        self._flush()
         members = self._members(targets, weights)
-        doomed = np.bincount(members.number, members.share * members.weight[members.owner], len(self._classes))
-        left = self._statistics.counts - doomed[: len(self._statistics.counts)]
-        if (left < -_NOTHING).any():
-            worst = int(np.argmin(left))
-            raise InvalidLabelsError(
-                f"There are {doomed[worst]:g} rows of class {self._classes.labels[worst]!r} to forget, but only "
-                f"{self._statistics.counts[worst]:g} were learned."
-            )
+        whole = self._completed()
+        whole._demand_enough(members)
+        self.__dict__.update(whole.__dict__)
+        self._flush()
         prepared = self._features.freeze().transform(np.ascontiguousarray(rows, self._dtype))
         for start in range(0, len(rows), _MANY_ROWS):
             stop = min(start + _MANY_ROWS, len(rows))
@@ -516,13 +534,17 @@ class HROH(WithCodewords):
         twin._solved = None
         return twin
 
-    def _complete_head(self) -> None:
-        """Fix the feature map from the rows seen so far, if it is not fixed yet."""
-        if self._head is not None:
-            self._open_head()
+    def _completed(self) -> Self:
+        """Return this hasher, or a copy whose feature map is fixed by the rows seen so far, if it is not fixed yet."""
+        if self._head is None:
+            return self
+        twin = copy.deepcopy(self)
+        twin._open_head()
+        return twin
 
     def _demand_same_map(self, other: HROH) -> None:
         self._demand_map_of_its_own()
+        other._demand_map_of_its_own()
         mine, theirs = self._map_settings(), other._map_settings()
         for name, value in mine.items():
             if value != theirs[name]:
@@ -552,6 +574,18 @@ class HROH(WithCodewords):
         unknown = next((label for label in labels if self._classes.number(label) is None), None)
         if unknown is not None:
             raise InvalidLabelsError(f"No row of class {unknown!r} was ever learned; it cannot be forgotten.")
+
+    def _demand_enough(self, doomed: Members) -> None:
+        """Raise if a class has fewer rows than are to be forgotten."""
+        n_classes = len(self._classes)
+        learned, lost = self._waiting.counts(n_classes), doomed.counts(n_classes)
+        learned[: len(self._statistics.counts)] += self._statistics.counts
+        worst = int(np.argmin(learned - lost))
+        if lost[worst] > learned[worst] + _NOTHING:
+            raise InvalidLabelsError(
+                f"There are {lost[worst]:g} rows of class {self._classes.labels[worst]!r} to forget, but only "
+                f"{learned[worst]:g} were learned."
+            )
 
     # ------------------------------------------------------------------ saving
 
@@ -603,14 +637,14 @@ def _next_settling(n_summed: int) -> int:
     return max(_FIRST_SETTLED, 1 << n_summed.bit_length())
 
 
-def _check_weights(sample_weight: ArrayLike | None, n_rows: int) -> Weights:
+def _check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:
     if sample_weight is None:
         return None
     weights = np.asarray(sample_weight, np.float64)
     if weights.shape != (n_rows,):
         raise InvalidInputError(f"sample_weight has shape {weights.shape}; X has {n_rows} rows, pass one weight a row.")
-    if not weights.any():
-        raise InvalidInputError("sample_weight is zero for every row; nothing would be learned.")
+    if not weights[labelled if labelled is not None else slice(None)].any():
+        raise InvalidInputError("sample_weight is zero for every row that has a label; nothing would be learned.")
     if not (np.isfinite(weights) & (weights >= 0.0)).all():
         raise InvalidInputError("sample_weight holds a value that is negative or not finite; use weights from 0.")
     return weights

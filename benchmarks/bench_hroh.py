@@ -1,0 +1,74 @@
+"""HROH: sums against the machine's own matrix product, a stream against HCOH, an update against a new factor."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from benchmarks.measure import Row, compare, interleaved
+from onlinehash import HCOH, HROH
+from onlinehash.hashers._ridge import Members, RidgeStatistics
+
+Array = NDArray[Any]
+N, D, N_COMPONENTS = 20_000, 784, 2048
+BLOCK = 1024
+HCOH_D = 4096
+
+
+def unit_rows(rng: np.random.Generator, n_rows: int, n_features: int) -> Array:
+    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X
+
+
+def learn(hasher: Any, X: Array, y: Array) -> None:
+    hasher.partial_fit(X, y)
+
+
+def new_factor(hasher: HROH) -> None:
+    penalty = hasher.regularisation
+    assert penalty is not None
+    hasher._statistics.factor(penalty)
+
+
+def run() -> list[Row]:
+    rng = np.random.default_rng(0)
+    rows = []
+    with threadpool_limits(1):
+        Z = rng.standard_normal((BLOCK, N_COMPONENTS))
+        members = Members(np.arange(BLOCK), rng.integers(0, 10, BLOCK), np.ones(BLOCK), np.ones(BLOCK))
+        statistics = RidgeStatistics(N_COMPONENTS)
+        A, B = (
+            rng.standard_normal(shape, dtype=np.float32) for shape in [(N_COMPONENTS, BLOCK), (BLOCK, N_COMPONENTS)]
+        )
+        seconds = interleaved(
+            {"sums": partial(statistics.add, Z, members), "sgemm": partial(np.matmul, A, B)}, rounds=15
+        )
+        what = f"sums of {BLOCK} rows of {N_COMPONENTS} features, a product of the same shape"
+        rows.append(compare(what, seconds, "sgemm", "sums", "at least 0.4"))
+
+        X, y = unit_rows(rng, N, D), rng.integers(0, 10, N)
+        wide, labels = unit_rows(rng, N, HCOH_D), rng.integers(0, 10, N)
+        hcoh = f"HCOH, {HCOH_D} features"
+        streams = {
+            "HROH": lambda: learn(HROH(32, random_state=0), X, y),
+            hcoh: lambda: learn(HCOH(32, random_state=0), wide, labels),
+        }
+        what = f"learning {N} x {D}, map to {D + N_COMPONENTS + 1} features included"
+        seconds = interleaved(streams, rounds=5)
+        rows.append(compare(f"{what}, one core", seconds, "HROH", hcoh, "-"))
+    seconds = interleaved(streams, rounds=5, clock=perf_counter)
+    rows.append(compare(f"{what}, time on the wall, all cores", seconds, "HROH", hcoh, "at most 8"))
+
+    with threadpool_limits(1):
+        hasher = HROH(32, regularisation=0.02, random_state=0).partial_fit(X[: 16 * BLOCK], y[: 16 * BLOCK])
+        hasher.snapshot()
+        hasher.partial_fit(X[-100:], y[-100:])
+        seconds = interleaved({"update": hasher.snapshot, "factor": partial(new_factor, hasher)}, rounds=15)
+        rows.append(compare("a snapshot after 100 new rows", seconds, "update", "factor", "at most 0.1"))
+    return rows

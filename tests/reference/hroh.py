@@ -1,0 +1,56 @@
+"""HROH from all rows at once, as the formulas read."""
+
+import numpy as np
+from scipy.linalg import hadamard
+
+
+def unit(X):
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(lengths > 0, lengths, 1.0)
+
+
+def hadamard_frequencies(signs, bandwidth, n_features, n_components):
+    """The rows of sqrt(p / bandwidth) H S3 H S2 H S1, block under block."""
+    order = signs.shape[2]
+    H = hadamard(order) / np.sqrt(order)
+    blocks = [H @ np.diag(third) @ H @ np.diag(second) @ H @ np.diag(first) for first, second, third in signs]
+    return np.sqrt(order / bandwidth) * np.vstack(blocks)[:n_components, :n_features]
+
+
+def cosines(X, frequencies, phases):
+    return np.sqrt(2.0 / len(phases)) * np.cos(X @ frequencies.T + phases)
+
+
+def mapped(X, curved=None):
+    """The row, the cosines of a Fourier map if there is one, and the constant 1/2."""
+    columns = [X]
+    if curved is not None:
+        if hasattr(curved, "frequencies"):
+            frequencies = curved.frequencies
+        else:
+            frequencies = hadamard_frequencies(curved.signs, curved.bandwidth, X.shape[1], len(curved.phases))
+        columns.append(cosines(X, frequencies, curved.phases))
+    return np.hstack([*columns, np.full((len(X), 1), 0.5)])
+
+
+def targets(labels, words):
+    """The mean of the codewords of every row's labels."""
+    return np.array([np.mean([words[label] for label in np.atleast_1d(row).tolist()], axis=0) for row in labels])
+
+
+def ridge(Z, T, penalty, weights=None):
+    """The W that minimises sum of w |t - z W|^2 over the rows, plus penalty |W|^2."""
+    roots = np.sqrt(np.ones(len(Z)) if weights is None else weights)[:, None]
+    stacked = np.vstack([roots * Z, np.sqrt(penalty) * np.eye(Z.shape[1])])
+    return np.linalg.lstsq(stacked, np.vstack([roots * T, np.zeros((Z.shape[1], T.shape[1]))]), rcond=None)[0]
+
+
+def explained_variance(explained, words):
+    """The sum over the bits t of t^T M t."""
+    return sum(t @ explained @ t for t in words.T.astype(float))
+
+
+def cross_validation_error(Z, T, penalty):
+    """Generalised cross-validation: squared residuals over squared residual degrees of freedom."""
+    smoother = Z @ np.linalg.solve(Z.T @ Z + penalty * np.eye(Z.shape[1]), Z.T)
+    return np.square(T - smoother @ T).sum() / (len(Z) - np.trace(smoother)) ** 2
