@@ -18,7 +18,9 @@ def single(numbers, weights=None):
 def several(sets, weights=None):
     owner = np.repeat(np.arange(len(sets)), [len(s) for s in sets])
     share = np.concatenate([np.full(len(s), 1.0 / len(s)) for s in sets])
-    return Members(owner, np.concatenate(sets).astype(np.intp), share, np.ones(len(sets)) if weights is None else weights)
+    return Members(
+        owner, np.concatenate(sets).astype(np.intp), share, np.ones(len(sets)) if weights is None else weights
+    )
 
 
 def problem(n=60, m=8, n_classes=4, seed=0, scale=1.0, noise=0.5):
@@ -152,6 +154,16 @@ def test_weighing_all_rows_alike_chooses_for_as_many_more_rows():
     twice = summed(np.vstack([rows, rows]), single(np.concatenate([numbers, numbers])))
     weighted = summed(rows, single(numbers, np.full(60, 2.0)))
     assert weighted.choose_penalty(0, CLASSES) == pytest.approx(twice.choose_penalty(0, CLASSES))
+
+
+@pytest.mark.parametrize("penalty", [0.01, 1.0, 30.0])
+def test_the_error_of_a_penalty_is_that_of_generalised_cross_validation(penalty):
+    rows, numbers, _ = problem()
+    words = np.random.default_rng(1).choice([-1.0, 1.0], (4, 16))
+    statistics = summed(rows, single(numbers))
+    exact = 4.0 * np.eye(8, 16)  # sixteen probes that give the trace itself
+    error = statistics._error(penalty, exact, statistics.towards(words))
+    assert error == pytest.approx(reference.cross_validation_error(rows, words[numbers], penalty))
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.5, 2.0])

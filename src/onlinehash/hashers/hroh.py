@@ -247,17 +247,19 @@ class HROH(WithCodewords):
         members = self._members(targets, weights)
         start = 0
         while start < len(X):
+            to_settling = _next_settling(self._n_summed) - self._n_summed
             if not self._n_waiting and len(X) - start >= _MANY_ROWS:
-                stop = start + min(_MANY_ROWS, _next_settling(self._n_summed) - self._n_summed)
+                stop = start + min(_MANY_ROWS, to_settling)
                 self._sum(self._mapped(rows[start:stop]), members.between(start, stop))
             else:
-                stop = min(len(X), start + _BLOCK - self._n_waiting)
+                block = min(_BLOCK, to_settling)
+                stop = min(len(X), start + block - self._n_waiting)
                 last = self._n_waiting + stop - start
                 self._write_mapped(rows[start:stop], self._rows[self._n_waiting : last])
                 self._waiting = self._waiting.followed_by(members.between(start, stop), self._n_waiting)
-                self._n_waiting = last % _BLOCK
-                if last == _BLOCK:
-                    self._sum(self._rows, self._waiting)
+                self._n_waiting = last % block
+                if last == block:
+                    self._sum(self._rows[:block], self._waiting)
                     self._waiting = Members.of_none()
             start = stop
 

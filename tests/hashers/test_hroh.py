@@ -1,0 +1,910 @@
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.reference import hroh as reference
+
+from onlinehash import HROH, load_dataset
+from onlinehash.codebooks import LadderCodebook
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, NotLearnedError
+from onlinehash.hashers import load_hasher
+
+PENALTY = 0.3
+
+
+def stream(n=300, d=9, n_classes=6, seed=0, noise=1.0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    y[:n_classes] = np.arange(n_classes)
+    return (rng.normal(size=(n_classes, d))[y] + noise * rng.normal(size=(n, d))).astype(dtype), y
+
+
+def words(n_classes=6, n_bits=16, seed=0):
+    return dict(enumerate(np.random.default_rng(seed).choice([-1, 1], (n_classes, n_bits))))
+
+
+def make(n_bits=16, **params):
+    """Return a small hasher whose map does not depend on the stream."""
+    return HROH(n_bits, **{"n_components": 64, "bandwidth": 0.8, "random_state": 0} | params)
+
+
+def solution(hasher):
+    """Return the weights of all features, the constant's last."""
+    encoder = hasher.snapshot()
+    return np.vstack([encoder.weights, 2.0 * encoder.intercept])
+
+
+def summed(hasher):
+    """Return the hasher with no rows that wait: the solution is then exact, and the penalty that of all rows."""
+    hasher._flush()
+    return hasher
+
+
+def expected_solution(hasher, X, T, weights=None, penalty=PENALTY):
+    curved = getattr(hasher.snapshot().features, "curved", None)
+    return reference.ridge(reference.mapped(reference.unit(X), curved), T, penalty, weights)
+
+
+def assert_close(a, b, tolerance=1e-8):
+    assert np.abs(a - b).max() <= tolerance * np.abs(b).max()
+
+
+def as_bytes(hasher):
+    return pickle.dumps(hasher)
+
+
+# ---------------------------------------------------------------------- the solution
+
+
+@pytest.mark.parametrize("features", ["fourier", "dense_fourier", "none"])
+@pytest.mark.parametrize("n", [3, 100, 256, 300, 1100])
+def test_the_weights_are_those_of_ridge_regression_on_the_codewords(features, n):
+    X, y = stream(n, n_classes=min(n, 6))
+    hasher = make(features=features, codebook=words(), regularisation=PENALTY).partial_fit(X, y)
+    assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words())))
+
+
+@pytest.mark.parametrize("preprocess", ["none", "mean"])
+def test_other_preprocessing_comes_before_the_map(preprocess):
+    X, y = stream()
+    mean = X.mean(axis=0)
+    rows = X if preprocess == "none" else reference.unit(X - mean)
+    given_mean = preprocess if preprocess == "none" else mean
+    hasher = make(preprocess=given_mean, codebook=words(), regularisation=PENALTY).partial_fit(X, y)
+    Z = reference.mapped(rows, hasher.snapshot().features.curved)
+    assert_close(solution(hasher), reference.ridge(Z, reference.targets(y, words()), PENALTY))
+    encoder = hasher.snapshot()
+    assert_close(encoder.project(X), Z @ solution(hasher))
+
+
+def test_anchors_are_the_head_of_the_stream():
+    X, y = stream(400)
+    hasher = make(features="anchors", n_components=30, codebook=words(), regularisation=PENALTY).partial_fit(X, y)
+    rows = reference.unit(X)
+    similar = np.exp(-np.square(rows[:, None] - rows[:30]).sum(axis=2) / (2 * 0.8))
+    Z = np.hstack([rows, similar, np.full((400, 1), 0.5)])
+    assert_close(solution(hasher), reference.ridge(Z, reference.targets(y, words()), PENALTY))
+
+
+@pytest.mark.parametrize("features", ["fourier", "anchors"])
+def test_the_bandwidth_is_the_median_squared_distance_in_the_first_rows(features):
+    X, y = stream(600)
+    curved = make(features=features, bandwidth=None).partial_fit(X, y).snapshot().features.curved
+    rows = reference.unit(X[:256])
+    distances = np.square(rows[:, None] - rows).sum(axis=2)[np.triu_indices(256, 1)]
+    width = curved.width / 2.0 if features == "anchors" else curved.bandwidth
+    assert width == pytest.approx(np.median(distances))
+
+
+@pytest.mark.parametrize("n", [100, 300, 1100])
+def test_a_row_with_several_labels_is_learned_towards_the_mean_of_their_codewords(n):
+    X, _ = stream(n)
+    rng = np.random.default_rng(1)
+    y = [rng.choice(6, rng.integers(1, 4), replace=False).tolist() for _ in range(n)]
+    hasher = make(codebook=words(), regularisation=PENALTY).partial_fit(X, y)
+    assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words())))
+
+
+@pytest.mark.parametrize("n", [100, 300, 1100])
+def test_weights_count_rows(n):
+    X, y = stream(n)
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.0], n)
+    hasher = make(codebook=words(), regularisation=PENALTY).partial_fit(X, y, weights)
+    assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words()), weights))
+
+
+@pytest.mark.parametrize("regularisation", [PENALTY, None])
+def test_a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_is_none(regularisation):
+    X, y = stream()
+    times = np.random.default_rng(1).integers(0, 3, len(X))
+    weighted = make(codebook=words(), regularisation=regularisation).partial_fit(X, y, times)
+    repeated = make(codebook=words(), regularisation=regularisation)
+    repeated.partial_fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert_close(solution(weighted), solution(repeated))
+
+
+def test_weights_of_rows_without_a_label_go_with_them():
+    X, y = stream(100)
+    labelled = np.arange(100) % 3 != 0
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 100)
+    some = make().partial_fit(X, np.where(labelled, y, np.nan), weights)
+    assert np.array_equal(
+        some.transform(X), make().partial_fit(X[labelled], y[labelled], weights[labelled]).transform(X)
+    )
+    assert_close(solution(some), solution(make().fit(X[labelled], y[labelled], weights[labelled])))
+
+
+@pytest.mark.parametrize("cuts", [[], [1, 2, 7, 280], [256], [255, 257]])
+def test_decay_weighs_rows_by_their_age(cuts):
+    X, y = stream(300)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 300)
+    hasher = make(codebook=words(), regularisation=PENALTY, decay=0.98)
+    for part in np.split(np.arange(300), cuts):
+        hasher.partial_fit(X[part], y[part], weights[part]).snapshot()
+    faded = weights * 0.98 ** np.arange(299, -1, -1)
+    assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words()), faded))
+
+
+def test_decay_reaches_across_sums_of_many_rows():
+    X, y = stream(1500)
+    hasher = make(codebook=words(), regularisation=PENALTY, decay=0.999).partial_fit(X, y)
+    faded = 0.999 ** np.arange(1499, -1, -1)
+    assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words()), faded))
+
+
+@pytest.mark.parametrize("n_structure", [5, 16])
+def test_structure_bits_are_a_strongly_penalised_regression_on_the_row_alone(n_structure):
+    X, y = stream()
+    hasher = make(codebook=words(), structure_bits=n_structure, regularisation=PENALTY).partial_fit(X, y)
+    rows, T = reference.unit(X), reference.targets(y, words())
+    learned, n_class_bits = solution(hasher), 16 - n_structure
+    penalty = np.trace(rows.T @ rows) / rows.shape[1]
+    assert_close(learned[:9, n_class_bits:], reference.ridge(rows, T[:, n_class_bits:], penalty))
+    assert not learned[9:, n_class_bits:].any()
+    if n_class_bits:
+        assert_close(learned[:, :n_class_bits], expected_solution(hasher, X, T[:, :n_class_bits]))
+
+
+def test_structure_bits_take_words_of_a_codebook_of_their_own():
+    X, y = stream()
+    hasher = make(16, structure_bits=6, assignment="arrival").partial_fit(X, y)
+    first, second = LadderCodebook(10, seed=0), LadderCodebook(6, seed=0)
+    expected = [np.concatenate([first.codeword(i), second.codeword(i)]) for i in range(6)]
+    assert np.array_equal(hasher.codewords_, expected)
+
+
+@pytest.mark.parametrize("regularisation", [PENALTY, None])
+def test_single_precision_stays_close_to_double(regularisation):
+    X, y = stream(1300)
+    double = make(regularisation=regularisation).partial_fit(X, y)
+    single = make(regularisation=regularisation).partial_fit(X.astype(np.float32), y)
+    assert single.decision_function(X).dtype == np.float32
+    assert_close(single.decision_function(X), double.decision_function(X), 1e-4)
+
+
+def test_a_row_alone_is_summed_to_the_same_bits_as_among_others():
+    X, y = stream(200, dtype=np.float32)
+    whole, rows = make().partial_fit(X, y), make()
+    for x, label in zip(X, y, strict=True):
+        rows.partial_fit(x, label)
+    assert np.array_equal(whole.decision_function(X), rows.decision_function(X))
+
+
+def test_digits_are_retrieved():
+    split = load_dataset("digits").split()
+    hasher = HROH(16, n_components=256, random_state=0).partial_fit(*split.stream)
+    assert hasher.score(*split.queries) > 0.93
+
+
+# ---------------------------------------------------------------------- order
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_stream_sorted_by_class_learns_the_same(seed):
+    X, y = stream(400, seed=seed, noise=1.5)
+    order = np.argsort(y, kind="stable")[::-1]
+    shuffled = make(codebook=words()).partial_fit(X, y)
+    assert_close(solution(make(codebook=words()).partial_fit(X[order], y[order])), solution(shuffled), 1e-7)
+
+
+@given(st.lists(st.integers(0, 700), max_size=6))
+@settings(deadline=None, max_examples=10)
+def test_how_the_stream_is_cut_does_not_matter(cuts):
+    X, y = stream(700)
+    whole, parts = make(bandwidth=None).partial_fit(X, y), make(bandwidth=None)
+    for part in np.split(np.arange(700), sorted(cuts)):
+        if len(part):
+            parts.partial_fit(X[part], y[part])
+    assert_close(solution(parts), solution(whole))
+
+
+@pytest.mark.parametrize("cuts", [[1024], [1000, 1050], [256, 1500], [2500]])
+def test_the_cut_does_not_matter_where_classes_settle(cuts):
+    X, y = stream(2600, n_classes=20)
+    y[:2300][y[:2300] == 7] = 8  # class 7 comes late
+    whole, parts = make(8).partial_fit(X, y), make(8)
+    for part in np.split(np.arange(2600), cuts):
+        parts.partial_fit(X[part], y[part])
+    assert np.array_equal(parts.codewords_, whole.codewords_)
+    assert_close(solution(parts), solution(whole))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_cut_does_not_matter_after_rows_were_forgotten(seed):
+    X, y = stream(1500, n_classes=20, seed=seed, noise=3.0)
+    whole, parts = make(8), make(8)
+    for each in (whole, parts):
+        each.partial_fit(X[:300], y[:300]).forget(X[:5], y[:5])
+    whole.partial_fit(X[300:], y[300:])
+    for start in range(300, 1500, 97):
+        parts.partial_fit(X[start : start + 97], y[start : start + 97])
+    assert parts._settled == whole._settled
+    assert np.array_equal(parts.codewords_, whole.codewords_)
+    assert_close(solution(summed(parts)), solution(summed(whole)))
+
+
+def test_one_row_at_a_time_learns_the_same():
+    X, y = stream(600)
+    whole, rows = make(codebook=words()).partial_fit(X, y), make(codebook=words())
+    for x, label in zip(X, y, strict=True):
+        rows.partial_fit(x, label)
+    assert_close(solution(rows), solution(whole))
+
+
+# ---------------------------------------------------------------------- merging
+
+
+@pytest.mark.parametrize("n, cut", [(600, 300), (300, 10), (2600, 1400)])
+def test_two_halves_merge_into_the_whole(n, cut):
+    X, y = stream(n)
+    whole = make().partial_fit(X, y)
+    first, second = make().partial_fit(X[:cut], y[:cut]), make().partial_fit(X[cut:], y[cut:])
+    before = as_bytes(second)
+    assert first.merge(second) is first
+    assert_close(solution(first), solution(summed(whole)))
+    assert_close(first.decision_function(X), whole.decision_function(X))
+    assert (first.n_seen_, first.snapshot().version) == (n, n)
+    assert as_bytes(second) == before
+
+
+@pytest.mark.parametrize("cut", [100, 256, 300])
+def test_a_sibling_has_the_same_map(cut):
+    X, y = stream(600)
+    first = make(bandwidth=None, random_state=None).partial_fit(X[:cut], y[:cut])
+    sibling = first.sibling()
+    with pytest.raises(NotLearnedError):
+        sibling.snapshot()
+    second = sibling.partial_fit(X[cut:], y[cut:])
+    bandwidth = first.snapshot().features.curved.bandwidth
+    whole = make(bandwidth=bandwidth, random_state=first.seed_).partial_fit(X, y)
+    assert_close(solution(first.merge(second)), solution(whole))
+
+
+def test_the_other_hasher_may_hold_new_labels_and_know_them_in_another_order():
+    X, y = stream(500, n_classes=6)
+    order = np.argsort(y, kind="stable")[::-1]
+    early, late = order[:220], order[220:]  # classes 5, 4, 3; then 3, 2, 1, 0
+    first = make(codebook=words()).partial_fit(X[early], y[early])
+    second = make(codebook=words()).partial_fit(X[late[::-1]], y[late[::-1]])
+    first.merge(second)
+    assert sorted(first.classes_) == list(range(6))
+    assert_close(solution(first), solution(make(codebook=words()).partial_fit(X, y)), 1e-7)
+
+
+def test_the_codebook_of_the_first_holds():
+    X, y = stream(500)
+    first = make(16, codebook=words()).partial_fit(X[:200], y[:200])
+    first.merge(make(9, codebook="random").partial_fit(X[200:], y[200:]))
+    assert_close(solution(first), solution(make(16, codebook=words()).partial_fit(X, y)))
+
+
+def test_merging_goes_on_after_more_rows_and_several_times():
+    X, y = stream(900)
+    parts = [make(codebook=words()).partial_fit(X[i::3], y[i::3]) for i in range(3)]
+    parts[0].snapshot()
+    merged = parts[0].merge(parts[1]).merge(parts[2]).partial_fit(X[:50], y[:50])
+    rows, labels = np.vstack([X, X[:50]]), np.concatenate([y, y[:50]])
+    assert_close(solution(summed(merged)), solution(summed(make(codebook=words()).partial_fit(rows, labels))))
+    assert merged.n_seen_ == 950
+
+
+def test_merging_adds_up_the_rows_without_a_label():
+    X, y = stream(100)
+    first, second = (
+        make().partial_fit(X, np.where(y == 0, np.nan, y)),
+        make().partial_fit(X, np.where(y == 1, np.nan, y)),
+    )
+    n_skipped = first.n_skipped_ + second.n_skipped_
+    assert first.merge(second).n_skipped_ == n_skipped > second.n_skipped_
+
+
+def test_merging_without_a_map_needs_no_seed():
+    X, y = stream(500)
+    first, second = make(features="none", random_state=1), make(features="none", random_state=2)
+    first.partial_fit(X[:200], y[:200]).merge(second.partial_fit(X[200:], y[200:]))
+    assert_close(solution(first), solution(make(features="none", random_state=1).partial_fit(X, y)))
+
+
+@pytest.mark.parametrize(
+    "mine, theirs, message",
+    [
+        ({}, {"random_state": 1}, "random_state is 0 here and 1 there"),
+        ({}, {"bandwidth": 0.7}, "bandwidth is 0.8 here and 0.7 there"),
+        ({}, {"n_components": 32}, "n_components is 64 here and 32 there"),
+        ({}, {"features": "dense_fourier"}, "features is fourier here and dense_fourier there"),
+        ({}, {"features": "none"}, "features is fourier here and none there"),
+        ({}, {"preprocess": "none"}, "preprocess is"),
+        ({}, {"preprocess": np.ones(9)}, "preprocess is"),
+        ({"features": "anchors"}, {"features": "anchors"}, "Anchors and a running mean belong to one stream"),
+        ({}, {"features": "anchors"}, "Anchors and a running mean"),
+        ({"preprocess": "running"}, {"preprocess": "running"}, "Anchors and a running mean"),
+        ({"preprocess": "none"}, {"preprocess": "running"}, "Anchors and a running mean"),
+        ({"preprocess": "running"}, {}, "Anchors and a running mean"),
+        ({"bandwidth": None}, {}, "bandwidth is"),
+        ({"bandwidth": None}, {"bandwidth": None}, "bandwidth is"),
+        ({"codebook": words(3)}, {}, "no codeword for label 3"),
+    ],
+)
+def test_hashers_with_different_maps_do_not_merge_and_stay_as_they_are(mine, theirs, message):
+    X, y = stream(100)
+    small = y < 3
+    first, second = make(**mine).partial_fit(X[small], y[small]), make(**theirs).partial_fit(X, y)
+    before = as_bytes(first), as_bytes(second)
+    with pytest.raises((InvalidInputError, InvalidLabelsError), match=message):
+        first.merge(second)
+    assert (as_bytes(first), as_bytes(second)) == before
+
+
+def test_merging_refuses_another_width_other_kinds_of_labels_and_hashers_that_saw_nothing():
+    X, y = stream(100)
+    first = make().partial_fit(X, y)
+    before = as_bytes(first)
+    with pytest.raises(InvalidInputError, match="number of columns of X is 9 here and 8 there"):
+        first.merge(make().partial_fit(X[:, :8], y))
+    with pytest.raises(InvalidLabelsError, match="use one kind"):
+        first.merge(make().partial_fit(X, y.astype(str)))
+    with pytest.raises(NotLearnedError):
+        first.merge(make())
+    with pytest.raises(NotLearnedError):
+        make().merge(first)
+    with pytest.raises(NotLearnedError):
+        make().sibling()
+    assert as_bytes(first) == before
+    for params in ({"features": "anchors"}, {"preprocess": "running"}):
+        with pytest.raises(InvalidInputError, match="belong to one stream"):
+            make(**params).partial_fit(X, y).sibling()
+
+
+# ---------------------------------------------------------------------- forgetting
+
+
+@pytest.mark.parametrize("n", [300, 900, 3000])
+def test_forgetting_the_class_that_came_last_equals_never_having_seen_it(n):
+    X, y = stream(n)
+    order = np.argsort(y == 5, kind="stable")
+    X, y = X[order], y[order]
+    gone = y == 5
+    hasher = HROH(16, n_components=64, random_state=0).partial_fit(X, y)
+    before = hasher.snapshot()
+    assert hasher.forget(X[gone], y[gone]) is hasher
+    never = HROH(16, n_components=64, random_state=0)
+    if (~gone).sum() < 256:  # the bandwidth is that of all rows seen when the rows were forgotten
+        never.bandwidth = before.features.curved.bandwidth
+    never.partial_fit(X[~gone], y[~gone])
+    assert_close(solution(hasher), solution(never), 1e-6)
+    assert (hasher.n_seen_, hasher.n_forgotten_) == (n, gone.sum())
+    assert hasher.snapshot().version == n + gone.sum()
+
+
+@pytest.mark.parametrize("cut", [200, 290, 650])
+def test_forgetting_a_class_in_the_middle_equals_never_having_seen_it(cut):
+    X, y = stream(700, noise=1.5)
+    gone = y == 2
+    hasher = make(codebook=words()).partial_fit(X[:cut], y[:cut])
+    hasher.snapshot()
+    hasher.partial_fit(X[cut:], y[cut:]).forget(X[gone], y[gone])
+    assert_close(solution(hasher), solution(make(codebook=words()).partial_fit(X[~gone], y[~gone])), 1e-6)
+
+
+@pytest.mark.parametrize("n_bits", [4, 16])
+def test_classes_that_have_not_settled_take_the_words_they_would_have_had(n_bits):
+    X, y = stream(700, n_classes=12)
+    gone = y == 2
+    hasher = make(n_bits).partial_fit(X, y).forget(X[gone], y[gone])
+    never = make(n_bits).partial_fit(X[~gone], y[~gone])
+    assert_close(solution(hasher), solution(never), 1e-6)
+
+
+def test_rows_are_forgotten_one_by_one_or_with_several_labels_or_weights():
+    X, y = stream(400)
+    lists = [[int(label), (int(label) + 1) % 6] if i % 2 else [int(label)] for i, label in enumerate(y)]
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 400)
+    hasher = make(codebook=words()).partial_fit(X, lists, weights)
+    hasher.forget(X[:300], lists[:300], weights[:300])
+    for i in range(300, 310):
+        hasher.forget(X[i : i + 1], lists[i : i + 1], weights[i : i + 1])
+    never = make(codebook=words()).partial_fit(X[310:], lists[310:], weights[310:])
+    assert_close(solution(hasher), solution(never), 1e-6)
+    single = make(codebook=words()).partial_fit(X, y).forget(X[0], y[0])
+    assert_close(solution(single), solution(make(codebook=words()).partial_fit(X[1:], y[1:])), 1e-6)
+
+
+def test_rows_without_a_label_were_not_learned_and_are_not_forgotten():
+    X, y = stream(400)
+    hasher = make(codebook=words()).partial_fit(X, y)
+    hasher.forget(X[:4], [int(y[0]), None, None, int(y[3])])
+    assert hasher.n_forgotten_ == 2
+    assert_close(
+        solution(hasher),
+        solution(make(codebook=words()).partial_fit(np.delete(X, [0, 3], 0), np.delete(y, [0, 3]))),
+        1e-6,
+    )
+    assert hasher.forget(X[:2], [[], []]).forget(X[:2], [None, None]).n_forgotten_ == 2
+
+
+@pytest.mark.parametrize("features", ["fourier", "dense_fourier", "anchors", "none"])
+def test_single_precision_rows_are_forgotten(features):
+    X, y = stream(500, dtype=np.float32)
+    gone = np.arange(500) >= 300
+    params = {"features": features, "n_components": 40, "codebook": words()}
+    hasher = make(**params).partial_fit(X, y).forget(X[gone], y[gone])
+    never = make(**params).partial_fit(X[~gone], y[~gone])
+    assert_close(solution(hasher), solution(never), 1e-5)
+
+
+def test_more_rows_than_are_mapped_at_once_are_forgotten():
+    X, y = stream(3000)
+    hasher = make(codebook=words()).partial_fit(X, y).forget(X[200:2700], y[200:2700])
+    rest = np.r_[:200, 2700:3000]
+    assert_close(solution(hasher), solution(make(codebook=words()).partial_fit(X[rest], y[rest])), 1e-6)
+
+
+def test_what_was_forgotten_can_be_learned_again():
+    X, y = stream(400)
+    gone = y == 2
+    hasher = make(codebook=words()).partial_fit(X, y)
+    before = solution(hasher)
+    hasher.forget(X[gone], y[gone]).partial_fit(X[gone], y[gone])
+    assert_close(solution(hasher), before, 1e-6)
+    assert hasher.n_seen_ == 400 + gone.sum()
+
+
+@pytest.mark.parametrize("params", [{}, {"structure_bits": 4}, {"features": "none"}, {"bandwidth": None}])
+def test_all_rows_may_be_forgotten(params):
+    X, y = stream(100)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 100)
+    hasher = make(**params).partial_fit(X, y, weights).forget(X, y, weights)
+    assert np.abs(hasher.decision_function(X)).max() < 1e-6
+    hasher.partial_fit(X, y)
+    assert hasher.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("params", [{}, {"bandwidth": None}])
+@pytest.mark.parametrize(
+    "y, message",
+    [
+        ([0, 77], "No row of class 77 was ever learned"),
+        ([[0], [0, 77]], "No row of class 77"),
+        (["0", "1"], "No row of class '0'"),
+        ([6, 6], "There are 2 rows of class 6 to forget, but only 1 were learned"),
+        ([0], "y has 1 labels, X has 2 rows"),
+    ],
+)
+def test_rows_that_were_not_learned_are_refused_and_nothing_changes(params, y, message):
+    X, labels = stream(100)
+    labels[50] = 6
+    hasher = make(**params).partial_fit(X, labels)
+    before = as_bytes(hasher)
+    with pytest.raises(InvalidLabelsError, match=message):
+        hasher.forget(X[:2], y)
+    with pytest.raises(InvalidInputError, match="sample_weight"):
+        hasher.forget(X[:2], labels[:2], [1.0, -1.0])
+    assert as_bytes(hasher) == before
+
+
+@pytest.mark.parametrize(
+    "params, message", [({"decay": 0.99}, "With decay=0.99"), ({"preprocess": "running"}, "The running mean has moved")]
+)
+def test_streams_that_cannot_forget_say_so_and_stay_as_they_are(params, message):
+    X, y = stream(100)
+    hasher = make(**params).partial_fit(X, y)
+    before = as_bytes(hasher)
+    with pytest.raises(InvalidInputError, match=message):
+        hasher.forget(X[:2], y[:2])
+    assert as_bytes(hasher) == before
+
+
+def test_nothing_learned_is_nothing_to_forget():
+    with pytest.raises(NotLearnedError):
+        make().forget(*stream(10))
+
+
+# ---------------------------------------------------------------------- other bits, other codebooks
+
+
+@pytest.mark.parametrize("n", [100, 400, 2000])
+@pytest.mark.parametrize("params", [{"bandwidth": None}, {}])
+def test_other_lengths_equal_having_learned_them(n, params):
+    X, y = stream(n, n_classes=10)
+    long = make(64, **params).partial_fit(X, y)
+    before = as_bytes(long)
+    short = long.with_bits(16)
+    assert as_bytes(long) == before
+    assert (short.n_bits, long.n_bits) == (16, 64)
+    expected = make(16, **params).partial_fit(X, y)
+    assert np.array_equal(short.codewords_, expected.codewords_)
+    assert_close(solution(short), solution(expected))
+    short.partial_fit(X[:50] + 1.0, y[:50])
+    assert as_bytes(long) == before
+    assert_close(solution(short), solution(expected.partial_fit(X[:50] + 1.0, y[:50])))
+
+
+def test_where_classes_are_more_than_bits_another_length_chooses_words_afresh():
+    X, y = stream(1500, n_classes=20, noise=2.0)
+    long, short = make(64).partial_fit(X, y), make(8).partial_fit(X, y)
+    assert len(short._settled) == 20
+    assert np.array_equal(short.with_bits(8).codewords_, long.with_bits(8).codewords_)
+
+
+def test_another_length_may_have_structure_bits():
+    X, y = stream(400)
+    long = make(64).partial_fit(X, y)
+    short = long.with_bits(16, structure_bits=6)
+    assert_close(solution(short), solution(make(16, structure_bits=6).partial_fit(X, y)))
+    assert long.structure_bits == 0
+    assert short.with_bits(16).structure_bits == 0
+    for n_bits, structure_bits in [(0, 0), (8, 9), (8, -1), (8, 1.5), (2.5, 0)]:
+        with pytest.raises(InvalidInputError):
+            long.with_bits(n_bits, structure_bits)
+    assert (long.n_bits, long.structure_bits) == (64, 0)
+
+
+def test_another_codebook_equals_having_learned_it():
+    X, y = stream(400)
+    hasher = make().partial_fit(X, y)
+    before = as_bytes(hasher)
+    for codebook in (words(seed=3), "random", "hadamard"):
+        other = hasher.with_codebook(codebook)
+        assert_close(solution(other), solution(make(codebook=codebook).partial_fit(X, y)))
+    with pytest.raises(InvalidLabelsError, match="no codeword for label 3"):
+        hasher.with_codebook(words(3))
+    with pytest.raises(InvalidInputError, match="shape"):
+        hasher.with_codebook(words(n_bits=9))
+    assert as_bytes(hasher) == before
+    for change in (lambda: make().with_bits(8), lambda: make().with_codebook("random")):
+        with pytest.raises(NotLearnedError):
+            change()
+
+
+# ---------------------------------------------------------------------- snapshots
+
+
+@pytest.mark.parametrize("features", ["fourier", "none"])
+@pytest.mark.parametrize("n_waiting, looks", [(1, False), (60, False), (60, True)])
+def test_few_rows_that_wait_move_the_solution_as_if_they_were_summed(n_waiting, looks, features):
+    X, y = stream(1024 + n_waiting)
+    hasher = make(codebook=words(), regularisation=PENALTY, features=features).partial_fit(X[:1024], y[:1024])
+    before = solution(hasher) if looks else None
+    moved = solution(hasher.partial_fit(X[1024:], y[1024:]))
+    assert hasher.snapshot().version == 1024 + n_waiting
+    exact = solution(summed(hasher))
+    assert_close(exact, expected_solution(hasher, X, reference.targets(y, words())))
+    assert_close(moved, exact, 1e-5)
+    if before is not None:
+        assert np.abs(before - exact).max() > 0.01
+
+
+def test_few_rows_that_wait_do_not_move_the_penalty_of_structure_bits():
+    X, y = stream(1084)
+    hasher = make(codebook=words(), structure_bits=16).partial_fit(X, y)
+    rows = reference.unit(X)
+    expected = reference.ridge(rows, reference.targets(y, words()), 1024 / 9)
+    assert_close(solution(hasher)[:9], expected, 1e-5)
+
+
+def test_few_rows_that_wait_may_weigh_much():
+    X, y = stream(1084)
+    weights = np.where(np.arange(1084) < 1024, 1.0, 1000.0)
+    hasher = make(codebook=words(), regularisation=PENALTY).partial_fit(X, y, weights)
+    moved = solution(hasher)
+    assert_close(moved, solution(summed(hasher)), 1e-4)
+
+
+def test_a_new_class_among_few_rows_that_wait_is_learned_at_once():
+    X, y = stream(1100, n_classes=8, noise=0.5)
+    X, y = np.vstack([X[y < 7], X[y == 7][:20]]), np.concatenate([y[y < 7], y[y == 7][:20]])
+    looked, alone = make(32), make(32)
+    for start in range(0, len(X), 150):
+        looked.partial_fit(X[start : start + 150], y[start : start + 150]).snapshot()
+        alone.partial_fit(X[start : start + 150], y[start : start + 150])
+    assert looked.score(X[-20:], y[-20:]) > 0.8
+    assert np.array_equal(looked.decision_function(X), alone.decision_function(X))
+
+
+@pytest.mark.parametrize("n_bits", [4, 32])
+@pytest.mark.parametrize("params", [{}, {"bandwidth": None}, {"decay": 0.999}])
+def test_looking_changes_nothing(n_bits, params):
+    X, y = stream(1500, n_classes=12)
+    looked, alone = make(n_bits, **params), make(n_bits, **params)
+    for start in range(0, len(X), 230):
+        part = slice(start, start + 230)
+        looked.partial_fit(X[part], y[part]).snapshot()
+        assert len(looked.codewords_) == 12
+        alone.partial_fit(X[part], y[part])
+    assert np.array_equal(looked.codewords_, alone.codewords_)
+    assert np.array_equal(solution(looked), solution(alone))
+    assert looked.snapshot().version == 1500
+
+
+# ---------------------------------------------------------------------- codewords
+
+
+def test_codewords_settle_after_1024_instances():
+    X, y = stream(4000, n_classes=20)
+    hasher = make(8).partial_fit(X[:1023], y[:1023])
+    assert not hasher._settled
+    hasher.partial_fit(X[1023:1024], y[1023:1024])
+    assert len(hasher._settled) == 20
+    settled = hasher.codewords_
+    assert sorted(hasher._settled.values()) == list(range(20))
+    for start in range(1024, 4000, 500):
+        hasher.partial_fit(X[start : start + 500] * -1.0, y[start : start + 500])
+        assert np.array_equal(hasher.codewords_, settled)
+
+
+def test_codewords_are_provisional_before_and_all_different_at_any_time():
+    X, y = stream(1000, n_classes=20)
+    hasher = make(8)
+    seen = []
+    for start in range(0, 1000, 100):
+        seen.append(hasher.partial_fit(X[start : start + 100], y[start : start + 100]).codewords_)
+        assert len(np.unique(seen[-1], axis=0)) == 20
+    assert any(not np.array_equal(seen[0], later) for later in seen[1:])
+    arrival = make(8, assignment="arrival").partial_fit(X, y)
+    assert {tuple(word) for word in arrival.codewords_} == {tuple(word) for word in seen[-1]}
+
+
+def test_a_class_with_few_rows_settles_later():
+    X, y = stream(2048, n_classes=20)
+    rare = np.flatnonzero(y == 19)
+    y[rare[(rare < 1024) & (rare > rare[10])]] = 0
+    hasher = make(8).partial_fit(X[:1024], y[:1024])
+    assert 19 not in hasher._settled
+    assert len(hasher._settled) == 19
+    settled = hasher.codewords_
+    hasher.partial_fit(X[1024:], y[1024:])
+    assert np.array_equal(hasher.codewords_[:19], settled[:19])
+    assert len(hasher._settled) == 20
+
+
+def test_a_class_that_comes_later_moves_no_settled_codeword():
+    X, y = stream(3000, n_classes=20)
+    late = y[:2000] >= 15
+    X, y = np.vstack([X[:2000][~late], X[2000:]]), np.concatenate([y[:2000][~late], y[2000:]])
+    hasher = make(8).partial_fit(X[:1100], y[:1100])
+    settled = hasher.codewords_
+    hasher.partial_fit(X[1100:], y[1100:])
+    assert len(hasher.classes_) == 20
+    assert np.array_equal(hasher.codewords_[:15], settled)
+    assert len(np.unique(hasher.codewords_, axis=0)) == 20
+
+
+def test_a_settled_class_that_was_forgotten_keeps_its_codeword():
+    X, y = stream(1500, n_classes=20)
+    gone = y == 3
+    hasher = make(8).partial_fit(X, y)
+    settled = hasher.codewords_
+    assert np.array_equal(hasher.forget(X[gone], y[gone]).codewords_, settled)
+    assert np.array_equal(hasher.partial_fit(X[gone], y[gone]).codewords_, settled)
+
+
+def test_merging_moves_no_settled_codeword():
+    X, y = stream(3000, n_classes=20)
+    first = make(8).partial_fit(X[:1500][y[:1500] < 15], y[:1500][y[:1500] < 15])
+    settled = first.codewords_
+    first.merge(make(8).partial_fit(X[1500:], y[1500:]))
+    assert len(settled) == 15
+    assert np.array_equal(first.codewords_[:15], settled)
+    assert len(np.unique(first.codewords_, axis=0)) == 20
+
+
+def test_words_may_stay_in_order_of_arrival():
+    X, y = stream(1500, n_classes=20)
+    hasher = make(8, assignment="arrival").partial_fit(X, y)
+    codebook = LadderCodebook(8, seed=0)
+    assert np.array_equal(hasher.codewords_, [codebook.codeword(i) for i in range(20)])
+    assert not hasher._settled
+
+
+def test_learned_words_are_easier_to_learn():
+    X, y = stream(1500, n_classes=40, noise=0.7)
+    learned = make(8).partial_fit(X, y)
+    arrival = make(8, assignment="arrival").partial_fit(X, y)
+    assert learned.score(X, y) > arrival.score(X, y)
+
+
+@pytest.mark.parametrize("n", [60, 150, 300])
+def test_score_is_that_of_the_codewords_in_use(n):
+    X, y = stream(n, n_classes=20, noise=0.5)
+    waiting = make(8, bandwidth=None).partial_fit(X, y)
+    bandwidth = waiting.snapshot().features.curved.bandwidth
+    assert waiting.score(X, y) == make(8, bandwidth=bandwidth).partial_fit(X, y).score(X, y)
+    assert waiting.score(X, y) > 0.3
+
+
+# ---------------------------------------------------------------------- the penalty
+
+
+def test_the_penalty_does_not_depend_on_the_number_of_bits():
+    X, y = stream(400)
+    penalties = set()
+    for n_bits in (8, 16, 64):
+        hasher = make(n_bits).partial_fit(X, y)
+        hasher._flush()
+        hasher.snapshot()
+        penalties.add(hasher._solved[0].factor.penalty)
+    assert len(penalties) == 1
+
+
+@pytest.mark.parametrize("bandwidth", [None, 0.8])
+def test_the_length_of_rows_does_not_matter(bandwidth):
+    X, y = stream(400)
+    plain, scaled = make(bandwidth=bandwidth).partial_fit(X, y), make(bandwidth=bandwidth).partial_fit(1000 * X, y)
+    assert_close(solution(scaled), solution(plain), 1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_rows_of_any_scale_are_learned_without_preprocessing(scale):
+    # Not the same codes: the constant and the cosines do not grow with the rows.
+    X, y = stream(400, noise=0.5)
+    hasher = make(preprocess="none", bandwidth=None).partial_fit(scale * X, y)
+    plain = make(preprocess="none", bandwidth=None).partial_fit(X, y)
+    assert hasher.score(scale * X, y) > plain.score(X, y) - 0.05
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 30])
+@pytest.mark.parametrize("d", [9, 200])
+def test_few_rows_are_learned_sensibly(n, d):
+    X, y = stream(n, d, n_classes=min(n, 5), noise=0.3)
+    hasher = make(bandwidth=None).partial_fit(X, y)
+    assert np.isfinite(solution(hasher)).all()
+    assert hasher.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("params", [{}, {"structure_bits": 8}, {"features": "none"}, {"features": "anchors"}])
+def test_one_class_only_gives_its_codeword(params):
+    X, _ = stream(50)
+    hasher = make(bandwidth=None, **params).partial_fit(X, ["only"] * 50)
+    signs = np.where(hasher.decision_function(X)[:, : 16 - params.get("structure_bits", 0)] >= 0, 1, -1)
+    assert (signs == hasher.codewords_[0, : signs.shape[1]]).mean() > 0.95
+
+
+@pytest.mark.parametrize("params", [{}, {"structure_bits": 8}, {"features": "none"}, {"features": "anchors"}])
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_rows_that_are_all_equal_or_zero_are_learned_from(params, value):
+    hasher = make(bandwidth=None, **params).partial_fit(np.full((40, 5), value), np.arange(40) % 4)
+    assert np.isfinite(solution(hasher)).all()
+    hasher = make(bandwidth=None, **params).partial_fit(np.full((300, 5), value), np.zeros(300, int))
+    n_class_bits = 16 - params.get("structure_bits", 0)
+    signs = np.where(hasher.decision_function(np.full((1, 5), value)) >= 0, 1, -1)
+    assert np.array_equal(signs[0, :n_class_bits], hasher.codewords_[0, :n_class_bits])
+
+
+# ---------------------------------------------------------------------- saving
+
+
+@pytest.mark.parametrize("cut", [100, 256, 1023, 1500])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"bandwidth": None},
+        {"features": "anchors", "n_components": 30, "bandwidth": None},
+        {"features": "none", "structure_bits": 3},
+        {"features": "dense_fourier", "decay": 0.999},
+        {"codebook": words(20, 8)},
+    ],
+    ids=str,
+)
+def test_a_resumed_stream_goes_on_bit_for_bit(params, cut, tmp_path):
+    X, y = stream(2100, n_classes=20, dtype=np.float32)
+    y[:1600][y[:1600] == 13] = 0  # comes late
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 2100)
+    hasher = make(8, **params)
+    hasher.partial_fit(X[:60], y[:60]).partial_fit(X[60:cut], y[60:cut], weights[60:cut])
+    hasher.save(tmp_path / "h.oh")
+    again = load_hasher(tmp_path / "h.oh")
+    assert isinstance(again, HROH)
+    assert np.array_equal(again.codewords_, hasher.codewords_)
+    assert np.array_equal(solution(again), solution(hasher))
+    for each in (hasher, again):
+        each.partial_fit(X[cut:], y[cut:], weights[cut:])
+    assert again._settled == hasher._settled
+    assert np.array_equal(again.codewords_, hasher.codewords_)
+    assert np.array_equal(solution(again), solution(hasher))
+
+
+def test_a_loaded_hasher_merges_and_forgets(tmp_path):
+    X, y = stream(700)
+    hasher = make(bandwidth=None).partial_fit(X[:300], y[:300])
+    hasher.forget(X[:10], y[:10]).save(tmp_path / "h.oh")
+    again = load_hasher(tmp_path / "h.oh")
+    assert again.n_forgotten_ == 10
+    assert again.snapshot().version == 310
+    for each in (hasher, again):
+        each.merge(each.sibling().partial_fit(X[300:], y[300:])).forget(X[10:40], y[10:40])
+    assert np.array_equal(solution(again), solution(hasher))
+
+
+# ---------------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"decay": 0}, "decay=0 is not positive"),
+        ({"decay": 1.5}, "decay=1.5 is more than 1"),
+        ({"decay": "slow"}, "decay='slow' is not a number"),
+        ({"features": "x"}, "features='x' is not one of 'fourier', 'dense_fourier', 'anchors', 'none'"),
+        ({"assignment": "x"}, "assignment='x' is not one of 'learned', 'arrival'"),
+        ({"n_components": 0}, "n_components=0 is not positive"),
+        ({"n_components": 2.5}, "n_components=2.5 is not an integer"),
+        ({"bandwidth": -1}, "bandwidth=-1 is not positive"),
+        ({"bandwidth": 0}, "bandwidth=0 is not positive"),
+        ({"regularisation": 0.0}, "regularisation=0.0 is not positive"),
+        ({"regularisation": np.nan}, "regularisation=nan is not positive"),
+        ({"structure_bits": -1}, "structure_bits=-1 is not an integer of at least 0"),
+        ({"structure_bits": True}, "structure_bits=True is not an integer"),
+        ({"structure_bits": 1.5}, "structure_bits=1.5 is not an integer"),
+        ({"structure_bits": 17}, "structure_bits=17 is more than n_bits=16"),
+        ({"n_bits": 0}, "n_bits=0 is not positive"),
+        ({"codebook": "laddr"}, "Did you mean 'ladder'"),
+        ({"codebook": words(n_bits=9)}, r"has shape \(9,\)"),
+        ({"preprocess": "some"}, "preprocess='some'"),
+    ],
+)
+def test_a_faulty_parameter_is_named_and_leaves_no_trace(params, message):
+    hasher = make(**params)
+    before = dict(vars(hasher))
+    with pytest.raises(ValueError, match=message):
+        hasher.partial_fit(*stream())
+    assert vars(hasher).keys() == before.keys()
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        ([1.0, 1.0], r"sample_weight has shape \(2,\); X has 3 rows"),
+        (2.0, r"sample_weight has shape \(\)"),
+        ([[1.0], [1.0], [1.0]], r"sample_weight has shape \(3, 1\)"),
+        ([1.0, -1.0, 1.0], "negative or not finite"),
+        ([1.0, np.nan, 1.0], "negative or not finite"),
+        ([1.0, np.inf, 1.0], "negative or not finite"),
+        ([0.0, 0.0, 0.0], "sample_weight is zero for every row"),
+        ([0.0, 0.0, 1.0], "sample_weight is zero for every row that has a label"),
+    ],
+)
+def test_faulty_weights_are_refused_and_nothing_changes(weights, message):
+    X, y = stream(100)
+    hasher = make().partial_fit(X, y)
+    before = as_bytes(hasher)
+    for learn in (hasher.partial_fit, hasher.fit, hasher.forget):
+        with pytest.raises(InvalidInputError, match=message):
+            learn(X[:3], [0, 1, None], weights)
+        assert as_bytes(hasher) == before
+    fresh = make()
+    with pytest.raises(InvalidInputError, match=message):
+        fresh.partial_fit(X[:3], [0, 1, None], weights)
+    with pytest.raises(NotLearnedError):
+        fresh.snapshot()
+
+
+def test_fit_starts_again_and_takes_weights():
+    X, y = stream(300)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 300)
+    hasher = make().partial_fit(X[:50] + 3.0, y[:50]).forget(X[:5] + 3.0, y[:5])
+    again = hasher.fit(X, y, weights)
+    assert (again.n_seen_, again.n_forgotten_) == (300, 0)
+    assert np.array_equal(solution(again), solution(make().partial_fit(X, y, weights)))
