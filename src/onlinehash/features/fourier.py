@@ -77,7 +77,7 @@ class Fourier:
     def write(self, rows: Features, out: Features) -> None:
         """Write the cosines of rows that went through ``inner`` already to the head of ``out``."""
         angles = out[: len(rows)]
-        angles[:] = as_matrix_product(rows, self.frequencies.T.astype(rows.dtype, copy=False))
+        angles[:] = rows @ self.frequencies.T.astype(rows.dtype, copy=False)
         _write_cosines(angles, self.phases)
 
 
@@ -153,13 +153,6 @@ class HadamardFourier:
         columns, tile = np.empty((2, order, _TILE), rows.dtype)
         _rotate(np.ascontiguousarray(rows), self.signs, rows.dtype.type(scale), columns, tile, angles)
         _write_cosines(angles, self.phases)
-
-
-def as_matrix_product(rows: Features, columns: Features) -> Features:
-    """Return rows @ columns, where a single row gives to the last bit what it gives among many."""
-    if len(rows) == 1:
-        return np.asarray((np.concatenate([rows, rows]) @ columns)[:1])
-    return np.asarray(rows @ columns)
 
 
 def _draw_phases(n_components: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ _N_PROBES = 16  # random right-hand sides that stand for all classes, and for th
 _GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for rows of unit length
 _START = 4
 _TOLERANCE = 1.02
+NOTHING = 1e-6  # what rounding may leave of a class whose rows were taken out
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,11 @@ class RidgeStatistics:
         if more > 0:
             self.sums = np.vstack([self.sums, np.zeros((more, self.sums.shape[1]))])
             self.counts = np.concatenate([self.counts, np.zeros(more)])
+
+    @property
+    def seen(self) -> NDArray[np.intp]:
+        """Numbers of the classes that have rows."""
+        return np.flatnonzero(self.counts > NOTHING)
 
     def towards(self, codewords: NDArray[Any]) -> Matrix:
         """Return the sum of z t^T over all rows, for the codewords t of their classes."""

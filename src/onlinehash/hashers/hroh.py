@@ -13,25 +13,21 @@ from scipy.linalg import lapack
 
 from onlinehash._files import Arrays
 from onlinehash._validation import check_choice, check_n_bits, check_positive, check_positive_int
-from onlinehash.codebooks import ClassTable, Codebook, JoinedCodebook, make_codebook, swap_for_learnability
+from onlinehash.codebooks import Codebook, JoinedCodebook, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, RunningCentring, WithInputs
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
 from onlinehash.hashers._base import Mask, Traits, Weights
 from onlinehash.hashers._classes import WithCodewords
-from onlinehash.hashers._ridge import Matrix, Members, RidgeFactor, RidgeStatistics
+from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeFactor, RidgeStatistics
+from onlinehash.hashers._settling import SettlingClasses, next_settling
 from onlinehash.types import Features, LabelSets, Targets
 
 _BLOCK = 256  # rows that wait to be summed together
 _MANY_ROWS = 1024  # summed at once where they come at once
 _FEW = 16  # the rows that wait are few when the sums hold so many times as many
 _CONSTANT = 0.5  # value of the feature that does the centring: the penalty on it is soft
-_SETTLED = 20  # rows with which a class may keep its codeword for good
-_FIRST_SETTLED = 1024  # instances after which classes do so for the first time; then after twice as many, and so on
-_MANY_CLASSES = 2048  # those beyond which codewords stay in order of arrival
-_SOFT = 0.01  # penalty under which classes are compared, for rows of unit length
-_NOTHING = 1e-6  # what rounding may leave of a class that was forgotten
 _HEAD = 256  # rows from which the bandwidth is taken
 
 
@@ -184,8 +180,7 @@ class HROH(WithCodewords):
                 check_positive(name, getattr(self, name))
         if not 0.0 < check_positive("decay", self.decay) <= 1.0:
             raise InvalidInputError(f"decay={self.decay!r} is more than 1; what came before cannot gain weight.")
-        self._classes = ClassTable(self._make_codebook())
-        self._settled: dict[int, int] = {}  # the codewords that classes keep: class number -> place in the codebook
+        self._classes: SettlingClasses = self._make_classes([], {})
         self._n_features = n_features
         self.n_forgotten_ = 0
         self._map: WithInputs | None = None
@@ -194,6 +189,11 @@ class HROH(WithCodewords):
             self._make_room(n_features)
         elif self.features != "anchors" and self.bandwidth is not None:
             self._set_map(self._draw_map(self.bandwidth))
+
+    def _make_classes(self, labels: list[int | str], settled: dict[int, int]) -> SettlingClasses:
+        learned = self.assignment == "learned" and not isinstance(self.codebook, Mapping)
+        n_class_bits = self.n_bits - self.structure_bits
+        return SettlingClasses(self._make_codebook(), labels, settled, n_compared=n_class_bits if learned else 0)
 
     def _make_codebook(self) -> Codebook:
         """Return the codewords of the class bits, followed by those of the structure bits."""
@@ -247,7 +247,7 @@ class HROH(WithCodewords):
         members = self._members(targets, weights)
         start = 0
         while start < len(X):
-            to_settling = _next_settling(self._n_summed) - self._n_summed
+            to_settling = next_settling(self._n_summed) - self._n_summed
             if not self._n_waiting and len(X) - start >= _MANY_ROWS:
                 stop = start + min(_MANY_ROWS, to_settling)
                 self._sum(self._mapped(rows[start:stop]), members.between(start, stop))
@@ -295,12 +295,10 @@ class HROH(WithCodewords):
         """Add rows to the sums; now and then, let classes settle on their codewords."""
         self._solved = None
         self._add_to(self._statistics, rows, members)
-        settling = _next_settling(self._n_summed)
+        settling = next_settling(self._n_summed)
         self._n_summed += len(rows)
-        if self._n_summed >= settling and self._is_assigned():
-            counts = self._statistics.counts
-            places = self._assign(self._statistics)
-            self._settled |= {n: int(place) for n, place in enumerate(places[: len(counts)]) if counts[n] >= _SETTLED}
+        if self._n_summed >= settling and self._classes.provisional:
+            self._classes.settle(self._statistics)
 
     def _add_to(self, statistics: RidgeStatistics, rows: Matrix, members: Members) -> None:
         """Add rows to sums, which fade by the decay of as many instances."""
@@ -320,7 +318,7 @@ class HROH(WithCodewords):
     def codewords_(self) -> NDArray[np.int8]:
         """The codeword of each class, in the order of ``classes_``; provisional until the class has settled on it."""
         self._demand_learned()
-        if self._is_assigned():
+        if self._classes.provisional:
             self.snapshot()
         return self._classes.codewords.copy()
 
@@ -372,8 +370,8 @@ class HROH(WithCodewords):
 
     def _solve(self, statistics: RidgeStatistics) -> list[_Part]:
         """Solve for the class bits from all features, and for the structure bits from the rows alone."""
-        if self._is_assigned():
-            self._assign(statistics)
+        if self._classes.provisional:
+            self._classes.assign(statistics)
         towards = statistics.towards(self._classes.codewords)
         n_features, n_inputs = self._n_features, len(statistics.gram)
         n_class_bits = self.n_bits - self.structure_bits
@@ -382,50 +380,14 @@ class HROH(WithCodewords):
             penalty = self.regularisation or statistics.choose_penalty(self.seed_, self._in_order(statistics))
             parts.append((slice(n_class_bits), n_inputs, statistics.factor(float(penalty))))
         if self.structure_bits:
-            penalty = max(float(np.trace(statistics.gram[:n_features, :n_features])) / n_features, _NOTHING)
+            penalty = max(float(np.trace(statistics.gram[:n_features, :n_features])) / n_features, NOTHING)
             parts.append((slice(n_class_bits, None), n_features, statistics.factor(penalty, n_features)))
         return [_Part(bits, n, factor, factor.solve(towards[:n, bits])) for bits, n, factor in parts]
 
     def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the classes that have rows by their labels: an order that does not depend on the stream's."""
         labels = self._classes.labels
-        seen = np.flatnonzero(statistics.counts > _NOTHING)
-        return np.array(sorted(seen, key=lambda number: labels[number]), np.intp)
-
-    def _is_assigned(self) -> bool:
-        """Tell whether some class has yet to settle on a codeword."""
-        return (
-            self.assignment == "learned"
-            and not isinstance(self.codebook, Mapping)
-            and len(self._settled) < len(self._classes)
-        )
-
-    def _assign(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
-        """Give codewords to the classes that have not settled on one, and return their places in the codebook."""
-        seen = np.flatnonzero(statistics.counts > _NOTHING)
-        places = self._places(seen)
-        self._classes.reassign(places)
-        words = self._classes.codewords[seen, : self.n_bits - self.structure_bits]
-        overlaps = words.astype(np.float64) @ words.T
-        if len(seen) > _MANY_CLASSES or not np.any(overlaps - np.diag(np.diag(overlaps))):
-            return places  # no order of orthogonal words is better than another
-        factor = statistics.factor(_SOFT * float(np.trace(statistics.gram)) / statistics.total)
-        explained = statistics.sums[seen] @ factor.solve(statistics.sums[seen].T)
-        movable = np.flatnonzero([int(number) not in self._settled for number in seen])
-        swapped = swap_for_learnability(0.5 * (explained + explained.T), words, movable)
-        places[seen] = places[seen][swapped]
-        self._classes.reassign(places)
-        return places
-
-    def _places(self, seen: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the places in the codebook before any swap: settled classes keep theirs, those seen come next."""
-        n_classes = len(self._classes)
-        places = np.full(n_classes, -1)
-        places[list(self._settled)] = list(self._settled.values())
-        free = np.setdiff1d(np.arange(n_classes), places)
-        movable = np.flatnonzero(places < 0)
-        places[np.concatenate([np.intersect1d(movable, seen), np.setdiff1d(movable, seen)])] = free
-        return places
+        return np.array(sorted(statistics.seen, key=lambda number: labels[number]), np.intp)
 
     # ------------------------------------------------------------------ what sums allow
 
@@ -478,7 +440,7 @@ class HROH(WithCodewords):
     def forget(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows out again that were learned: afterwards it is as if they had never been seen.
 
-        A class of which nothing is left keeps its codeword, for the day it comes back.
+        A class of which nothing is left keeps its codeword, if it had settled on one, for the day it comes back.
 
         Parameters
         ----------
@@ -531,8 +493,7 @@ class HROH(WithCodewords):
         twin = copy.deepcopy(self)
         for name, value in params.items():
             setattr(twin, name, value)
-        twin._classes = ClassTable(twin._make_codebook(), self._classes.labels)
-        twin._settled = {}
+        twin._classes = twin._make_classes(self._classes.labels, {})
         twin._solved = None
         return twin
 
@@ -554,6 +515,8 @@ class HROH(WithCodewords):
                     f"The two hashers have different feature maps: {name} is {value} here and {theirs[name]} there. "
                     "Make the second from the first by sibling(), or give both the same random_state and bandwidth."
                 )
+        if self._mean() != other._mean():
+            raise InvalidInputError("The two hashers treat rows differently; give both the same preprocess.")
 
     def _demand_map_of_its_own(self) -> None:
         """Raise if the map is made of one stream's rows, so that no other hasher can have it."""
@@ -562,13 +525,14 @@ class HROH(WithCodewords):
                 "Anchors and a running mean belong to one stream; merge with features='fourier' and preprocess='unit'."
             )
 
+    def _mean(self) -> list[float] | None:
+        return self._features.mean.tolist() if isinstance(self._features, Centring) else None
+
     def _map_settings(self) -> dict[str, Any]:
         settings = {"features": self.features, "number of columns of X": self.n_features_in_}
         if self._map is not None:
-            drawn = {"random_state": self.seed_, "bandwidth": self._bandwidth, "n_components": self.n_components}
-            settings |= drawn
-        mean = self._features.mean.tolist() if isinstance(self._features, Centring) else None
-        return settings | {"preprocess": mean}
+            settings |= {"random_state": self.seed_, "bandwidth": self._bandwidth, "n_components": self.n_components}
+        return settings
 
     def _demand_known(self, targets: Targets) -> None:
         assert targets is not None
@@ -583,7 +547,7 @@ class HROH(WithCodewords):
         learned, lost = self._waiting.counts(n_classes), doomed.counts(n_classes)
         learned[: len(self._statistics.counts)] += self._statistics.counts
         worst = int(np.argmin(learned - lost))
-        if lost[worst] > learned[worst] + _NOTHING:
+        if lost[worst] > learned[worst] + NOTHING:
             raise InvalidLabelsError(
                 f"There are {lost[worst]:g} rows of class {self._classes.labels[worst]!r} to forget, but only "
                 f"{learned[worst]:g} were learned."
@@ -593,7 +557,7 @@ class HROH(WithCodewords):
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state: dict[str, Any] = {"labels": self._classes.labels, "n_forgotten": self.n_forgotten_}
-        state["settled"] = list(self._settled.items())
+        state["settled"] = list(self._classes.settled.items())
         if self._head is not None:
             return state, {}
         sums, waiting = self._statistics, self._waiting
@@ -615,11 +579,8 @@ class HROH(WithCodewords):
         return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        self._classes = ClassTable(self._classes.codebook, state["labels"])
+        self._classes = self._make_classes(state["labels"], dict(state["settled"]))
         self.n_forgotten_ = state["n_forgotten"]
-        self._settled = dict(state["settled"])
-        if self._settled:
-            self._classes.reassign(self._places(np.arange(len(self._classes))))
         if "gram" not in arrays:
             return
         if "bandwidth" in state:
@@ -634,15 +595,13 @@ class HROH(WithCodewords):
         self._rows[: self._n_waiting] = arrays["waiting_rows"]
 
 
-def _next_settling(n_summed: int) -> int:
-    """Return the number of instances after which classes settle on codewords next."""
-    return max(_FIRST_SETTLED, 1 << n_summed.bit_length())
-
-
 def _check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, np.float64)
+    try:
+        weights = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"sample_weight holds something that is not a number: {error}.") from error
     if weights.shape != (n_rows,):
         raise InvalidInputError(f"sample_weight has shape {weights.shape}; X has {n_rows} rows, pass one weight a row.")
     if not weights[labelled if labelled is not None else slice(None)].any():

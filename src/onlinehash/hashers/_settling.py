@@ -1,0 +1,90 @@
+"""Classes that settle on codewords once enough is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.codebooks import ClassTable, Codebook, swap_for_learnability
+from onlinehash.hashers._ridge import RidgeStatistics
+
+_ENOUGH = 20  # rows with which a class may keep its codeword for good
+_FIRST = 1024  # instances after which classes do so for the first time; then after twice as many, and so on
+_MANY_CLASSES = 2048  # those beyond which codewords stay in order of arrival
+_SOFT = 0.01  # penalty under which classes are compared, for rows of unit length
+
+
+def next_settling(n_summed: int) -> int:
+    """Return the number of instances after which classes settle on codewords next.
+
+    Examples
+    --------
+    >>> next_settling(0), next_settling(1024), next_settling(3000)
+    (1024, 2048, 4096)
+    """
+    return max(_FIRST, 1 << n_summed.bit_length())
+
+
+class SettlingClasses(ClassTable):
+    """A table of classes in which similar ones get similar codewords.
+
+    Until a class has settled, its codeword is provisional: it follows from the sums and from what the others have
+    settled on, whoever looks and whenever.
+
+    Parameters
+    ----------
+    codebook : Codebook
+    labels : sequence of int or str
+        Classes known already, in order of arrival.
+    settled : dict
+        Places in the codebook that classes keep, by class number.
+    n_compared : int
+        How many bits, the first, are to be easy to learn; 0 where codewords stay in order of arrival.
+    """
+
+    def __init__(
+        self, codebook: Codebook, labels: Sequence[int | str], settled: dict[int, int], *, n_compared: int
+    ) -> None:
+        super().__init__(codebook, labels)
+        self.settled = settled
+        self._n_compared = n_compared
+        if settled:
+            self.reassign(self._places(np.arange(len(self))))
+
+    @property
+    def provisional(self) -> bool:
+        """Whether some class has yet to settle on a codeword."""
+        return self._n_compared > 0 and len(self.settled) < len(self)
+
+    def settle(self, statistics: RidgeStatistics) -> None:
+        """Let classes with enough rows keep the codewords they have now."""
+        places, counts = self.assign(statistics), statistics.counts
+        self.settled |= {n: int(place) for n, place in enumerate(places[: len(counts)]) if counts[n] >= _ENOUGH}
+
+    def assign(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
+        """Give codewords to the classes that have not settled on one, and return their places in the codebook."""
+        seen = statistics.seen
+        places = self._places(seen)
+        self.reassign(places)
+        words = self.codewords[seen, : self._n_compared]
+        overlaps = words.astype(np.float64) @ words.T
+        if len(seen) > _MANY_CLASSES or not np.any(overlaps - np.diag(np.diag(overlaps))):
+            return places  # no order of orthogonal words is better than another
+        factor = statistics.factor(_SOFT * float(np.trace(statistics.gram)) / statistics.total)
+        explained = statistics.sums[seen] @ factor.solve(statistics.sums[seen].T)
+        movable = np.flatnonzero([int(number) not in self.settled for number in seen])
+        swapped = swap_for_learnability(0.5 * (explained + explained.T), words, movable)
+        places[seen] = places[seen][swapped]
+        self.reassign(places)
+        return places
+
+    def _places(self, seen: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the places in the codebook before any swap: settled classes keep theirs, those seen come next."""
+        places = np.full(len(self), -1)
+        places[list(self.settled)] = list(self.settled.values())
+        free = np.setdiff1d(np.arange(len(self)), places)
+        movable = np.flatnonzero(places < 0)
+        places[np.concatenate([np.intersect1d(movable, seen), np.setdiff1d(movable, seen)])] = free
+        return places
