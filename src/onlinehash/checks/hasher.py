@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from onlinehash.checks._promise import promise
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.types import Batch
 
@@ -60,7 +61,7 @@ def check_same_seed_gives_same_codes(hasher: Any) -> None:
     """The same seed and stream give the same codes."""
     X, y = _stream()
     first, second = clone(hasher).partial_fit(X, y), clone(hasher).partial_fit(X, y)
-    _promise(np.array_equal(first.transform(X), second.transform(X)), "two runs with one seed differ")
+    promise(np.array_equal(first.transform(X), second.transform(X)), "two runs with one seed differ")
 
 
 def check_one_row_at_a_time_equals_the_batch(hasher: Any) -> None:
@@ -74,8 +75,8 @@ def check_one_row_at_a_time_equals_the_batch(hasher: Any) -> None:
         uneven.partial_fit(X[start:stop], y[start:stop])
     expected = whole.decision_function(X)
     for cut in (rows, uneven):
-        _promise(np.allclose(cut.decision_function(X), expected, rtol=1e-6, atol=1e-8), "the cut of the stream matters")
-        _promise(cut.n_seen_ == len(X), f"n_seen_ is {cut.n_seen_} after {len(X)} rows")
+        promise(np.allclose(cut.decision_function(X), expected, rtol=1e-6, atol=1e-8), "the cut of the stream matters")
+        promise(cut.n_seen_ == len(X), f"n_seen_ is {cut.n_seen_} after {len(X)} rows")
 
 
 def check_saved_stream_continues_exactly(hasher: Any) -> None:
@@ -86,12 +87,12 @@ def check_saved_stream_continues_exactly(hasher: Any) -> None:
         path = Path(folder) / "saved.oh"
         hasher.save(path)
         resumed = type(hasher).load(path)
-    _promise(np.array_equal(resumed.transform(X), hasher.transform(X)), "a loaded hasher makes other codes")
+    promise(np.array_equal(resumed.transform(X), hasher.transform(X)), "a loaded hasher makes other codes")
     for each in (hasher, resumed):
         each.partial_fit(X[61:], y[61:])
     same = np.array_equal(resumed.decision_function(X), hasher.decision_function(X))
-    _promise(same, "a resumed stream learns something else")
-    _promise(resumed.n_seen_ == len(X), "a resumed stream counts wrong")
+    promise(same, "a resumed stream learns something else")
+    promise(resumed.n_seen_ == len(X), "a resumed stream counts wrong")
 
 
 def check_snapshot_is_frozen(hasher: Any) -> None:
@@ -101,9 +102,9 @@ def check_snapshot_is_frozen(hasher: Any) -> None:
     encoder = hasher.snapshot()
     before = encoder.encode(X)
     hasher.partial_fit(X[50:], y[50:])
-    _promise(np.array_equal(encoder.encode(X), before), "learning changed an encoder that had left the hasher")
-    _promise(encoder.version == 50, f"version is {encoder.version} after 50 instances")
-    _promise(hasher.snapshot().version == len(X), "the version does not follow the stream")
+    promise(np.array_equal(encoder.encode(X), before), "learning changed an encoder that had left the hasher")
+    promise(encoder.version == 50, f"version is {encoder.version} after 50 instances")
+    promise(hasher.snapshot().version == len(X), "the version does not follow the stream")
 
 
 def check_looking_does_not_change_the_stream(hasher: Any) -> None:
@@ -114,7 +115,7 @@ def check_looking_does_not_change_the_stream(hasher: Any) -> None:
         looked_at.partial_fit(X[start : start + 7], y[start : start + 7]).snapshot()
         alone.partial_fit(X[start : start + 7], y[start : start + 7])
     same = np.array_equal(looked_at.decision_function(X), alone.decision_function(X))
-    _promise(same, "a snapshot changed the hasher")
+    promise(same, "a snapshot changed the hasher")
 
 
 def check_snapshot_and_hasher_agree(hasher: Any) -> None:
@@ -122,10 +123,10 @@ def check_snapshot_and_hasher_agree(hasher: Any) -> None:
     X, y = _stream()
     encoder = hasher.partial_fit(X, y).snapshot()
     codes = hasher.transform(X)
-    _promise(codes.dtype == np.uint8 and codes.shape == (len(X), -(-hasher.n_bits // 8)), "codes are not packed bytes")
-    _promise(np.array_equal(codes, encoder.encode(X)), "transform and snapshot differ")
+    promise(codes.dtype == np.uint8 and codes.shape == (len(X), -(-hasher.n_bits // 8)), "codes are not packed bytes")
+    promise(np.array_equal(codes, encoder.encode(X)), "transform and snapshot differ")
     signs = np.packbits(hasher.decision_function(X) >= 0, axis=1, bitorder="little")
-    _promise(np.array_equal(signs, codes), "the signs of decision_function are not the codes")
+    promise(np.array_equal(signs, codes), "the signs of decision_function are not the codes")
 
 
 def check_input_is_not_changed(hasher: Any) -> None:
@@ -133,7 +134,7 @@ def check_input_is_not_changed(hasher: Any) -> None:
     X, y = _stream()
     X_before, y_before = X.copy(), y.copy()
     hasher.partial_fit(X, y).transform(X)
-    _promise(np.array_equal(X, X_before) and np.array_equal(y, y_before), "the input was changed")
+    promise(np.array_equal(X, X_before) and np.array_equal(y, y_before), "the input was changed")
 
 
 def check_read_only_and_mapped_input_is_accepted(hasher: Any) -> None:
@@ -147,7 +148,7 @@ def check_read_only_and_mapped_input_is_accepted(hasher: Any) -> None:
         mapped = np.load(Path(folder) / "X.npy", mmap_mode="r")
         for same in (frozen, mapped, np.asfortranarray(X), X.tolist()):
             codes = clone(hasher).partial_fit(same, y).transform(same)
-            _promise(np.array_equal(codes, expected), f"{type(same).__name__} input learns something else")
+            promise(np.array_equal(codes, expected), f"{type(same).__name__} input learns something else")
         del mapped
 
 
@@ -156,7 +157,7 @@ def check_single_precision_is_kept(hasher: Any) -> None:
     X, y = _stream(40)
     single = clone(hasher).partial_fit(X.astype(np.float32), y)
     values = single.decision_function(X.astype(np.float32))
-    _promise(values.dtype == np.float32, f"float32 input gives {values.dtype} projections")
+    promise(values.dtype == np.float32, f"float32 input gives {values.dtype} projections")
 
 
 def check_late_labels_are_accepted(hasher: Any) -> None:
@@ -165,7 +166,7 @@ def check_late_labels_are_accepted(hasher: Any) -> None:
     names = np.array([f"class {label}" for label in y])
     hasher.partial_fit(X[:40], names[:40])
     hasher.partial_fit(X[40:80], np.array(["late"] * 40))
-    _promise(len(hasher.transform(X)) == len(X), "no codes after a late label")
+    promise(len(hasher.transform(X)) == len(X), "no codes after a late label")
 
 
 def check_fit_starts_again(hasher: Any) -> None:
@@ -174,7 +175,7 @@ def check_fit_starts_again(hasher: Any) -> None:
     expected = clone(hasher).partial_fit(X, y).transform(X)
     hasher.partial_fit(X[:30] * 3 + 1, y[:30])
     codes = hasher.fit(X, y).transform(X)
-    _promise(np.array_equal(codes, expected) and hasher.n_seen_ == len(X), "fit remembers an earlier stream")
+    promise(np.array_equal(codes, expected) and hasher.n_seen_ == len(X), "fit remembers an earlier stream")
 
 
 def check_refused_input_changes_nothing(hasher: Any) -> None:
@@ -199,15 +200,15 @@ def check_refused_input_changes_nothing(hasher: Any) -> None:
         try:
             hasher.partial_fit(rows, labels)
         except OnlineHashError as error:
-            _promise(isinstance(error, ValueError), f"{type(error).__name__} is not a ValueError")
+            promise(isinstance(error, ValueError), f"{type(error).__name__} is not a ValueError")
         else:
             raise AssertionError(f"input of shape {rows.shape} and dtype {rows.dtype} was accepted")
-        _promise(pickle.dumps(hasher) == before, f"refused input of shape {rows.shape} left a trace")
+        promise(pickle.dumps(hasher) == before, f"refused input of shape {rows.shape} left a trace")
     try:
         hasher.partial_fit(X[:5, :-1], y[:5])
     except OnlineHashError as error:
         told = str(n_features) in str(error) and str(n_features - 1) in str(error)
-        _promise(told, "the error about the width does not name both widths")
+        promise(told, "the error about the width does not name both widths")
 
 
 def check_unlearned_use_is_refused(hasher: Any) -> None:
@@ -217,7 +218,7 @@ def check_unlearned_use_is_refused(hasher: Any) -> None:
         try:
             use()
         except OnlineHashError as error:
-            _promise("not learned" in str(error), f"unclear message: {error}")
+            promise("not learned" in str(error), f"unclear message: {error}")
         else:
             raise AssertionError("a hasher that has learned nothing was used")
 
@@ -230,7 +231,7 @@ def check_memory_does_not_grow(hasher: Any) -> None:
         hasher.partial_fit(X, y)
         sizes.append(len(pickle.dumps(hasher)))
     slack = 4096  # a few rows that wait for their batch
-    _promise(
+    promise(
         sizes[-1] <= 1.02 * sizes[1] + slack, f"it held {sizes[1]} bytes after 4000 rows and {sizes[-1]} after 8000"
     )
 
@@ -241,8 +242,3 @@ def _stream(n_samples: int = 120) -> Batch:
     centres: NDArray[np.float64] = rng.normal(size=(8, 20))
     y = rng.integers(0, 8, n_samples)
     return Batch(centres[y] + 0.5 * rng.normal(size=(n_samples, 20)), y)
-
-
-def _promise(kept: bool, otherwise: str) -> None:
-    if not kept:
-        raise AssertionError(otherwise)

@@ -100,7 +100,8 @@ def distances(query: Any, words: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})  # else no vector loop for floats
-def _smallest(values: Any, size: int) -> Any:
+def lowest(values: Any, size: int) -> Any:
+    """Return the smallest of the first ``size`` values."""
     smallest = values[0]
     for i in range(size):
         if values[i] < smallest:  # noqa: PLR1730 (min() would widen to 64 bits and lose the vector loop)
@@ -116,7 +117,7 @@ def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sift_down(distances: Any, keys: Any, size: int) -> None:
+def sift_down(distances: Any, keys: Any, size: int) -> None:
     """Restore the heap (largest distance, then largest key, on top) after its top was replaced."""
     distance, key = distances[0], keys[0]
     hole = 0
@@ -136,6 +137,15 @@ def _sift_down(distances: Any, keys: Any, size: int) -> None:
         hole = child
     distances[hole] = distance
     keys[hole] = key
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unwind(distances: Any, keys: Any) -> None:
+    """Sort a heap: the worst goes to the end, then the next."""
+    for size in range(keys.shape[0] - 1, 0, -1):
+        distances[0], distances[size] = distances[size], distances[0]
+        keys[0], keys[size] = keys[size], keys[0]
+        sift_down(distances, keys, size)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -159,7 +169,7 @@ def top_k(queries: Any, words: Any, keys: Any, ordered: bool, buffer: Any, out_d
             stop = min(start + TILE, n_rows)
             distances(query, words[start:stop], buffer)
             bound = best[0]
-            smallest = _smallest(buffer, stop - start)
+            smallest = lowest(buffer, stop - start)
             if smallest > bound or (ordered and smallest == bound):
                 continue
             for i in range(stop - start):
@@ -167,12 +177,9 @@ def top_k(queries: Any, words: Any, keys: Any, ordered: bool, buffer: Any, out_d
                 if distance < bound or (distance == bound and not ordered and keys[start + i] < best_keys[0]):
                     best[0] = distance
                     best_keys[0] = keys[start + i]
-                    _sift_down(best, best_keys, k)
+                    sift_down(best, best_keys, k)
                     bound = best[0]
-        for size in range(k - 1, 0, -1):  # unwind the heap: the worst goes to the end
-            best[0], best[size] = best[size], best[0]
-            best_keys[0], best_keys[size] = best_keys[size], best_keys[0]
-            _sift_down(best, best_keys, size)
+        unwind(best, best_keys)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -197,7 +204,7 @@ def rows_within(query: Any, words: Any, radius: int, buffer: Any, out_rows: Any,
     for start in range(0, n_rows, TILE):
         stop = min(start + TILE, n_rows)
         distances(query, words[start:stop], buffer)
-        if _smallest(buffer, stop - start) > radius:
+        if lowest(buffer, stop - start) > radius:
             continue
         for i in range(stop - start):
             if buffer[i] <= radius:
@@ -286,7 +293,7 @@ def rank_in_storage_order(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> None:
+def order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> None:
     """Order rows by eleven of their bits, those with equal ones as they come."""
     digit = np.uint32((1 << 11) - 1)
     counts[:] = 0
@@ -317,9 +324,9 @@ def count_by_rank(bits: Any, sizes: Any, groups: Any, members: Any, bounds: Any,
     hits = np.zeros(n_rows, np.int64)
     widest = 0
     for q in range(bits.shape[0]):
-        _order_by_digit(bits[q], np.uint32(0), as_stored, counts, rows)
-        _order_by_digit(bits[q], np.uint32(11), rows, counts, spare)
-        _order_by_digit(bits[q], np.uint32(22), spare, counts, rows)
+        order_by_digit(bits[q], np.uint32(0), as_stored, counts, rows)
+        order_by_digit(bits[q], np.uint32(11), rows, counts, spare)
+        order_by_digit(bits[q], np.uint32(22), spare, counts, rows)
         first, last = 0, 0
         if groups[q] >= 0:
             first, last = bounds[groups[q]], bounds[groups[q] + 1]

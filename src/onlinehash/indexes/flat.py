@@ -13,7 +13,16 @@ from onlinehash._validation import check_codes, check_n_bits, check_positive_int
 from onlinehash.codes import _kernels, code_width
 from onlinehash.codes.asymmetric import byte_tables
 from onlinehash.codes.hamming import distance_buffer, same_words
-from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownKeyError
+from onlinehash.exceptions import FileFormatError
+from onlinehash.indexes._keys import (
+    check_different_keys,
+    check_keys,
+    check_new_keys,
+    check_radius,
+    check_within,
+    rising,
+)
+from onlinehash.indexes._tables import KeyTable, grown
 from onlinehash.types import Codes, Keys, Matches
 
 _LAYOUT = 1
@@ -46,7 +55,7 @@ class FlatIndex:
         self.n_bits = check_n_bits(n_bits)
         self._codes: Codes = np.empty((0, code_width(self.n_bits)), np.uint8)
         self._keys: Keys = np.empty(0, np.int64)
-        self._rows: dict[int, int] | None = {}
+        self._rows: KeyTable | None = None
         self._size = 0
         self._ordered = True  # keys rise with the row, so that ties need no look at them
 
@@ -73,7 +82,7 @@ class FlatIndex:
 
     def get(self, keys: ArrayLike) -> Codes:
         """Return the codes of the given keys."""
-        return self._codes[self._find(_as_keys(keys))]
+        return self._codes[self._row_of().find_known(check_keys(keys))]
 
     # ------------------------------------------------------------------ changing
 
@@ -88,68 +97,68 @@ class FlatIndex:
             All different. Without them, items are numbered on from the largest key.
         """
         packed = check_codes(codes, self.n_bits)
-        if keys is None:
-            first = int(self._keys[: self._size].max()) + 1 if self._size else 0
-            new_keys = np.arange(first, first + len(packed))
-        else:
-            new_keys = _as_keys(keys)
-        if len(new_keys) != len(packed):
-            raise InvalidInputError(f"There are {len(new_keys)} keys for {len(packed)} codes; pass one key a code.")
-        if len(np.unique(new_keys)) != len(new_keys):
-            raise InvalidInputError("keys holds a key twice; pass every key once.")
-        rows = self._row_of()
-        wanted = new_keys.tolist()
-        known = np.fromiter((key in rows for key in wanted), bool, len(wanted))
+        new_keys = check_new_keys(keys, packed, self._next_key() if keys is None else 0)
+        rows = self._row_of().find(new_keys)
+        known = rows >= 0
         if known.any():
-            self._own()
-            self._codes[[rows[key] for key in new_keys[known].tolist()]] = packed[known]
+            self._make_room(self._size)
+            self._codes[rows[known]] = packed[known]
             packed, new_keys = packed[~known], new_keys[~known]
-        self._append(packed, new_keys)
+        if len(new_keys):
+            self._append(packed, new_keys)
 
     def remove(self, keys: ArrayLike) -> None:
         """Remove items by key; if any key is unknown, nothing is removed."""
-        doomed = _as_keys(keys)
-        if len(np.unique(doomed)) != len(doomed):
-            raise InvalidInputError("keys holds a key twice; pass every key once.")
-        self._find(doomed)
-        self._own()
-        rows = self._row_of()
-        for key in doomed.tolist():
-            row, last = rows.pop(key), self._size - 1
-            if row != last:  # the last item takes the free place
-                self._codes[row] = self._codes[last]
-                self._keys[row] = self._keys[last]
-                rows[int(self._keys[row])] = row
-                self._ordered = False
-            self._size = last
-        self._ordered = self._ordered or self._size <= 1
+        doomed = check_different_keys(keys)
+        table = self._row_of()
+        rows = table.find_known(doomed)
+        self._make_room(self._size)
+        table.drop(doomed)
+        size = self._size - len(doomed)
+        stays = np.ones(len(doomed), bool)
+        stays[rows[rows >= size] - size] = False
+        free, last = rows[rows < size], size + np.flatnonzero(stays)
+        if len(free):  # the last items take the free places
+            self._codes[free], self._keys[free] = self._codes[last], self._keys[last]
+            table.put(self._keys[free], free)
+        self._ordered = (self._ordered and not len(free)) or size <= 1
+        self._size = size
 
     # ------------------------------------------------------------------ searching
 
-    def search(self, codes: ArrayLike, k: int) -> Matches:
+    def search(self, codes: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
         """Find the k nearest items of every query.
 
         Parameters
         ----------
         codes : array-like of uint8, shape (n_queries, n_bytes)
         k : int
+        within : array-like of int, optional
+            Keys of the items to search among, all by default. Keys without an item are passed over.
 
         Returns
         -------
         matches : Matches
-            Keys and distances of shape (n_queries, min(k, len(index))), nearest first, ties by key.
+            Keys and distances of shape (n_queries, min(k, number of items searched)), nearest first, ties by key.
+
+        Examples
+        --------
+        >>> index = FlatIndex(n_bits=8)
+        >>> index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
+        >>> index.search(np.array([[0b0001]], np.uint8), k=2, within=[10, 30, 40]).keys
+        array([[10, 30]])
         """
-        queries = check_codes(codes, self.n_bits)
-        k = min(check_positive_int("k", k), self._size)
+        queries, k = check_codes(codes, self.n_bits), check_positive_int("k", k)
+        items, item_keys, ordered = self._among(within)
+        k = min(k, len(items))
         distances = np.empty((len(queries), k), np.int32)
         keys = np.empty((len(queries), k), np.int64)
         if k and len(queries):
-            query_words, words = same_words(queries, self._codes[: self._size])
-            buffer = distance_buffer(self._codes.shape[1])
-            _kernels.top_k(query_words, words, self._keys[: self._size], self._ordered, buffer, distances, keys)
+            query_words, words = same_words(queries, items)
+            _kernels.top_k(query_words, words, item_keys, ordered, distance_buffer(items.shape[1]), distances, keys)
         return Matches(keys, distances)
 
-    def search_soft(self, soft: ArrayLike, k: int) -> Matches:
+    def search_soft(self, soft: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
         """Find the k nearest items of every soft query, by asymmetric distance.
 
         Reads every code once a query, as :meth:`search` does, but with a look-up a byte.
@@ -159,12 +168,13 @@ class FlatIndex:
         soft : array-like of shape (n_queries, n_bits)
             Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
         k : int
+        within : array-like of int, optional
+            Keys of the items to search among, as for :meth:`search`.
 
         Returns
         -------
         matches : Matches
-            Keys and distances (see :func:`onlinehash.codes.asymmetric_distances`) of shape
-            (n_queries, min(k, len(index))), nearest first, ties by key.
+            As for :meth:`search`, with distances of :func:`onlinehash.codes.asymmetric_distances`.
 
         Examples
         --------
@@ -174,39 +184,45 @@ class FlatIndex:
         >>> found.keys, found.distances
         (array([[1, 2]]), array([[0.75, 1.25]], dtype=float32))
         """
-        queries = check_soft_codes(soft, self.n_bits)
-        k = min(check_positive_int("k", k), self._size)
+        queries, k = check_soft_codes(soft, self.n_bits), check_positive_int("k", k)
+        items, item_keys, ordered = self._among(within)
+        k = min(k, len(items))
         distances = np.empty((len(queries), k), np.float32)
         keys = np.empty((len(queries), k), np.int64)
         if k:
-            codes, item_keys = self._codes[: self._size], self._keys[: self._size]
             buffer = np.empty(_kernels.TILE, np.float32)
             for rows, tables in byte_tables(queries):
-                _kernels.top_k(tables, codes, item_keys, self._ordered, buffer, distances[rows], keys[rows])
+                _kernels.top_k(tables, items, item_keys, ordered, buffer, distances[rows], keys[rows])
         return Matches(keys, distances)
 
-    def search_radius(self, codes: ArrayLike, radius: int) -> list[Matches]:
+    def search_radius(self, codes: ArrayLike, radius: int, *, within: ArrayLike | None = None) -> list[Matches]:
         """Find all items at most ``radius`` away from every query, the radius included.
+
+        Parameters
+        ----------
+        codes : array-like of uint8, shape (n_queries, n_bytes)
+        radius : int
+        within : array-like of int, optional
+            Keys of the items to search among, as for :meth:`search`.
 
         Returns
         -------
         matches : list of Matches
             One a query, nearest first, ties by key.
         """
-        queries = check_codes(codes, self.n_bits)
-        if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)) or radius < 0:
-            raise InvalidInputError(f"radius={radius!r} is not an integer of at least 0.")
-        if not self._size or not len(queries):
+        queries, radius = check_codes(codes, self.n_bits), check_radius(radius)
+        items, item_keys, _ = self._among(within)
+        if not len(items) or not len(queries):
             return [Matches(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in queries]
-        query_words, words = same_words(queries, self._codes[: self._size])
-        buffer = distance_buffer(self._codes.shape[1])
+        query_words, words = same_words(queries, items)
+        buffer = distance_buffer(items.shape[1])
         counts = np.empty(len(queries), np.int64)
         _kernels.count_within(query_words, words, radius, buffer, counts)
         matches = []
         for query, count in zip(query_words, counts, strict=True):
             rows, distances = np.empty(count, np.int64), np.empty(count, np.int32)
             _kernels.rows_within(query, words, radius, buffer, rows, distances)
-            keys = self._keys[rows]
+            keys = item_keys[rows]
             order = np.lexsort((keys, distances))
             matches.append(Matches(keys[order], distances[order]))
         return matches
@@ -231,50 +247,35 @@ class FlatIndex:
         index._codes, index._keys = check_codes(arrays["codes"], index.n_bits), arrays["keys"]
         index._size = len(index._keys)
         index._rows = None  # made when a key is first asked for: a search needs none
-        index._ordered = bool((np.diff(index._keys) > 0).all())
+        index._ordered = rising(index._keys)
         return index
 
     # ------------------------------------------------------------------ storage
 
-    def _row_of(self) -> dict[int, int]:
+    def _among(self, within: ArrayLike | None) -> tuple[Codes, Keys, bool]:
+        """Return the codes and keys to search among, and whether the keys rise."""
+        if within is None:
+            return self._codes[: self._size], self._keys[: self._size], self._ordered
+        keys = check_within(within)
+        rows = self._row_of().find(keys)
+        return self._codes[rows[rows >= 0]], keys[rows >= 0], True
+
+    def _next_key(self) -> int:
+        return int(self._keys[: self._size].max()) + 1 if self._size else 0
+
+    def _row_of(self) -> KeyTable:
         if self._rows is None:
-            self._rows = {key: row for row, key in enumerate(self._keys[: self._size].tolist())}
+            self._rows = KeyTable(self._keys[: self._size], np.arange(self._size, dtype=np.int32))
         return self._rows
 
-    def _find(self, keys: Keys) -> NDArray[np.intp]:
-        rows = self._row_of()
-        try:
-            return np.fromiter((rows[key] for key in keys.tolist()), np.intp, len(keys))
-        except KeyError as error:
-            raise UnknownKeyError(f"There is no item with key {error.args[0]} in this index of {len(self)}.") from None
-
-    def _own(self) -> None:
-        """Copy arrays that are not ours to write to."""
-        if not (self._codes.flags.writeable and self._keys.flags.writeable):
-            self._codes, self._keys = np.array(self._codes), np.array(self._keys)
+    def _make_room(self, size: int) -> None:
+        """Have arrays that are ours to write to, and long enough."""
+        self._codes, self._keys = (grown(array, self._size, size) for array in (self._codes, self._keys))
 
     def _append(self, codes: Codes, keys: Keys) -> None:
-        if not len(keys):
-            return
         size = self._size + len(codes)
-        if size > len(self._codes) or not self._codes.flags.writeable:
-            room = max(size, 3 * len(self._codes) // 2)
-            grown, grown_keys = np.empty((room, codes.shape[1]), np.uint8), np.empty(room, np.int64)
-            grown[: self._size], grown_keys[: self._size] = (
-                self._codes[: self._size],
-                self._keys[: self._size],
-            )
-            self._codes, self._keys = grown, grown_keys
-        rising = bool((np.diff(keys) > 0).all()) and (not self._size or keys[0] > self._keys[self._size - 1])
-        self._row_of().update(zip(keys.tolist(), range(self._size, size), strict=True))
+        self._make_room(size)
+        self._row_of().put(keys, np.arange(self._size, size, dtype=np.int32))
+        follows = not self._size or bool(keys[0] > self._keys[self._size - 1])
         self._codes[self._size : size], self._keys[self._size : size] = codes, keys
-        self._ordered, self._size = self._ordered and rising, size
-
-
-def _as_keys(keys: ArrayLike) -> Keys:
-    array = np.asarray(keys)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise InvalidInputError(f"keys has dtype {array.dtype} and shape {array.shape}; pass a 1-D array of integers.")
-    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-        raise InvalidInputError("keys holds integers beyond int64; use smaller ones.")
-    return array.astype(np.int64)
+        self._ordered, self._size = self._ordered and follows and rising(keys), size

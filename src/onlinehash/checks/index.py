@@ -1,0 +1,308 @@
+"""The promises of an index, as named checks that anyone can run on their own, with FlatIndex as the oracle."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.checks._promise import promise
+from onlinehash.codes import code_width
+from onlinehash.exceptions import OnlineHashError
+from onlinehash.indexes import FlatIndex
+from onlinehash.types import Codes, Keys, Matches
+
+MakeIndex = Callable[[int], Any]
+IndexCheck = Callable[[MakeIndex], None]
+
+_N_BITS = (5, 16, 32, 72)
+
+
+def check_index(make_index: MakeIndex) -> None:
+    """Raise ``AssertionError`` if an index breaks a promise of the contract.
+
+    Parameters
+    ----------
+    make_index : callable
+        Returns an empty index for a number of bits; the class itself, where that is all it takes.
+
+    Examples
+    --------
+    >>> from onlinehash import BucketIndex
+    >>> check_index(BucketIndex)
+    """
+    for check in index_checks():
+        try:
+            check(make_index)
+        except AssertionError as error:
+            raise AssertionError(f"{make_index!r} breaks {check.__name__}: {error}") from error
+
+
+def index_checks() -> Iterator[IndexCheck]:
+    """Yield the single checks, each a function of what makes an empty index."""
+    yield check_search_is_exact
+    yield check_soft_search_is_exact
+    yield check_radius_search_is_exact
+    yield check_restricted_search_is_exact
+    yield check_changes_are_seen_at_once
+    yield check_items_are_given_back
+    yield check_keys_are_numbered_on
+    yield check_nothing_is_found_in_nothing
+    yield check_saved_index_is_the_same
+    yield check_input_is_not_changed
+    yield check_read_only_and_mapped_input_is_accepted
+    yield check_codes_given_out_cannot_be_written_to
+    yield check_refused_input_changes_nothing
+
+
+def check_search_is_exact(make_index: MakeIndex) -> None:
+    """The k nearest items are found, nearest first, ties by key, for any k."""
+    for n_bits in _N_BITS:
+        index, oracle = _filled(make_index, n_bits)
+        queries = _codes(9, n_bits, seed=1)
+        for k in (1, 10, 300, 5000):
+            _same(index.search(queries, k), oracle.search(queries, k), f"search for {k} of {n_bits} bits")
+
+
+def check_soft_search_is_exact(make_index: MakeIndex) -> None:
+    """The same holds for soft queries and asymmetric distances."""
+    for n_bits in _N_BITS:
+        index, oracle = _filled(make_index, n_bits)
+        queries = _soft(70, n_bits)
+        for k in (1, 10, 5000):
+            _same(index.search_soft(queries, k), oracle.search_soft(queries, k), f"search_soft of {n_bits} bits")
+
+
+def check_radius_search_is_exact(make_index: MakeIndex) -> None:
+    """All items within a radius are found, the radius included, nearest first, ties by key."""
+    for n_bits in _N_BITS:
+        index, oracle = _filled(make_index, n_bits)
+        queries = _codes(9, n_bits, seed=1)
+        for radius in (0, 2, n_bits):
+            found, expected = index.search_radius(queries, radius), oracle.search_radius(queries, radius)
+            promise(len(found) == len(expected), "search_radius does not answer every query")
+            for one, other in zip(found, expected, strict=True):
+                _same(one, other, f"search_radius of {radius} in {n_bits} bits")
+
+
+def check_restricted_search_is_exact(make_index: MakeIndex) -> None:
+    """With ``within``, answers are those of an index of the allowed items alone; other keys are passed over."""
+    for n_bits in _N_BITS:
+        index, oracle = _filled(make_index, n_bits)
+        queries, soft = _codes(3, n_bits, seed=1), _soft(3, n_bits)
+        for some in (oracle.keys[::3], oracle.keys[:2], oracle.keys[:0], oracle.keys):
+            alone = FlatIndex(n_bits)
+            alone.add(oracle.get(some), some)
+            for within in (np.append(some, 10**9), np.sort(some), some.tolist() * 2):
+                what = f"a search of {n_bits} bits among {len(some)} keys"
+                _same(index.search(queries, 10, within=within), alone.search(queries, 10), what)
+                _same(index.search_soft(soft, 10, within=within), alone.search_soft(soft, 10), what)
+                found = index.search_radius(queries, 2, within=within)
+                for one, other in zip(found, alone.search_radius(queries, 2), strict=True):
+                    _same(one, other, what)
+
+
+def check_changes_are_seen_at_once(make_index: MakeIndex) -> None:
+    """Items added, replaced and removed in any order leave what a full scan of the rest would find."""
+    rng = np.random.default_rng(5)
+    index, oracle = make_index(16), FlatIndex(16)
+    queries = _codes(3, 16, seed=1)
+    for step in range(60):
+        size = int(rng.integers(0, 200))
+        if step % 3 < 2:
+            keys = rng.choice(1000, size, replace=False) - 500
+            codes = _codes(size, 16, seed=step)
+            for each in (index, oracle):
+                each.add(codes, keys)
+        else:
+            keys = rng.permutation(oracle.keys)[: 2 * size if step < 40 else 1000]
+            for each in (index, oracle):
+                each.remove(keys)
+        _same_items(index, oracle)
+        _same(index.search(queries, 20), oracle.search(queries, 20), f"a search after {step + 1} changes")
+
+
+def check_items_are_given_back(make_index: MakeIndex) -> None:
+    """``len``, ``in``, ``get``, ``keys`` and ``codes`` agree on what is there."""
+    for n_bits in _N_BITS:
+        index, oracle = _filled(make_index, n_bits)
+        _same_items(index, oracle)
+        some = oracle.keys[::7]
+        promise(np.array_equal(index.get(some), oracle.get(some)), "get returns other codes")
+        promise(all(int(key) in index for key in some[:20]), "a key that was added is not in the index")
+        promise(10**9 not in index and 2**70 not in index and "a" not in index, "a key that was never added is there")
+        promise(index.n_bits == n_bits, "n_bits is not what was asked for")
+
+
+def check_keys_are_numbered_on(make_index: MakeIndex) -> None:
+    """Items without keys are numbered on from the largest."""
+    index = make_index(16)
+    index.add(_codes(2, 16))
+    index.add(_codes(1, 16), [10])
+    index.add(_codes(2, 16))
+    promise(sorted(index.keys.tolist()) == [0, 1, 10, 11, 12], f"the keys are {sorted(index.keys.tolist())}")
+    promise(np.array_equal(index.get([11, 12]), _codes(2, 16)), "new items are numbered out of order")
+
+
+def check_nothing_is_found_in_nothing(make_index: MakeIndex) -> None:
+    """An empty index, an emptied one and no queries give empty answers of the right shape."""
+    emptied = make_index(16)
+    emptied.add(_codes(50, 16))
+    emptied.remove(emptied.keys)
+    for index in (make_index(16), emptied):
+        queries = _codes(3, 16)
+        index.add(queries[:0])
+        index.remove([])
+        promise(len(index) == 0 and index.keys.shape == (0,) and index.codes.shape == (0, 2), "it is not empty")
+        promise(index.search(queries, 5).keys.shape == (3, 0), "a search found something")
+        promise(index.search_soft(_soft(3, 16), 5).distances.shape == (3, 0), "a soft search found something")
+        promise([len(found) for found in index.search_radius(queries, 16)] == [0, 0, 0], "a radius found something")
+    filled, _ = _filled(make_index, 16)
+    promise(filled.search(_codes(0, 16), 5).keys.shape == (0, 5), "no queries have an answer")
+    promise(filled.search_radius(_codes(0, 16), 5) == [], "no queries have an answer")
+
+
+def check_saved_index_is_the_same(make_index: MakeIndex) -> None:
+    """An index read from a file, mapped or not, answers alike and goes on alike; the file stays as it was."""
+    index, oracle = _filled(make_index, 32)
+    queries, codes = _codes(5, 32, seed=1), _codes(100, 32, seed=2)
+    doomed = oracle.keys[:300]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "index.ohi"
+        index.save(path)
+        for mmap in (False, True, True):
+            again, twin = type(index).load(path, mmap=mmap), FlatIndex(32)
+            twin.add(oracle.codes, oracle.keys)
+            _same(again.search(queries, 20), twin.search(queries, 20), f"a search after load(mmap={mmap})")
+            _same_items(again, twin)
+            for each in (again, twin):
+                each.remove(doomed)
+                each.add(codes, np.arange(100))
+            _same(again.search(queries, 20), twin.search(queries, 20), f"a change after load(mmap={mmap})")
+            _same_items(again, twin)
+            del again  # a mapped file cannot be removed on some systems
+
+
+def check_input_is_not_changed(make_index: MakeIndex) -> None:
+    """Codes, keys and queries are as they were afterwards, and changing them later does not change the index."""
+    index, codes, keys = make_index(16), _codes(40, 16), np.arange(40)[::-1].copy()
+    codes_before, keys_before = codes.copy(), keys.copy()
+    index.add(codes, keys)
+    index.search(codes, 3, within=keys)
+    promise(np.array_equal(codes, codes_before) and np.array_equal(keys, keys_before), "the input was changed")
+    codes[:], keys[:] = 0, 7
+    promise(np.array_equal(index.get(keys_before), codes_before), "the index shares memory with its input")
+
+
+def check_read_only_and_mapped_input_is_accepted(make_index: MakeIndex) -> None:
+    """Read-only, memory-mapped, strided and plain codes are the same."""
+    codes = _codes(60, 32)
+    expected = FlatIndex(32)
+    expected.add(codes)
+    frozen = codes.copy()
+    frozen.flags.writeable = False
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "codes.npy", codes)
+        mapped = np.load(Path(folder) / "codes.npy", mmap_mode="r")
+        for same in (frozen, mapped, np.asfortranarray(codes), np.repeat(codes, 2, axis=0)[::2]):
+            index = make_index(32)
+            index.add(same)
+            _same(index.search(same, 9), expected.search(codes, 9), f"{type(same).__name__} input")
+        del mapped
+
+
+def check_codes_given_out_cannot_be_written_to(make_index: MakeIndex) -> None:
+    """What ``codes``, ``keys`` and ``get`` return is no way into the index."""
+    index, oracle = _filled(make_index, 16)
+    promise(not index.codes.flags.writeable, "codes can be written to")
+    index.get(oracle.keys)[:] = 0
+    index.keys[:] = 0
+    _same_items(index, oracle)
+
+
+def check_refused_input_changes_nothing(make_index: MakeIndex) -> None:
+    """Bad input raises an ``OnlineHashError``, and the index is as it was."""
+    index, oracle = _filled(make_index, 12)
+    known = int(oracle.keys[0])
+    codes, padded = _codes(2, 12), np.full((2, 2), 255, np.uint8)
+    refused: list[tuple[str, Callable[[], Any]]] = [
+        ("a key twice", lambda: index.add(codes, [4, 4])),
+        ("too few keys", lambda: index.add(codes, [4])),
+        ("keys that are strings", lambda: index.add(codes, ["a", "b"])),
+        ("keys that are floats", lambda: index.add(codes, [1.5, 2.5])),
+        ("keys beyond int64", lambda: index.add(codes, np.array([1, 2**64 - 1], np.uint64))),
+        ("codes that are too wide", lambda: index.add(_codes(2, 32))),
+        ("codes that are not bytes", lambda: index.add(codes.astype(float))),
+        ("padding that is not zero", lambda: index.add(padded)),
+        ("an unknown key to remove", lambda: index.remove([known, 10**9])),
+        ("a key to remove twice", lambda: index.remove([known, known])),
+        ("an unknown key to get", lambda: index.get([known, 10**9])),
+        ("k=0", lambda: index.search(codes, 0)),
+        ("k=True", lambda: index.search_soft(_soft(1, 12), True)),
+        ("queries that are too wide", lambda: index.search(_codes(2, 32), 1)),
+        ("soft queries that are too wide", lambda: index.search_soft(_soft(1, 13), 1)),
+        ("soft queries beyond 1", lambda: index.search_soft(_soft(1, 12) + 3, 1)),
+        ("a negative radius", lambda: index.search_radius(codes, -1)),
+        ("a radius that is no integer", lambda: index.search_radius(codes, 1.5)),
+        ("within that is no list", lambda: index.search(codes, 1, within=known)),
+        ("n_bits=0", lambda: make_index(0)),
+    ]
+    for what, call in refused:
+        try:
+            call()
+        except OnlineHashError:
+            _same_items(index, oracle)
+        else:
+            raise AssertionError(f"{what}: accepted")
+
+
+def _filled(make_index: MakeIndex, n_bits: int) -> tuple[Any, FlatIndex]:
+    """Return an index and the oracle with the same items: keys in no order, some replaced, some removed."""
+    rng = np.random.default_rng(n_bits)
+    keys = np.append(rng.permutation(3000) - 1000, [np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+    codes, others = _codes(len(keys), n_bits), _codes(500, n_bits, seed=9)
+    index, oracle = make_index(n_bits), FlatIndex(n_bits)
+    for each in (index, oracle):
+        each.add(codes[:1000], keys[:1000])
+        each.add(codes[1000:], keys[1000:])
+        each.add(others, keys[800:1300])
+        each.remove(keys[100:400])
+    return index, oracle
+
+
+def _codes(n_codes: int, n_bits: int, seed: int = 0) -> Codes:
+    """Return codes of which half are among a few, as learned ones are."""
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2, (n_codes, n_bits), dtype=np.uint8)
+    bits[::2, 3:] = 0
+    codes = np.packbits(bits, axis=1, bitorder="little")
+    return codes.reshape(n_codes, code_width(n_bits))
+
+
+def _soft(n_queries: int, n_bits: int) -> NDArray[np.float32]:
+    """Return soft codes whose distances are exact in single precision, whatever the order of the sum."""
+    return (np.random.default_rng(3).integers(-8, 9, (n_queries, n_bits)) / 8).astype(np.float32)
+
+
+def _same(found: Matches, expected: Matches, what: str) -> None:
+    promise(found.keys.dtype == np.int64 and found.keys.shape == expected.keys.shape, f"{what}: keys of another shape")
+    promise(found.distances.dtype == expected.distances.dtype, f"{what}: distances are {found.distances.dtype}")
+    promise(np.array_equal(found.distances, expected.distances), f"{what}: the distances differ")
+    promise(np.array_equal(found.keys, expected.keys), f"{what}: the keys differ")
+
+
+def _same_items(index: Any, oracle: FlatIndex) -> None:
+    promise(len(index) == len(oracle), f"it holds {len(index)} items, not {len(oracle)}")
+    keys, codes = _by_key(index.keys, index.codes)
+    expected_keys, expected = _by_key(oracle.keys, oracle.codes)
+    promise(np.array_equal(keys, expected_keys), "it holds other keys")
+    promise(np.array_equal(codes, expected), "keys and codes do not match")
+
+
+def _by_key(keys: Keys, codes: Codes) -> tuple[Keys, Codes]:
+    order = np.argsort(keys)
+    return keys[order], codes[order]

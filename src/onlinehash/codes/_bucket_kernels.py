@@ -1,0 +1,200 @@
+"""Compiled loops over buckets: hash tables that number codes and find keys, and the sorted keys of every bucket.
+
+The keys of all buckets lie in one array, the pool. Bucket ``b`` holds ``pool[starts[b] : starts[b] + sizes[b]]``,
+rising, with room for ``rooms[b]``. Tables are open-addressed, a power of two long and never full; a slot with a
+negative value is free.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from onlinehash.codes._kernels import TILE, distances, lowest, order_by_digit, sift_down, unwind
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring keys land far apart
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _slot(number: Any, table: Any) -> Any:
+    """Return the slot that a 64-bit number would like to have."""
+    mixed = np.uint64(number) * _GOLDEN
+    return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(table.shape[0] - 1))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def number_codes(codes: Any, table: Any, distinct: Any, n_distinct: int, out: Any) -> int:
+    """Write the bucket of every code, giving new codes the next numbers; return how many there are then."""
+    mask = table.shape[0] - 1
+    width = codes.shape[1]
+    for i in range(codes.shape[0]):
+        mixed = np.uint64(0)
+        for byte in range(width):
+            mixed = (mixed ^ np.uint64(codes[i, byte])) * np.uint64(0x100000001B3)
+        slot = _slot(mixed, table)
+        while True:
+            bucket = table[slot]
+            if bucket < 0:
+                bucket = n_distinct
+                table[slot] = bucket
+                distinct[bucket] = codes[i]
+                n_distinct += 1
+                break
+            same = True
+            for byte in range(width):
+                same &= distinct[bucket, byte] == codes[i, byte]
+            if same:
+                break
+            slot = (slot + 1) & mask
+        out[i] = bucket
+    return n_distinct
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _find(key: int, table_keys: Any, table: Any) -> Any:
+    """Return the slot of a key, or the free one it would get."""
+    slot = _slot(key, table)
+    while table[slot] >= 0 and table_keys[slot] != key:
+        slot = (slot + 1) & (table.shape[0] - 1)
+    return slot
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_keys(keys: Any, table_keys: Any, table: Any, out: Any) -> None:
+    """Write the value of every key, -1 where it is not in the table."""
+    for i in range(keys.shape[0]):
+        out[i] = table[_find(keys[i], table_keys, table)]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def put_keys(keys: Any, values: Any, table_keys: Any, table: Any) -> int:
+    """Set the value of every key; return how many of them are new."""
+    n_new = 0
+    for i in range(keys.shape[0]):
+        slot = _find(keys[i], table_keys, table)
+        n_new += table[slot] < 0
+        table_keys[slot] = keys[i]
+        table[slot] = values[i]
+    return n_new
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def drop_keys(keys: Any, table_keys: Any, table: Any) -> None:
+    """Remove keys that are in the table, closing the gaps so that every other key is still found."""
+    mask = table.shape[0] - 1
+    for i in range(keys.shape[0]):
+        hole = _find(keys[i], table_keys, table)
+        slot = (hole + 1) & mask
+        while table[slot] >= 0:
+            detour = (slot - _slot(table_keys[slot], table)) & mask
+            if detour >= (slot - hole) & mask:  # the hole lies on this key's way
+                table_keys[hole], table[hole] = table_keys[slot], table[slot]
+                hole = slot
+            slot = (slot + 1) & mask
+        table[hole] = -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def order_by_bucket(buckets: Any, largest: int, order: Any, scratch: Any) -> None:
+    """Sort ``order`` by bucket, of which ``largest`` is the last, equals as they stand; ``scratch`` is of its size."""
+    counts = np.empty((1 << 11) + 1, np.int64)
+    shift = 0
+    while largest >> shift:
+        order_by_digit(buckets, np.uint32(shift), order, counts, scratch)
+        order[:] = scratch
+        shift += 11
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def insert_members(
+    buckets: Any, bounds: Any, keys: Any, new_rooms: Any, pool: Any, end: int, starts: Any, sizes: Any, rooms: Any
+) -> int:
+    """Merge rising keys into buckets; one that lacks room moves to the end of the pool. Return the new end.
+
+    Bucket ``buckets[g]`` gets ``keys[bounds[g] : bounds[g + 1]]``, and ``new_rooms[g]`` if it moves.
+    """
+    for g in range(buckets.shape[0]):
+        bucket, first, new = buckets[g], bounds[g], bounds[g + 1] - 1
+        source = starts[bucket]
+        old = source + sizes[bucket] - 1
+        sizes[bucket] += bounds[g + 1] - first
+        if sizes[bucket] > rooms[bucket]:
+            rooms[bucket] = new_rooms[g]
+            starts[bucket] = end
+            end += new_rooms[g]
+        place = starts[bucket] + sizes[bucket] - 1
+        while new >= first:  # from the back, so that nothing is overwritten before it is read
+            if old >= source and pool[old] > keys[new]:
+                pool[place] = pool[old]
+                old -= 1
+            else:
+                pool[place] = keys[new]
+                new -= 1
+            place -= 1
+        if starts[bucket] != source:
+            for i in range(old - source + 1):
+                pool[starts[bucket] + i] = pool[source + i]
+    return end
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def remove_members(buckets: Any, bounds: Any, keys: Any, pool: Any, starts: Any, sizes: Any) -> None:
+    """Take rising keys out of the buckets that hold them, given as in :func:`insert_members`."""
+    for g in range(buckets.shape[0]):
+        bucket, doomed, last = buckets[g], bounds[g], bounds[g + 1]
+        members = pool[starts[bucket] : starts[bucket] + sizes[bucket]]
+        place = np.searchsorted(members, keys[doomed])
+        for i in range(place, members.shape[0]):
+            if doomed < last and members[i] == keys[doomed]:
+                doomed += 1
+            else:
+                members[place] = members[i]
+                place += 1
+        sizes[bucket] = place
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_members(pool: Any, starts: Any, sizes: Any, out: Any) -> None:
+    """Write the keys of the given buckets one after the other."""
+    place = 0
+    for b in range(starts.shape[0]):
+        for i in range(starts[b], starts[b] + sizes[b]):
+            out[place] = pool[i]
+            place += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def top_k_members(
+    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, buffer: Any, out_distances: Any, out_keys: Any
+) -> None:
+    """Find the k nearest members of each query, ties by key, from one row of words a bucket.
+
+    A heap of the k best so far keeps the worst of them on top. Keys rise in a bucket, so that the first that cannot win
+    ends it: no bucket is read beyond k keys.
+    """
+    n_rows = words.shape[0]
+    k = out_keys.shape[1]
+    for q in range(queries.shape[0]):
+        best, best_keys = out_distances[q], out_keys[q]
+        best[:] = np.iinfo(np.int32).max
+        best_keys[:] = np.iinfo(np.int64).max
+        for start in range(0, n_rows, TILE):
+            stop = min(start + TILE, n_rows)
+            distances(queries[q], words[start:stop], buffer)
+            if lowest(buffer, stop - start) > best[0]:
+                continue
+            for i in range(stop - start):
+                distance = buffer[i]
+                if distance > best[0]:
+                    continue
+                first = starts[start + i]
+                for place in range(first, first + sizes[start + i]):
+                    key = pool[place]
+                    if distance > best[0] or (distance == best[0] and key > best_keys[0]):
+                        break
+                    best[0] = distance
+                    best_keys[0] = key
+                    sift_down(best, best_keys, k)
+        unwind(best, best_keys)

@@ -1,0 +1,61 @@
+"""Checks of keys and limits that every index shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.types import Codes, Keys
+
+
+def check_keys(keys: ArrayLike, name: str = "keys") -> Keys:
+    """Return keys as an array of int64 of our own."""
+    array = np.asarray(keys)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise InvalidInputError(
+            f"{name} has dtype {array.dtype} and shape {array.shape}; pass a 1-D array of integers."
+        )
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise InvalidInputError(f"{name} holds integers beyond int64; use smaller ones.")
+    return array.astype(np.int64)
+
+
+def check_different_keys(keys: ArrayLike) -> Keys:
+    """Return keys of which none comes twice."""
+    array = check_keys(keys)
+    if not rising(array) and not rising(np.sort(array)):
+        raise InvalidInputError("keys holds a key twice; pass every key once.")
+    return array
+
+
+def check_new_keys(keys: ArrayLike | None, codes: Codes, first: int) -> Keys:
+    """Return a key for every code: those given, or numbers from ``first`` on."""
+    if keys is None:
+        if first + len(codes) > np.iinfo(np.int64).max:
+            raise InvalidInputError(f"There are no {len(codes)} keys from {first} on in int64; pass keys.")
+        return np.arange(first, first + len(codes))
+    array = check_keys(keys)
+    if len(array) != len(codes):
+        raise InvalidInputError(f"There are {len(array)} keys for {len(codes)} codes; pass one key a code.")
+    return check_different_keys(array)
+
+
+def check_within(within: ArrayLike) -> Keys:
+    """Return the allowed keys, rising, each once."""
+    array = check_keys(within, "within")
+    return array if rising(array) else np.unique(array)
+
+
+def check_radius(radius: Any) -> int:
+    """Return the radius as an int of at least 0."""
+    if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)) or radius < 0:
+        raise InvalidInputError(f"radius={radius!r} is not an integer of at least 0.")
+    return int(radius)
+
+
+def rising(keys: Keys) -> bool:
+    """Tell whether every key is larger than the one before."""
+    return bool((keys[1:] > keys[:-1]).all())

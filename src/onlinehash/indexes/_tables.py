@@ -1,0 +1,180 @@
+"""What indexes keep besides codes, in arrays that grow: numbers of keys, numbers of distinct codes, keys in buckets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.codes import _bucket_kernels as kernels
+from onlinehash.exceptions import UnknownKeyError
+from onlinehash.types import Codes, Keys
+
+Numbers = NDArray[np.int32]
+
+_CHUNK = 1 << 16  # codes numbered at a time: room is made for so many new ones
+_LEAST = 64
+
+
+class CodeTable:
+    """Number distinct codes from 0 in order of arrival."""
+
+    def __init__(self, codes: Codes) -> None:
+        self._codes = codes
+        self._size = len(codes)
+        self._table: Numbers | None = None  # made when a code is first numbered: a search needs none
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def codes(self) -> Codes:
+        """The distinct codes by number."""
+        return self._codes[: self._size]
+
+    def number(self, codes: Codes) -> Numbers:
+        """Return the number of every code, new numbers for new codes."""
+        numbers = np.empty(len(codes), np.int32)
+        for start in range(0, len(codes), _CHUNK):
+            chunk = np.ascontiguousarray(codes[start : start + _CHUNK])
+            table = self._room_for(len(chunk))
+            out = numbers[start : start + _CHUNK]
+            self._size = kernels.number_codes(chunk, table, self._codes, self._size, out)
+        return numbers
+
+    def _room_for(self, n_more: int) -> Numbers:
+        size = self._size + n_more
+        self._codes = grown(self._codes, self._size, size)
+        if self._table is None or 2 * size > len(self._table):
+            self._table = _empty_table(size)
+            known = self._codes[: self._size].copy()
+            kernels.number_codes(known, self._table, self._codes, 0, np.empty(self._size, np.int32))
+        return self._table
+
+
+class KeyTable:
+    """Map int64 keys to numbers (of rows, of numbers) in 24 to 48 bytes a key, where a dict takes over 100."""
+
+    def __init__(self, keys: Keys, numbers: Numbers) -> None:
+        self._size = 0
+        self._keys, self._table = np.empty(0, np.int64), np.empty(0, np.int32)
+        self.put(keys, numbers)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, (int, np.integer)) or not -(2**63) <= int(key) < 2**63:
+            return False
+        return bool(self.find(np.array([key], np.int64))[0] >= 0)
+
+    def find(self, keys: Keys) -> Numbers:
+        """Return the number of every key, -1 where there is none."""
+        out = np.empty(len(keys), np.int32)
+        kernels.find_keys(keys, self._keys, self._table, out)
+        return out
+
+    def find_known(self, keys: Keys) -> Numbers:
+        """Return the number of every key, all of which must be there."""
+        numbers = self.find(keys)
+        if (numbers < 0).any():
+            unknown = int(keys[np.argmax(numbers < 0)])
+            raise UnknownKeyError(f"There is no item with key {unknown} in this index of {len(self)}.")
+        return numbers
+
+    def put(self, keys: Keys, numbers: Numbers) -> None:
+        """Set the number of every key."""
+        size = self._size + len(keys)
+        if 3 * size >= 2 * len(self._table):
+            old_keys, old = self._keys, self._table
+            self._table = _empty_table(size)
+            self._keys = np.empty(len(self._table), np.int64)
+            kernels.put_keys(old_keys[old >= 0], old[old >= 0], self._keys, self._table)
+        self._size += kernels.put_keys(keys, numbers, self._keys, self._table)
+
+    def drop(self, keys: Keys) -> None:
+        """Remove keys, all of them in the table."""
+        kernels.drop_keys(keys, self._keys, self._table)
+        self._size -= len(keys)
+
+
+class Members:
+    """Keep the keys of every bucket, rising, in one array.
+
+    A bucket that outgrows its room moves to the end of the array, with room for half as much again; what it leaves
+    behind is not used again. ``pool`` is that array and ``end`` how much of it is taken.
+    """
+
+    def __init__(self, sizes: NDArray[np.int64], keys: Keys) -> None:
+        self._starts, self._sizes, self._rooms = np.cumsum(sizes) - sizes, sizes, sizes.copy()
+        self._n_buckets = len(sizes)
+        self.pool, self.end = keys, len(keys)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the keys of each bucket start in the pool."""
+        return self._starts[: self._n_buckets]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many keys each bucket has."""
+        return self._sizes[: self._n_buckets]
+
+    def insert(self, buckets: Numbers, keys: Keys, n_buckets: int) -> None:
+        """Put rising keys that are new into their buckets, of which there are ``n_buckets`` from now on."""
+        self._own(n_buckets)
+        order, used, bounds = by_bucket(buckets)
+        sizes = self._sizes[used] + np.diff(bounds)
+        rooms = sizes + sizes // 2
+        end = self.end + int(rooms[sizes > self._rooms[used]].sum())
+        self.pool = grown(self.pool, self.end, end)
+        where = self._starts, self._sizes, self._rooms
+        self.end = kernels.insert_members(used, bounds, keys[order], rooms, self.pool, self.end, *where)
+
+    def remove(self, buckets: Numbers, keys: Keys) -> None:
+        """Take rising keys out of their buckets."""
+        self._own(self._n_buckets)
+        order, used, bounds = by_bucket(buckets)
+        kernels.remove_members(used, bounds, keys[order], self.pool, self._starts, self._sizes)
+
+    def of(self, buckets: Any) -> Keys:
+        """Return the keys of some buckets, one bucket after the other."""
+        sizes = self.sizes[buckets]
+        out = np.empty(int(sizes.sum()), np.int64)
+        kernels.copy_members(self.pool, self.starts[buckets], sizes, out)
+        return out
+
+    def _own(self, n_buckets: int) -> None:
+        """Make room for buckets, and copy keys that are not ours to write to."""
+        old = self._n_buckets
+        self.pool = grown(self.pool, self.end, self.end)
+        self._starts, self._sizes, self._rooms = (
+            grown(array, old, n_buckets) for array in (self._starts, self._sizes, self._rooms)
+        )
+        for array in (self._starts, self._sizes, self._rooms):
+            array[old:n_buckets] = 0
+        self._n_buckets = n_buckets
+
+
+def grown(array: NDArray[Any], size: int, wanted: int) -> NDArray[Any]:
+    """Return the array if it is ours and long enough, or a copy of its first ``size`` rows with room to spare."""
+    if wanted <= len(array) and array.flags.writeable:
+        return array
+    longer = np.empty((max(wanted, 3 * size // 2), *array.shape[1:]), array.dtype)
+    longer[:size] = array[:size]
+    return longer
+
+
+def by_bucket(buckets: Numbers) -> tuple[NDArray[np.int64], Numbers, NDArray[np.int64]]:
+    """Return a stable order by bucket, the buckets that occur, and the bounds of each in that order."""
+    order, scratch = np.arange(len(buckets)), np.empty(len(buckets), np.int64)
+    kernels.order_by_bucket(buckets.view(np.uint32), int(buckets.max(initial=0)), order, scratch)
+    ordered = buckets[order]
+    heads = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    bounds = np.concatenate(([0], heads, [len(buckets)])) if len(buckets) else np.zeros(1, np.int64)
+    return order, ordered[bounds[:-1]], bounds
+
+
+def _empty_table(size: int) -> Numbers:
+    return np.full(1 << (2 * max(size, _LEAST)).bit_length(), -1, np.int32)

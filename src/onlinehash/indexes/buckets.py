@@ -1,0 +1,298 @@
+"""BucketIndex: the exact scan of distinct codes, for codes that repeat."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._files import read_arrays, write_arrays
+from onlinehash._validation import check_codes, check_n_bits, check_positive_int, check_soft_codes
+from onlinehash.codes import _bucket_kernels, _kernels, code_width
+from onlinehash.codes.asymmetric import byte_tables
+from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
+from onlinehash.exceptions import FileFormatError
+from onlinehash.indexes._keys import (
+    check_different_keys,
+    check_keys,
+    check_new_keys,
+    check_radius,
+    check_within,
+    rising,
+)
+from onlinehash.indexes._tables import CodeTable, KeyTable, Members, Numbers, by_bucket
+from onlinehash.types import Codes, Keys, Matches
+
+_LAYOUT = 1
+_SPARE = 1024  # keys or codes left behind that are not worth packing
+
+
+class _View(NamedTuple):
+    """What a search reads: a code a bucket, and where its keys are."""
+
+    codes: Codes
+    pool: Keys
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+class BucketIndex:
+    """Search packed codes exactly, by scanning each distinct code once and expanding the nearest.
+
+    Learned codes repeat. Items of one code share a bucket; a search reads the distinct codes, and keys only of buckets
+    that are near enough: the better the hasher, the faster. Answers are those of :class:`FlatIndex` to the last tie.
+    Adding and removing cost O(1) an item, and a move of the larger keys of its bucket. An item takes 40 bytes or so.
+
+    Parameters
+    ----------
+    n_bits : int
+        Length of the codes.
+
+    Examples
+    --------
+    >>> index = BucketIndex(n_bits=8)
+    >>> index.add(np.array([[0b0001], [0b0111], [0b0001]], np.uint8), keys=[10, 20, 5])
+    >>> len(index), index.n_buckets
+    (3, 2)
+    >>> found = index.search(np.array([[0b0011]], np.uint8), k=2)
+    >>> found.keys, found.distances
+    (array([[ 5, 10]]), array([[1, 1]], dtype=int32))
+    """
+
+    def __init__(self, n_bits: int) -> None:
+        self.n_bits = check_n_bits(n_bits)
+        self._codes = CodeTable(np.empty((0, code_width(self.n_bits)), np.uint8))
+        self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
+        self._table: KeyTable | None = None
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._bucket_of()
+
+    def __repr__(self) -> str:
+        return f"<BucketIndex of {len(self)} codes of {self.n_bits} bits in {self.n_buckets} buckets>"
+
+    @property
+    def n_buckets(self) -> int:
+        """Number of distinct codes that have items."""
+        return int(np.count_nonzero(self._members.sizes))
+
+    @property
+    def keys(self) -> Keys:
+        """Keys of all items, bucket by bucket."""
+        return self._members.of(slice(None))
+
+    @property
+    def codes(self) -> Codes:
+        """Codes of all items, in the order of `keys`, read-only."""
+        codes = np.repeat(self._codes.codes, self._members.sizes, axis=0)
+        codes.flags.writeable = False
+        return codes
+
+    def get(self, keys: ArrayLike) -> Codes:
+        """Return the codes of the given keys."""
+        return self._codes.codes[self._bucket_of().find_known(check_keys(keys))]
+
+    # ------------------------------------------------------------------ changing
+
+    def add(self, codes: ArrayLike, keys: ArrayLike | None = None) -> None:
+        """Add items; a key that is there already gets the new code.
+
+        Parameters
+        ----------
+        codes : array-like of uint8, shape (n_items, n_bytes)
+            May be read-only or memory-mapped.
+        keys : array-like of int, shape (n_items,), optional
+            All different. Without them, items are numbered on from the largest key.
+        """
+        packed = check_codes(codes, self.n_bits)
+        new_keys = check_new_keys(keys, packed, self._next_key() if keys is None else 0)
+        if not rising(new_keys):
+            order = np.argsort(new_keys)
+            packed, new_keys = packed[order], new_keys[order]
+        table = self._bucket_of()
+        before, after = table.find(new_keys), self._codes.number(packed)
+        moved = (before >= 0) & (before != after)
+        if moved.any():
+            self._members.remove(before[moved], new_keys[moved])
+        fresh = before != after
+        self._members.insert(after[fresh], new_keys[fresh], len(self._codes))
+        table.put(new_keys, after)
+        self._size += int(np.count_nonzero(before < 0))
+        self._pack()
+
+    def remove(self, keys: ArrayLike) -> None:
+        """Remove items by key; if any key is unknown, nothing is removed."""
+        doomed = np.sort(check_different_keys(keys))
+        table = self._bucket_of()
+        self._members.remove(table.find_known(doomed), doomed)
+        table.drop(doomed)
+        self._size -= len(doomed)
+        self._pack()
+
+    # ------------------------------------------------------------------ searching
+
+    def search(self, codes: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
+        """Find the k nearest items of every query.
+
+        Parameters
+        ----------
+        codes : array-like of uint8, shape (n_queries, n_bytes)
+        k : int
+        within : array-like of int, optional
+            Keys of the items to search among, all by default. Keys without an item are passed over.
+
+        Returns
+        -------
+        matches : Matches
+            Keys and distances of shape (n_queries, min(k, number of items searched)), nearest first, ties by key.
+        """
+        queries = check_codes(codes, self.n_bits)
+        found, view = self._search_among(len(queries), k, within, np.int32)
+        if found.keys.size:
+            query_words, words = same_words(queries, view.codes)
+            buffer = distance_buffer(queries.shape[1])
+            _bucket_kernels.top_k_members(query_words, words, *view[1:], buffer, found.distances, found.keys)
+        return found
+
+    def search_soft(self, soft: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
+        """Find the k nearest items of every soft query, by asymmetric distance.
+
+        Parameters
+        ----------
+        soft : array-like of shape (n_queries, n_bits)
+            Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
+        k : int
+        within : array-like of int, optional
+            Keys of the items to search among, as for :meth:`search`.
+
+        Returns
+        -------
+        matches : Matches
+            As for :meth:`search`, with distances of :func:`onlinehash.codes.asymmetric_distances`.
+
+        Examples
+        --------
+        >>> index = BucketIndex(n_bits=2)
+        >>> index.add(np.array([[0b00], [0b01], [0b10], [0b01]], np.uint8))
+        >>> found = index.search_soft([[1.0, 0.5]], k=3)
+        >>> found.keys, found.distances
+        (array([[1, 3, 2]]), array([[0.75, 0.75, 1.25]], dtype=float32))
+        """
+        queries = check_soft_codes(soft, self.n_bits)
+        found, view = self._search_among(len(queries), k, within, np.float32)
+        if found.keys.size:
+            buffer = np.empty(_kernels.TILE, np.float32)
+            for rows, tables in byte_tables(queries):
+                out = found.distances[rows], found.keys[rows]
+                _bucket_kernels.top_k_members(tables, view.codes, *view[1:], buffer, *out)
+        return found
+
+    def search_radius(self, codes: ArrayLike, radius: int, *, within: ArrayLike | None = None) -> list[Matches]:
+        """Find all items at most ``radius`` away from every query, the radius included.
+
+        Parameters
+        ----------
+        codes : array-like of uint8, shape (n_queries, n_bytes)
+        radius : int
+        within : array-like of int, optional
+            Keys of the items to search among, as for :meth:`search`.
+
+        Returns
+        -------
+        matches : list of Matches
+            One a query, nearest first, ties by key.
+        """
+        queries, radius = check_codes(codes, self.n_bits), check_radius(radius)
+        view = self._view(within)
+        query_words, words = same_words(queries, view.codes)
+        distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
+        matches = []
+        for q in range(len(queries)):
+            _kernels.pairwise_distances(query_words[q : q + 1], words, distances)
+            near = np.flatnonzero(distances[0] <= radius)
+            near = near[np.argsort(distances[0, near], kind="stable")]
+            sizes = view.sizes[near]
+            found = np.repeat(distances[0, near].astype(np.int32), sizes)
+            keys = np.empty(len(found), np.int64)
+            _bucket_kernels.copy_members(view.pool, view.starts[near], sizes, keys)
+            for ties in np.split(keys, np.flatnonzero(np.diff(found)) + 1):
+                ties.sort()
+            matches.append(Matches(keys, found))
+        return matches
+
+    # ------------------------------------------------------------------ saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to one file (safetensors, no pickle)."""
+        kept = np.flatnonzero(self._members.sizes)
+        arrays: dict[str, NDArray[Any]] = {
+            "codes": self._codes.codes[kept],
+            "sizes": self._members.sizes[kept],
+            "keys": self.keys,
+        }
+        write_arrays(path, "index", _LAYOUT, {"index": "buckets", "n_bits": self.n_bits}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> BucketIndex:
+        """Read an index that :meth:`save` wrote; with ``mmap`` keys and codes stay on disk until the first change."""
+        header, arrays = read_arrays(path, "index", _LAYOUT, mmap=mmap)
+        if header["index"] != "buckets":
+            raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not 'buckets'.")
+        index = cls(header["n_bits"])
+        index._codes = CodeTable(check_codes(arrays["codes"], index.n_bits))
+        index._members = Members(np.array(arrays["sizes"]), arrays["keys"])
+        index._table = None  # made when a key is first asked for: a search needs none
+        index._size = len(arrays["keys"])
+        return index
+
+    # ------------------------------------------------------------------ storage
+
+    def _bucket_of(self) -> KeyTable:
+        if self._table is None:
+            self._table = KeyTable(*self._items())
+        return self._table
+
+    def _items(self) -> tuple[Keys, Numbers]:
+        """Return all keys and the bucket of each."""
+        sizes = self._members.sizes
+        return self.keys, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+
+    def _next_key(self) -> int:
+        starts, sizes = self._members.starts, self._members.sizes
+        largest = self._members.pool[(starts + sizes - 1)[sizes > 0]]
+        return int(largest.max()) + 1 if len(largest) else 0
+
+    def _view(self, within: ArrayLike | None) -> _View:
+        codes, members = self._codes.codes, self._members
+        if within is None:
+            return _View(codes, members.pool, members.starts, members.sizes)
+        keys = check_within(within)
+        buckets = self._bucket_of().find(keys)
+        keys = keys[buckets >= 0]
+        order, used, bounds = by_bucket(buckets[buckets >= 0])
+        return _View(codes[used], keys[order], bounds[:-1], np.diff(bounds))
+
+    def _search_among(self, n_queries: int, k: int, within: ArrayLike | None, dtype: Any) -> tuple[Matches, _View]:
+        """Return room for the k nearest items of every query, and what to search."""
+        k, view = check_positive_int("k", k), self._view(within)
+        k = min(k, self._size if within is None else len(view.pool))
+        return Matches(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype)), view
+
+    def _pack(self) -> None:
+        """Win back what moved buckets and codes without items leave behind, once it is most of what there is."""
+        n_codes, n_buckets = len(self._codes), self.n_buckets
+        if self._members.end <= 3 * self._size + _SPARE and n_codes <= 2 * n_buckets + _SPARE:
+            return
+        kept = np.flatnonzero(self._members.sizes)
+        self._codes = CodeTable(self._codes.codes[kept])
+        self._members = Members(self._members.sizes[kept], self.keys)
+        keys, buckets = self._items()
+        self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
+        self._members.insert(buckets, keys, n_buckets)
+        self._table = KeyTable(keys, buckets)

@@ -1,0 +1,99 @@
+"""Every index keeps every promise."""
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.reference import hamming as reference
+
+from onlinehash import BucketIndex, FlatIndex
+from onlinehash.checks import check_index, index_checks
+from onlinehash.types import Matches
+
+
+@pytest.mark.parametrize("check", list(index_checks()), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("index", [FlatIndex, BucketIndex])
+def test_index_keeps(index, check):
+    check(index)
+
+
+class Careless(FlatIndex):
+    """Breaks ties the other way round."""
+
+    def search(self, codes, k, *, within=None):
+        found = super().search(codes, k, within=within)
+        order = np.lexsort((-found.keys, found.distances))
+        return Matches(*(np.take_along_axis(array, order, axis=1) for array in (found.keys, found.distances)))
+
+
+class Forgetful(BucketIndex):
+    """Removes before it looks whether all keys are known."""
+
+    def remove(self, keys):
+        for key in keys:
+            super().remove([key])
+
+
+@pytest.mark.parametrize(
+    ("index", "check"), [(Careless, "check_search_is_exact"), (Forgetful, "check_refused_input_changes_nothing")]
+)
+def test_an_index_that_breaks_a_promise_is_found_out(index, check):
+    with pytest.raises(AssertionError, match=f"breaks {check}"):
+        check_index(index)
+
+
+class IndexAgainstDict(RuleBasedStateMachine):
+    """Any sequence of changes leaves an index equal to a plain dict."""
+
+    some_keys = st.lists(st.integers(-20, 20), unique=True, max_size=12)
+
+    @initialize(make_index=st.sampled_from([FlatIndex, BucketIndex]), n_bits=st.sampled_from([5, 8, 16, 40]))
+    def start(self, make_index, n_bits):
+        self.index, self.items, self.n_bits = make_index(n_bits), {}, n_bits
+
+    def codes(self, n, seed):
+        n_bytes = -(-self.n_bits // 8)
+        return np.random.default_rng(seed).integers(0, 4, (n, n_bytes), dtype=np.uint8)  # few bits: many ties
+
+    @rule(keys=some_keys, seed=st.integers(0, 999))
+    def add(self, keys, seed):
+        codes = self.codes(len(keys), seed)
+        self.index.add(codes, np.array(keys, np.int64))
+        self.items.update(zip(keys, codes, strict=True))
+
+    @precondition(lambda self: self.items)
+    @rule(data=st.data())
+    def remove(self, data):
+        keys = data.draw(st.lists(st.sampled_from(sorted(self.items)), unique=True))
+        self.index.remove(np.array(keys, np.int64))
+        for key in keys:
+            del self.items[key]
+
+    @rule(k=st.integers(1, 50), seed=st.integers(0, 999), within=st.none() | some_keys)
+    def search(self, k, seed, within):
+        query = self.codes(1, seed)
+        found = self.index.search(query, k, within=within)[0]
+        self.assert_found(found, self.ranking(query[0], within)[:k])
+
+    @rule(radius=st.integers(0, 6), seed=st.integers(0, 999), within=st.none() | some_keys)
+    def search_radius(self, radius, seed, within):
+        query = self.codes(1, seed)
+        found = self.index.search_radius(query, radius, within=within)[0]
+        self.assert_found(found, [pair for pair in self.ranking(query[0], within) if pair[0] <= radius])
+
+    def ranking(self, query, within):
+        return reference.ranking(query, {k: code for k, code in self.items.items() if within is None or k in within})
+
+    def assert_found(self, found, expected):
+        assert list(zip(found.distances.tolist(), found.keys.tolist(), strict=True)) == expected
+
+    @invariant()
+    def same_items(self):
+        assert sorted(self.index.keys.tolist()) == sorted(self.items)
+        for key, code in self.items.items():
+            assert np.array_equal(self.index.get([key])[0], code)
+
+
+TestIndexAgainstDict = IndexAgainstDict.TestCase
+TestIndexAgainstDict.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
