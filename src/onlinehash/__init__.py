@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from onlinehash.codes import pack_signs as pack_signs
     from onlinehash.codes import unpack_bits as unpack_bits
     from onlinehash.codes import unpack_signs as unpack_signs
+    from onlinehash.collection import Collection as Collection
     from onlinehash.datasets import load_dataset as load_dataset
     from onlinehash.encoders import Encoder as Encoder
     from onlinehash.exceptions import OnlineHashError as OnlineHashError
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from onlinehash.hashers import SketchHash as SketchHash
     from onlinehash.hashers import get_hasher as get_hasher
     from onlinehash.hashers import load_hasher as load_hasher
+    from onlinehash.indexes import BucketIndex as BucketIndex
     from onlinehash.indexes import FlatIndex as FlatIndex
     from onlinehash.metrics import mean_average_precision as mean_average_precision
     from onlinehash.metrics import precision_at_k as precision_at_k
@@ -68,7 +70,9 @@ _HOMES = {
     "SketchHash": "hashers",
     "get_hasher": "hashers",
     "load_hasher": "hashers",
+    "Collection": "collection",
     "Encoder": "encoders",
+    "BucketIndex": "indexes",
     "FlatIndex": "indexes",
     "Matches": "types",
     "OnlineHashError": "exceptions",
@@ -95,6 +99,7 @@ def __getattr__(name: str) -> Any:
         "checks",
         "codebooks",
         "codes",
+        "collection",
         "datasets",
         "encoders",
         "exceptions",

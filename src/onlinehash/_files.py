@@ -6,6 +6,7 @@ name. A file is written aside and moved into place whole.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -20,17 +21,29 @@ from numpy.typing import NDArray
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 
 Arrays = dict[str, NDArray[Any]]
+Source = str | os.PathLike[str] | bytes
+"""Where to read from: a path, or the bytes of a file."""
+
+
+def pack_arrays(kind: str, layout: int, header: Mapping[str, Any], arrays: Arrays) -> bytes:
+    """Return arrays and a JSON header as the bytes of a file."""
+    from safetensors.numpy import save
+
+    text = json.dumps({"kind": kind, "layout": layout, **header})
+    # A plain copy: safetensors writes the buffer as it lies in memory.
+    content: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"onlinehash": text})
+    return content
 
 
 def write_arrays(
     path: str | os.PathLike[str], kind: str, layout: int, header: Mapping[str, Any], arrays: Arrays
 ) -> None:
     """Write arrays and a JSON header to ``path``, whole or not at all."""
-    from safetensors.numpy import save
+    write_bytes(path, pack_arrays(kind, layout, header, arrays))
 
-    text = json.dumps({"kind": kind, "layout": layout, **header})
-    # A plain copy: safetensors writes the buffer as it lies in memory.
-    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"onlinehash": text})
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write the bytes of a file to ``path``, whole or not at all."""
     with whole_file(Path(path)) as file:
         file.write(content)
 
@@ -49,22 +62,20 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         aside.unlink(missing_ok=True)
 
 
-def read_header(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
+def read_header(source: Source, *kinds: str) -> dict[str, Any]:
     """Return the header of a file of one of the given kinds."""
-    header = _open(path)[0]
-    _check_kind(path, header, *kinds)
+    header = _open(source)[0]
+    _check_kind(source, header, *kinds)
     return header
 
 
-def read_arrays(
-    path: str | os.PathLike[str], kind: str, layout: int, *, mmap: bool = False
-) -> tuple[dict[str, Any], Arrays]:
+def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays of a file of the given kind; with ``mmap`` the arrays stay on disk."""
-    header, tensors, start = _open(path)
-    _check_kind(path, header, kind)
+    header, tensors, start = _open(source)
+    _check_kind(source, header, kind)
     if header["layout"] > layout:
         raise FileFormatError(
-            f"{path} has layout {header['layout']} of {_article(kind)}; this version reads up to {layout}. "
+            f"{name_of(source)} has layout {header['layout']} of {_article(kind)}; this version reads up to {layout}. "
             "Upgrade onlinehash."
         )
     arrays: Arrays = {}
@@ -73,7 +84,11 @@ def read_arrays(
         if 0 in shape:
             arrays[name] = np.empty(shape, dtype)
             continue
-        mapped = np.memmap(path, dtype, mode="r", offset=start + entry["data_offsets"][0], shape=shape)
+        offset = start + entry["data_offsets"][0]
+        if isinstance(source, bytes):
+            arrays[name] = np.ndarray(shape, dtype, source, offset).copy()
+            continue
+        mapped = np.memmap(source, dtype, mode="r", offset=offset, shape=shape)
         arrays[name] = mapped if mmap else np.array(mapped)
     return header, arrays
 
@@ -84,14 +99,20 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def _open(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any], int]:
+def name_of(source: Source) -> str:
+    """Return what an error calls the source."""
+    return "The stored state" if isinstance(source, bytes) else str(source)
+
+
+def _open(source: Source) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Return our header, the table of tensors and where their bytes start, checked against the size of the file."""
-    if not Path(path).is_file():
-        raise DataNotFoundError(f"There is no file {path}.")
+    if not isinstance(source, bytes) and not Path(source).is_file():
+        raise DataNotFoundError(f"There is no file {source}.")
     try:
-        with Path(path).open("rb") as file:
+        with io.BytesIO(source) if isinstance(source, bytes) else Path(source).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
             length = int.from_bytes(file.read(8), "little")
-            size = os.fstat(file.fileno()).st_size
             if length > size - 8:
                 raise ValueError("too short")
             tensors = json.loads(file.read(length))
@@ -100,13 +121,15 @@ def _open(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any],
         if 8 + length + max(ends, default=0) != size:
             raise ValueError("too short")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FileFormatError(f"{path} is damaged, or not a file that onlinehash wrote.") from error
+        raise FileFormatError(f"{name_of(source)} is damaged, or not a file that onlinehash wrote.") from error
     return header, tensors, 8 + length
 
 
-def _check_kind(path: str | os.PathLike[str], header: dict[str, Any], *kinds: str) -> None:
+def _check_kind(source: Source, header: dict[str, Any], *kinds: str) -> None:
     if header["kind"] not in kinds:
-        raise FileFormatError(f"{path} holds {_article(header['kind'])}, not {' or '.join(map(_article, kinds))}.")
+        raise FileFormatError(
+            f"{name_of(source)} holds {_article(header['kind'])}, not {' or '.join(map(_article, kinds))}."
+        )
 
 
 def _article(kind: str) -> str:

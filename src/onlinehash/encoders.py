@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._files import read_arrays, write_arrays
+from onlinehash._files import Source, pack_arrays, read_arrays, write_bytes
 from onlinehash._validation import check_features, check_finite
 from onlinehash.codes import pack_signs
 from onlinehash.exceptions import InvalidFeaturesError
@@ -98,17 +98,21 @@ class Encoder:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the encoder to one file (safetensors, no pickle)."""
+        write_bytes(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the file that :meth:`save` writes."""
         features, arrays = pack_features(self.features)
         arrays["weights"] = self.weights
         if self.intercept is not None:
             arrays["intercept"] = self.intercept
         header = {"version": self.version, "method": self.method, "features": features}
-        write_arrays(path, "encoder", _LAYOUT, header, arrays)
+        return pack_arrays("encoder", _LAYOUT, header, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Encoder:
-        """Read an encoder that :meth:`save` wrote."""
-        header, arrays = read_arrays(path, "encoder", _LAYOUT)
+    def load(cls, source: Source) -> Encoder:
+        """Read an encoder that :meth:`save` wrote, from a path or from its bytes."""
+        header, arrays = read_arrays(source, "encoder", _LAYOUT)
         features = unpack_features(header["features"], arrays)
         return cls(arrays["weights"], arrays.get("intercept"), features, header["version"], header["method"])
 

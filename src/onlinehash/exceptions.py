@@ -13,6 +13,8 @@ Every error says what was given, the rule, and the way out::
     ├── NotLearnedError        (AttributeError)     used before the first instance was learned
     ├── DataNotFoundError      (FileNotFoundError)  a data set that is not on this machine
     ├── FileFormatError        (ValueError)         a file that is damaged or not one of ours
+    ├── StorageError           (OSError)            a collection's file cannot be read or written
+    │   └── LockedError                             another process writes to the collection
     └── MissingExtraError      (ImportError)        an optional dependency that is not installed
 """
 
@@ -81,6 +83,14 @@ class DataNotFoundError(OnlineHashError, FileNotFoundError):
 
 class FileFormatError(OnlineHashError, ValueError):
     """A file is damaged, truncated, or not one that onlinehash wrote."""
+
+
+class StorageError(OnlineHashError, OSError):
+    """The file of a collection cannot be read or written: a full disk, a read-only folder, a closed collection."""
+
+
+class LockedError(StorageError):
+    """Another process, or another part of this one, writes to the collection."""
 
 
 class MissingExtraError(OnlineHashError, ImportError):

@@ -5,10 +5,9 @@ A new method is a new file and a new line in the registry.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from onlinehash._files import read_header
+from onlinehash._files import Source, name_of, read_header
 from onlinehash.exceptions import FileFormatError, UnknownNameError
 from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers.adapthash import AdaptHash
@@ -43,12 +42,14 @@ def get_hasher(name: str, **params: Any) -> OnlineHasher:
     return HASHERS[name.lower()](**params)
 
 
-def load_hasher(path: str | os.PathLike[str]) -> OnlineHasher:
-    """Read a saved hasher of any method."""
-    method = read_header(path, "hasher")["method"]
+def load_hasher(source: Source) -> OnlineHasher:
+    """Read a saved hasher of any method, from a path or from its bytes."""
+    method = read_header(source, "hasher")["method"]
     if method not in HASHERS:
-        raise FileFormatError(f"{path} holds a {method} hasher, which this version does not know. Upgrade onlinehash.")
-    return HASHERS[method].load(path)
+        raise FileFormatError(
+            f"{name_of(source)} holds a {method} hasher, which this version does not know. Upgrade onlinehash."
+        )
+    return HASHERS[method].load(source)
 
 
 __all__ = [

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
-from onlinehash._files import Arrays, read_arrays, write_arrays
+from onlinehash._files import Arrays, Source, name_of, pack_arrays, read_arrays, write_bytes
 from onlinehash._validation import check_features, check_finite, check_n_bits, check_targets, precision_of
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError, InvalidLabelsError, NotLearnedError
@@ -277,8 +277,14 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         A stream resumed from the file continues exactly as if it had never stopped.
         """
         self._demand_learned()
+        write_bytes(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the file that :meth:`save` writes; of a hasher that has not learned yet, its parameters."""
         arrays: Arrays = {}
         params = {key: _pack(f"param.{key}", value, arrays) for key, value in self.get_params(deep=False).items()}
+        if not self.__sklearn_is_fitted__():
+            return pack_arrays("hasher", _LAYOUT, {"method": self.name, "params": params, "counters": None}, arrays)
         if not isinstance(self.random_state, int):
             params["random_state"] = self.seed_
         state, tensors = self._state()
@@ -298,16 +304,20 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             "counters": counters,
             "state": state,
         }
-        write_arrays(path, "hasher", _LAYOUT, header, arrays)
+        return pack_arrays("hasher", _LAYOUT, header, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a hasher that :meth:`save` wrote."""
-        header, arrays = read_arrays(path, "hasher", _LAYOUT)
+    def load(cls, source: Source) -> Self:
+        """Read a hasher that :meth:`save` wrote, from a path or from its bytes."""
+        header, arrays = read_arrays(source, "hasher", _LAYOUT)
         if header["method"] != cls.name:
-            raise FileFormatError(f"{path} holds a {header['method']} hasher; load it with onlinehash.load_hasher.")
-        counters, state = header["counters"], header["state"]
+            raise FileFormatError(
+                f"{name_of(source)} holds a {header['method']} hasher; load it with onlinehash.load_hasher."
+            )
         hasher = cls(**{key: _unpack(f"param.{key}", value, arrays) for key, value in header["params"].items()})
+        if header["counters"] is None:
+            return hasher
+        counters, state = header["counters"], header["state"]
         hasher._prepare(counters["n_features_in_"], np.dtype(header["dtype"]), counters["seed_"])
         hasher.__dict__.update(counters)
         if "mean" in arrays:

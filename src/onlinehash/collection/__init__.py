@@ -1,0 +1,20 @@
+"""Collections: durable items, searchable while their hash functions change."""
+
+from onlinehash.collection.collection import Collection
+from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenInformative
+from onlinehash.collection.transfer import export_codes, export_items, import_items
+from onlinehash.collection.types import Hits, Item, Stats
+
+__all__ = [
+    "Collection",
+    "Every",
+    "Hits",
+    "Item",
+    "Never",
+    "Stats",
+    "WhenDrifted",
+    "WhenInformative",
+    "export_codes",
+    "export_items",
+    "import_items",
+]

@@ -1,0 +1,471 @@
+"""Collection: items on disk, searched while their hash functions change."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._validation import check_choice
+from onlinehash.collection import incoming, learning
+from onlinehash.collection.generation import Generation
+from onlinehash.collection.live import LiveCodes
+from onlinehash.collection.reading import Reading
+from onlinehash.collection.refresh import Outlook, Policy, WhenDrifted, pack_policy, unpack_policy
+from onlinehash.collection.renewal import Renewal
+from onlinehash.collection.sqlite import SqliteStore
+from onlinehash.collection.store import ItemStore, Rows
+from onlinehash.collection.types import Stats
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import (
+    DataNotFoundError,
+    InvalidInputError,
+    NotLearnedError,
+    OnlineHashError,
+    StorageError,
+)
+from onlinehash.hashers import OnlineHasher, load_hasher
+from onlinehash.hashers._threads import single_threaded_products
+from onlinehash.types import Features
+
+_STATE_SHARE = 4  # the hasher's state is written once this many times its size of features came since
+_STATE_LEAST = 1 << 20
+
+
+class Collection(Reading):
+    """Keep items in one file, learn from them as they come, and search their codes at any time.
+
+    The SQLite of learned binary codes: it lives in the user's process, and what :meth:`add` has acknowledged
+    survives the end of the process and of the power. The hasher learns from every item with a label (from every item,
+    if it is unsupervised). Codes belong to a generation: the encoder that made them, which also encodes the queries.
+    When the hasher has moved on far enough, which the refresh policy decides, a background thread makes all codes anew
+    from the stored features and swaps them in whole; searches and changes go on meanwhile.
+
+    Collections are opened with :meth:`open`. One process writes; others may read with ``readonly=True``. Within a
+    process all methods may be called from any thread: changes happen one after the other, searches side by side.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import onlinehash as oh
+    >>> X, y = oh.load_dataset("digits").split().stream
+    >>> folder = TemporaryDirectory()
+    >>> digits = oh.Collection.open(f"{folder.name}/digits.oh", oh.HCOH(random_state=0))
+    >>> digits.add(range(1000), X[:1000], y[:1000])
+    >>> digits.add(5000, X[1000], y[1000], payload={"title": "a digit"})
+    >>> len(digits), digits.get(5000)[0].payload
+    (1001, {'title': 'a digit'})
+    >>> hits = digits.search(X[1000], k=3, labels=7)
+    >>> {item.labels for item in digits.get(hits.keys)}
+    {7}
+    >>> digits.close()
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, store: ItemStore, policy: Policy) -> None:
+        super().__init__(store)
+        self._policy = policy
+        self._renewal = Renewal(store, self._live, self._changes)
+        self._hasher: OnlineHasher | None = None  # None: read it and the codes again before the next change
+        self._looked_at = 0
+        self._unsaved, self._state_size = 0, 0
+
+    # ------------------------------------------------------------------ opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        hasher: OnlineHasher | str | None = None,
+        refresh: Policy | None = None,
+        *,
+        feature_dtype: str | None = None,
+        readonly: bool = False,
+    ) -> Self:
+        """Open a collection; create it if there is none.
+
+        A refresh that was interrupted goes on in the background.
+
+        Parameters
+        ----------
+        path : path of the file
+            Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``.
+        hasher : hasher or name of one, optional
+            Needed to create. The collection learns on a copy of its own. For a collection that exists, it must be the
+            one it has; :meth:`change_hasher` changes it.
+        refresh : Never, Every, WhenDrifted or WhenInformative, optional
+            When to make codes anew; stored in the collection. ``WhenDrifted()`` when created.
+        feature_dtype : "float32" or "float16", optional
+            In which features are stored; "float32" when created.
+        readonly : bool, default=False
+            See what another process commits; changes are refused.
+        """
+        file = Path(path)
+        given = None if hasher is None else learning.as_hasher(hasher)
+        packed = None if refresh is None else pack_policy(refresh)
+        if feature_dtype is not None:
+            check_choice("feature_dtype", feature_dtype, ("float32", "float16"))
+        if not readonly and given is None and not file.exists():
+            raise DataNotFoundError(f"There is no collection {file}; pass a hasher to create it.")
+        store = SqliteStore(file, readonly=readonly)
+        try:
+            if store.setting("feature_dtype") is None:
+                _create(store, given, feature_dtype or "float32")
+            stored_dtype = store.setting("feature_dtype")
+            if feature_dtype not in (None, stored_dtype):
+                raise InvalidInputError(f"feature_dtype={feature_dtype!r}, but {file} stores {stored_dtype}.")
+            collection = cls(store, refresh or unpack_policy(store.setting("refresh")))
+            if readonly:
+                collection._catch_up()
+                return collection
+            collection._read()
+            collection._check_recipe(hasher)
+            if packed is not None:
+                with store.writing():
+                    store.put_setting("refresh", packed)
+            collection._after_change()
+            collection._renewal.start()
+        except BaseException:
+            store.close()
+            raise
+        return collection
+
+    def close(self) -> None:
+        """Write the hasher's state and let go of the file; a refresh that runs goes on when it is opened again."""
+        self._renewal.halt()
+        with self._changes:
+            if self._hasher is not None and self._unsaved:
+                # A state that cannot be written is no loss: what it has learned is learned again.
+                with suppress(StorageError), self._store.writing():
+                    self._save_state(self._hasher)
+            self._store.close()
+            self._hasher = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Collection of {len(self)} items>"
+
+    def _read(self) -> None:
+        """Read the hasher and all codes from the store."""
+        self._live.replace(LiveCodes.load(self._store))
+        self._position = self._store.position()
+        self._hasher = learning.restore(self._store)
+        self._unsaved, self._state_size = self._position.seq - self._store.state_seq(), len(self._store.state())
+        self._looked_at = 0 if self._live.current is None else self._live.current.encoder.version
+
+    def _check_recipe(self, hasher: OnlineHasher | str | None) -> None:
+        assert self._hasher is not None
+        if hasher is None or (isinstance(hasher, str) and hasher.lower() == self._hasher.name):
+            return
+        given = learning.as_hasher(hasher) if isinstance(hasher, str) else hasher
+        if not learning.same_recipe(self._hasher, given):
+            raise InvalidInputError(
+                f"This collection learns with {self._hasher!r}, not {given!r}. Open it without a hasher, and call "
+                "collection.change_hasher(...) to change it."
+            )
+
+    # ------------------------------------------------------------------ changing
+
+    def add(self, keys: Any, X: ArrayLike, labels: Any = None, payload: Any = None) -> None:
+        """Store items, learn from them and make them searchable; an item whose key is there already is replaced.
+
+        The call is applied whole, durably, or not at all.
+
+        Parameters
+        ----------
+        keys : int or str, or several
+            All integers or all strings in one collection.
+        X : array-like of shape (n_items, n_features), or (n_features,) for one key
+        labels : optional
+            A label an item, integers or strings, as :meth:`OnlineHasher.partial_fit` takes them; None or NaN for an
+            item without. Several labels an item are lists. For one key: its label, or a list of them.
+        payload : optional
+            A small JSON value an item, in a list; for one key, the value itself.
+        """
+        with self._changes:
+            hasher = self._ready()
+            single = incoming.is_single(keys)
+            listed = incoming.check_keys(keys, self.key_kind)
+            if not listed:
+                return
+            features = incoming.check_rows(
+                X, len(listed), single, self.n_features, self._store.setting("feature_dtype")
+            )
+            label_kind = self._store.setting("label_kind")
+            texts, label_kind = incoming.label_texts(labels, len(listed), single, label_kind)
+            payloads = incoming.payload_texts(payload, len(listed), single)
+            self._put(hasher, listed, features, texts, payloads, label_kind)
+
+    def update(self, keys: Any, X: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+        """Change what is given of items that are there; the hasher learns from them again if X or labels are.
+
+        Parameters
+        ----------
+        keys, X, labels, payload
+            As for :meth:`add`. If a key is unknown, nothing changes.
+        """
+        with self._changes:
+            hasher = self._ready()
+            single = incoming.is_single(keys)
+            listed = self._demand_known(incoming.check_keys(keys, self.key_kind))
+            if not listed:
+                return
+            old = self._store.rows(listed)
+            features, texts, payloads = old.features, old.labels, old.payloads
+            label_kind = self._store.setting("label_kind")
+            if X is not None:
+                features = incoming.check_rows(
+                    X, len(listed), single, self.n_features, self._store.setting("feature_dtype")
+                )
+            if labels is not ...:
+                texts, label_kind = incoming.label_texts(labels, len(listed), single, label_kind)
+            if payload is not ...:
+                payloads = incoming.payload_texts(payload, len(listed), single)
+            if X is not None or labels is not ...:
+                self._put(hasher, listed, features, texts, payloads, label_kind)
+            elif payload is not ...:
+                with self._store.writing():
+                    self._store.put_payloads(listed, payloads)
+
+    def delete(self, keys: Any, *, missing: str = "raise") -> None:
+        """Delete items. What was learned from them stays learned.
+
+        Parameters
+        ----------
+        keys : int or str, or several
+        missing : "raise" or "ignore", default="raise"
+            What to do about unknown keys; if it raises, nothing is deleted.
+        """
+        check_choice("missing", missing, ("raise", "ignore"))
+        with self._changes:
+            hasher = self._ready()
+            listed = incoming.check_keys(keys, self.key_kind)
+            if missing == "raise":
+                self._demand_known(listed)
+            else:
+                listed = [key for key, seq in zip(listed, self._store.seqs(listed), strict=True) if seq is not None]
+            if not listed:
+                return
+            self._hasher = None
+            with self._store.writing():
+                self._store.delete(listed, self._position.seq + 1)
+            self._position = self._position._replace(seq=self._position.seq + len(listed))
+            self._live.remove(listed)
+            self._hasher = hasher
+
+    def _put(
+        self,
+        hasher: OnlineHasher,
+        keys: list[Any],
+        features: NDArray[Any],
+        labels: list[str | None],
+        payloads: list[str | None],
+        label_kind: str | None,
+    ) -> None:
+        """Learn from checked items, store them with their codes, then change memory."""
+        first = self._position.seq + 1
+        rows = Rows(keys, list(range(first, first + len(keys))), features, labels, payloads)
+        codes = [(generation, generation.encode(features)) for generation in self._live.generations]
+        # From here to the end memory may be ahead of the store: if anything fails, both are made equal again.
+        self._hasher = None
+        try:
+            learning.learn(hasher, features, labels)
+        except OnlineHashError:
+            self._hasher = hasher  # input that a hasher refuses has not changed it
+            raise
+        self._unsaved += features.nbytes
+        with self._store.writing():
+            self._store.put_setting("n_features", features.shape[1])
+            self._store.put_setting("label_kind", label_kind)
+            self._store.put(rows, {generation.number: some for generation, some in codes})
+            self._store.put_setting("n_learned", learning.n_learned(hasher))
+            if self._unsaved > max(_STATE_LEAST, _STATE_SHARE * self._state_size):
+                self._save_state(hasher, rows.seqs[-1])
+        self._position = self._position._replace(seq=rows.seqs[-1])
+        for generation, some in codes:
+            self._live.put(keys, some, generation)
+        self._hasher = hasher
+        self._after_change()
+
+    def _save_state(self, hasher: OnlineHasher, learned_to: int | None = None) -> None:
+        state = hasher.to_bytes()
+        self._store.put_state(state, self._position.seq if learned_to is None else learned_to)
+        self._unsaved, self._state_size = 0, len(state)
+
+    def _ready(self) -> OnlineHasher:
+        """Return the hasher, in step with the store."""
+        if self._store.readonly:
+            raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
+        if self._hasher is None:
+            self._read()
+        assert self._hasher is not None
+        return self._hasher
+
+    # ------------------------------------------------------------------ telling
+
+    @property
+    def hasher(self) -> OnlineHasher:
+        """A copy of the hasher, with all it has learned."""
+        with self._changes:
+            if self._hasher is not None:
+                return load_hasher(self._hasher.to_bytes())
+            with self._store.reading():
+                return learning.restore(self._store)
+
+    def stats(self) -> Stats:
+        """Tell how the collection stands."""
+        self._catch_up()
+        current, building, n_items = self._live.current, self._live.building, len(self)
+        n_learned = self._store.setting("n_learned", 0)
+        method, n_bits = self._store.setting("method"), self._store.setting("n_bits")
+        error = self._renewal.error
+        return Stats(
+            n_items=n_items,
+            n_searchable=self._live.n_searchable,
+            n_learned=n_learned,
+            method=method,
+            n_bits=n_bits if current is None else current.encoder.n_bits,
+            generation=0 if current is None else current.number,
+            version=None if current is None else current.encoder.version,
+            staleness=n_learned - (0 if current is None else current.encoder.version),
+            index="flat" if current is None else current.kind,
+            refreshing=building is not None,
+            progress=1.0 if building is None else min(1.0, len(building.index) / max(1, n_items)),
+            bits_recomputed=self._store.setting("bits_recomputed", 0),
+            refresh_error=None if error is None else str(error),
+            n_bytes=self._store.size(),
+        )
+
+    # ------------------------------------------------------------------ refreshing
+
+    def refresh(self, *, wait: bool = True) -> None:
+        """Make all codes anew with what the hasher knows now, in the background.
+
+        Nothing happens if it has learned nothing since. A refresh that was interrupted is finished first.
+
+        Parameters
+        ----------
+        wait : bool, default=True
+            Return when the new codes are in use, and raise what went wrong; without, see :meth:`stats`.
+        """
+        with self._changes:
+            self._ready()
+            self._renewal.error = None
+            self._renewal.start()
+        if wait:
+            self._renewal.wait()
+        with self._changes:
+            hasher, current = self._ready(), self._live.current
+            stale = current is None or current.encoder.version != learning.n_learned(hasher)
+            if self._live.building is None and stale and len(self):
+                self._begin(hasher.snapshot(), hasher)
+                self._renewal.start()
+        if wait:
+            self._renewal.wait()
+
+    def change_hasher(self, hasher: OnlineHasher | str | int, *, wait: bool = True) -> None:
+        """Learn with another hasher, from all stored items in the order they came, and make all codes anew.
+
+        HROH changes its number of bits without learning again, and so keeps what it learned from items deleted since.
+        Changes wait while it learns; searches go on with the codes there are until the new ones take their place.
+
+        Parameters
+        ----------
+        hasher : hasher, name of one, or number of bits
+            A number of bits keeps the hasher otherwise as it is.
+        wait : bool, default=True
+            As for :meth:`refresh`.
+        """
+        self._renewal.halt()
+        with self._changes:
+            now = self._ready()
+            if isinstance(hasher, int):
+                new = learning.with_bits(now, hasher, self._store)
+            else:
+                new = learning.as_hasher(hasher)
+                learning.relearn(new, self._store)
+            try:
+                encoder = new.snapshot() if len(self) else None
+            except NotLearnedError:
+                encoder = None
+            self._hasher = None
+            with self._store.writing():
+                _put_hasher(self._store, new, self._position.seq)
+            self._hasher = new
+            if encoder is not None:
+                self._begin(encoder, new)
+                self._renewal.start()
+        if wait:
+            self._renewal.wait()
+
+    def _after_change(self) -> None:
+        """Make the first generation as soon as there can be one, and ask the policy about the next."""
+        try:
+            self._consider_refresh()
+        except OnlineHashError as error:  # the change itself is done: see stats()
+            self._renewal.error = error
+
+    def _consider_refresh(self) -> None:
+        hasher, current = self._hasher, self._live.current
+        n_learned = learning.n_learned(hasher)
+        if hasher is None or self._live.building is not None or not n_learned or not len(self):
+            return
+        if current is None or (current.encoder.method, current.encoder.n_bits) != (hasher.name, hasher.n_bits):
+            self._begin(hasher.snapshot(), hasher)
+            self._renewal.run()
+            return
+        if self._policy.every is None or n_learned - self._looked_at < self._policy.every:
+            return
+        self._looked_at = n_learned
+        snapshot = cache(hasher.snapshot)
+        outlook = Outlook(n_learned - current.encoder.version, current.encoder, snapshot, self._sample)
+        with single_threaded_products(len(self)):
+            due = self._policy.should_refresh(outlook)
+        if due:
+            self._begin(snapshot(), hasher)
+            self._renewal.start()
+
+    def _begin(self, encoder: Encoder, hasher: OnlineHasher) -> None:
+        """Start a generation; the state that made its encoder is stored with it."""
+        with self._store.writing():
+            self._save_state(hasher)
+            number = self._store.begin_generation(encoder.to_bytes())
+        self._live.building, self._looked_at = Generation(number, encoder), encoder.version
+
+    def _sample(self, n_items: int) -> tuple[Features, list[tuple[Any, ...]]]:
+        """Return features and labels of searchable items at random."""
+        assert self._live.current is not None
+        numbers = self._live.current.index.keys
+        rng = np.random.default_rng(self._position.seq)
+        some = rng.choice(numbers, min(n_items, len(numbers)), replace=False, shuffle=False)
+        rows = self._store.rows(self._live.keys(np.sort(some)))
+        labels = [incoming.labels_of(text) for text in rows.labels]
+        sets = [() if some is None else some if isinstance(some, tuple) else (some,) for some in labels]
+        return rows.features, sets
+
+
+def _create(store: ItemStore, hasher: OnlineHasher | None, feature_dtype: str) -> None:
+    """Write what makes an empty store a collection."""
+    if hasher is None:
+        raise DataNotFoundError("This file holds no collection yet; pass a hasher to create it.")
+    with store.writing():
+        store.put_setting("feature_dtype", feature_dtype)
+        store.put_setting("refresh", pack_policy(WhenDrifted()))
+        _put_hasher(store, hasher, 0)
+
+
+def _put_hasher(store: ItemStore, hasher: OnlineHasher, learned_to: int) -> None:
+    store.put_state(hasher.to_bytes(), learned_to)
+    store.put_setting("method", hasher.name)
+    store.put_setting("n_bits", hasher.n_bits)
+    store.put_setting("n_learned", learning.n_learned(hasher))

@@ -1,0 +1,86 @@
+"""The hasher of a collection: it learns from features as they are stored, and can be had again from the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_n_bits
+from onlinehash.collection.store import ItemStore
+from onlinehash.hashers import HROH, OnlineHasher, get_hasher, load_hasher
+
+_AT_A_TIME = 1 << 22  # bytes of features read at a time
+
+
+def learn(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | None]) -> None:
+    """Learn from rows as they are stored; a supervised hasher leaves out those without labels."""
+    rows = features.astype(np.float32, copy=False)
+    if not hasher.supervised:
+        hasher.partial_fit(rows)
+        return
+    labelled = np.array([text is not None for text in labels], bool)
+    if not labelled.any():
+        return
+    known = {text: json.loads(text) for text in set(labels) if text is not None}
+    y: Any = [known[text] for text in labels if text is not None]
+    if not any(isinstance(value, list) for value in known.values()):
+        y = np.array(y)
+    hasher.partial_fit(rows if labelled.all() else rows[labelled], y)
+
+
+def restore(store: ItemStore) -> OnlineHasher:
+    """Return the hasher as it was after the last committed change: its last state, and the stream since."""
+    hasher = load_hasher(store.state())
+    _follow(hasher, store, store.state_seq(), retired=True)
+    return hasher
+
+
+def relearn(hasher: OnlineHasher, store: ItemStore) -> None:
+    """Learn from all items in the order in which they came."""
+    _follow(hasher, store, 0, retired=False)
+
+
+def with_bits(hasher: OnlineHasher, n_bits: int, store: ItemStore) -> OnlineHasher:
+    """Return a hasher of another code length: from what was learned, where the method can, or else from all items."""
+    if isinstance(hasher, HROH) and n_learned(hasher):
+        return hasher.with_bits(n_bits, hasher.structure_bits)
+    new = type(hasher)(**{**hasher.get_params(deep=False), "n_bits": check_n_bits(n_bits)})
+    relearn(new, store)
+    return new
+
+
+def n_learned(hasher: OnlineHasher | None) -> int:
+    """Return the version that a snapshot would have: the number of instances learned, and of those forgotten again."""
+    return getattr(hasher, "n_seen_", 0) + getattr(hasher, "n_forgotten_", 0)
+
+
+def _follow(hasher: OnlineHasher, store: ItemStore, after: int, *, retired: bool) -> None:
+    limit = max(1, _AT_A_TIME // (4 * store.setting("n_features", 1)))  # for bounded memory
+    while len(rows := store.stream(after, limit, retired=retired, labelled=hasher.supervised)):
+        learn(hasher, rows.features, rows.labels)
+        after = rows.seqs[-1]
+
+
+def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
+    """Return a hasher of our own, made from a name or another, with a seed that stays."""
+    own = get_hasher(hasher) if isinstance(hasher, str) else load_hasher(hasher.to_bytes())
+    check_n_bits(own.n_bits)
+    if not isinstance(own.random_state, int):
+        own.random_state = own._draw_seed()
+    return own
+
+
+def same_recipe(one: OnlineHasher, other: OnlineHasher) -> bool:
+    """Tell whether two hashers have the same method and parameters; a seed that was not given fits any."""
+    return _recipe(one, other) == _recipe(other, one)
+
+
+def _recipe(hasher: OnlineHasher, other: OnlineHasher) -> bytes:
+    params = hasher.get_params(deep=False)
+    if hasher.random_state is None or other.random_state is None:
+        params["random_state"] = None
+    return type(hasher)(**params).to_bytes()

@@ -1,0 +1,106 @@
+"""Who may write: one process to a file, and one thread to an index while none reads it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Condition
+
+from onlinehash.exceptions import LockedError, StorageError
+
+
+class WriterLock:
+    """Hold the right to write to a file: a lock of the operating system on a file beside it, gone with the process.
+
+    Parameters
+    ----------
+    path : Path
+        The file to write to; the lock is on ``<path>.lock``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(f"{path.name}.lock")
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"Cannot write to {path.parent}: {error.strerror}. Open the collection with readonly=True, or move it."
+            ) from error
+        try:
+            _lock(self._file)
+        except OSError:
+            holder = os.read(self._file, 32).decode().strip()
+            os.close(self._file)
+            raise LockedError(
+                f"{path} is open for writing already{f' (process {holder})' if holder else ''}; one writer at a time. "
+                "Close the other, or open this one with readonly=True."
+            ) from None
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """Let another write."""
+        os.close(self._file)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: int) -> None:
+        os.lseek(file, 1 << 20, os.SEEK_SET)  # far from the text, which others read
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        os.lseek(file, 0, os.SEEK_SET)
+
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class SharedLock:
+    """Let many threads read, or one change; one that wants to change goes before new readers.
+
+    A thread that reads must not ask to read again: a change may be waiting in between.
+
+    Examples
+    --------
+    >>> lock = SharedLock()
+    >>> with lock.reading():
+    ...     pass
+    >>> with lock.changing():
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._condition = Condition()
+        self._n_readers = 0
+        self._n_changing = 0  # at work or waiting
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keep changes out."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._n_changing)
+            self._n_readers += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._n_readers -= 1
+                self._condition.notify_all()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Keep everybody else out."""
+        with self._condition:
+            self._n_changing += 1
+            self._condition.wait_for(lambda: not self._n_readers)
+            try:
+                yield
+            finally:
+                self._n_changing -= 1
+                self._condition.notify_all()

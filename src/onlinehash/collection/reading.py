@@ -1,0 +1,247 @@
+"""The half of a collection that looks and searches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._validation import check_choice, check_features, check_positive_int
+from onlinehash.collection import incoming
+from onlinehash.collection.live import LiveCodes
+from onlinehash.collection.rescoring import rescored
+from onlinehash.collection.store import ItemStore, Position, Rows
+from onlinehash.collection.types import Hits, Item, Key
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import InvalidInputError, UnknownKeyError
+from onlinehash.types import Codes
+
+
+class Reading:
+    """Look at the items of a store and search their codes in memory; nothing here changes them.
+
+    Where another process writes, each look takes in first what it has committed.
+    """
+
+    def __init__(self, store: ItemStore) -> None:
+        self._store = store
+        self._live = LiveCodes()
+        self._changes = RLock()  # one change at a time
+        self._position = Position(0, 0)  # up to where memory follows the store
+
+    def __len__(self) -> int:
+        return self._store.count()
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return incoming.is_single(key) and self._store.seqs(incoming.check_keys(key, self.key_kind))[0] is not None
+        except InvalidInputError:
+            return False
+
+    def __iter__(self) -> Iterator[Key]:
+        return self._store.keys()
+
+    @property
+    def n_features(self) -> int | None:
+        """Width of the vectors; None before the first."""
+        width: int | None = self._store.setting("n_features")
+        return width
+
+    @property
+    def key_kind(self) -> str | None:
+        """What keys are, "int" or "str"; None before the first."""
+        kind = self._store.setting("key_kind")
+        return None if kind is None else {"INTEGER": "int", "TEXT": "str"}[kind]
+
+    @property
+    def label_kind(self) -> str | None:
+        """What labels are, "int" or "str"; None before the first."""
+        kind: str | None = self._store.setting("label_kind")
+        return kind
+
+    @property
+    def readonly(self) -> bool:
+        """Whether changes are refused."""
+        return self._store.readonly
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder of the generation in use; None before the first."""
+        self._catch_up()
+        return None if self._live.current is None else self._live.current.encoder
+
+    def get(self, keys: Any) -> list[Item]:
+        """Return items by key, in that order.
+
+        Parameters
+        ----------
+        keys : int or str, or several
+        """
+        self._catch_up()
+        listed = incoming.check_keys(keys, self.key_kind)
+        rows = self._store.rows(listed)
+        if len(rows) < len(listed):
+            self._demand_known(listed)
+        return self._items(rows)
+
+    def items(self, *, chunk: int = 1000) -> Iterator[Item]:
+        """Yield all items in order of key, read in chunks."""
+        check_positive_int("chunk", chunk)
+        last: Key | None = None
+        while len(rows := self._store.rows_after(last, chunk)):
+            yield from self._items(rows)
+            last = rows.keys[-1]
+
+    def codes(self) -> tuple[list[Key], Codes]:
+        """Return the keys that have a code, in order, and their packed codes."""
+        keys, codes, _ = self.codes_and_encoder()
+        return keys, codes
+
+    def codes_and_encoder(self) -> tuple[list[Key], Codes, Encoder | None]:
+        """Return the keys that have a code, their packed codes and the encoder that made them; None before the first.
+
+        Asked for one by one, a refresh might come between them.
+        """
+        self._catch_up()
+        with self._live.reading() as generation:
+            if generation is None:
+                return [], np.empty((0, 0), np.uint8), None
+            numbers = generation.index.keys
+            order = np.argsort(numbers)
+            return self._live.keys(numbers[order]), generation.index.codes[order], generation.encoder
+
+    def _items(self, rows: Rows) -> list[Item]:
+        encoder = self.encoder
+        version = None if encoder is None else encoder.version
+        columns = zip(
+            rows.keys, rows.features, rows.labels, rows.payloads, self._live.searchable(rows.keys), strict=True
+        )
+        return [
+            Item(key, features, incoming.labels_of(labels), json.loads(payload or "null"), version if coded else None)
+            for key, features, labels, payload, coded in columns
+        ]
+
+    def _demand_known(self, keys: list[Any]) -> list[Any]:
+        for key, seq in zip(keys, self._store.seqs(keys), strict=True):
+            if seq is None:
+                raise UnknownKeyError(f"There is no item with key {key!r} in this collection of {len(self)}.")
+        return keys
+
+    # ------------------------------------------------------------------ searching
+
+    def search(
+        self,
+        X: ArrayLike,
+        k: int = 10,
+        *,
+        labels: Any = None,
+        keys: Iterable[Key] | None = None,
+        rescore: str | None = None,
+        asymmetric: bool = False,
+    ) -> Hits:
+        """Find the k nearest items of every query: exactly, nearest first, ties by key.
+
+        Queries are encoded by the encoder that made the codes. Items that have no code yet are not found.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), or (n_features,) for one query
+        k : int, default=10
+        labels : label or several, optional
+            Search among items that have any of them.
+        keys : several keys, optional
+            Search among these; unknown ones are passed over.
+        rescore : "cosine" or "l2", optional
+            Order the best ``max(10 k, 100)`` items by the distance of their stored features instead.
+        asymmetric : bool, default=False
+            Compare the real values of the query with the bits of the codes, instead of bits with bits.
+
+        Returns
+        -------
+        hits : Hits
+            Fewer than k where there are fewer items. Distances are those of the codes, or of the features if rescored.
+        """
+        k = check_positive_int("k", k)
+        if rescore is not None:
+            check_choice("rescore", rescore, ("cosine", "l2"))
+        queries, single = self._queries(X)
+        wanted = k if rescore is None else max(10 * k, 100)
+        with self._live.reading() as generation:
+            if generation is None:
+                return _hits([[] for _ in queries], [[] for _ in queries], single)
+            within = self._within(labels, keys)
+            if asymmetric:
+                found = generation.index.search_soft(generation.encoder.encode_soft(queries), wanted, within=within)
+            else:
+                found = generation.index.search(generation.encoder.encode(queries), wanted, within=within)
+            found_keys = [self._live.keys(row) for row in found.keys]
+        if rescore is None:
+            return _hits(found_keys, found.distances.tolist(), single)
+        ranked = [
+            rescored(query, self._store.rows(some), rescore, k) for query, some in zip(queries, found_keys, strict=True)
+        ]
+        return _hits([keys for keys, _ in ranked], [distances for _, distances in ranked], single)
+
+    def search_radius(
+        self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Iterable[Key] | None = None
+    ) -> Hits:
+        """Find all items whose codes differ from a query's in at most ``radius`` bits.
+
+        Parameters
+        ----------
+        X, labels, keys
+            As for :meth:`search`.
+        radius : int
+        """
+        queries, single = self._queries(X)
+        with self._live.reading() as generation:
+            if generation is None:
+                return _hits([[] for _ in queries], [[] for _ in queries], single)
+            codes = generation.encoder.encode(queries)
+            found = generation.index.search_radius(codes, radius, within=self._within(labels, keys))
+            found_keys = [self._live.keys(matches.keys) for matches in found]
+        return _hits(found_keys, [matches.distances.tolist() for matches in found], single)
+
+    def _queries(self, X: ArrayLike) -> tuple[NDArray[Any], bool]:
+        self._catch_up()
+        single = np.ndim(X) == 1
+        rows = np.asarray(X)[np.newaxis] if single else X
+        current = self._live.current
+        width = self.n_features if current is None else current.encoder.n_features
+        return check_features(rows, n_features=width, owner="this collection"), single
+
+    def _within(self, labels: Any, keys: Iterable[Key] | None) -> NDArray[np.int64] | None:
+        """Return the numbers of the items that pass the filters; None without any."""
+        allowed: NDArray[np.int64] | None = None
+        if labels is not None:
+            parts = [self._live.labelled(label, self._store.keys_labelled) for label in incoming.wanted_labels(labels)]
+            allowed = np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]
+        if keys is not None:
+            listed = [keys] if incoming.is_single(keys) else list(dict.fromkeys(keys))
+            some = np.unique(self._live.numbers(incoming.check_keys(listed, self.key_kind)))
+            allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)
+        return allowed
+
+    def _catch_up(self) -> None:
+        """Take in what another process has committed since; a writer knows everything already."""
+        if not self._store.readonly or self._store.position() == self._position:
+            return
+        with self._changes, self._store.reading():
+            position, current = self._store.position(), self._live.current
+            changes = None
+            if current is not None and position.generation == current.number:
+                changes = self._store.changes(self._position.seq)
+            if current is not None and changes is not None:
+                self._live.remove(changes.deleted)
+                self._live.put(changes.keys, changes.codes, current)
+            else:
+                self._live.replace(LiveCodes.load(self._store))
+            self._position = position
+
+
+def _hits(keys: list[list[Any]], distances: list[list[Any]], single: bool) -> Hits:
+    return Hits(keys[0], distances[0]) if single else Hits(keys, distances)

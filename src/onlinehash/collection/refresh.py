@@ -1,0 +1,207 @@
+"""When to make all codes anew: policies that look at what was learned since the codes in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_positive, check_positive_int
+from onlinehash.codes import unpack_bits
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import FileFormatError, InvalidInputError
+from onlinehash.hashers.mihash import mutual_information, share_a_label
+from onlinehash.types import Features
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What a policy may look at.
+
+    Parameters
+    ----------
+    n_learned : int
+        Instances learned since the encoder in use was made.
+    encoder : Encoder
+        The one in use.
+    snapshot : callable
+        Gives the encoder that a refresh would take.
+    sample : callable
+        ``sample(n)`` gives features of n stored items at random and their labels, a tuple an item.
+    """
+
+    n_learned: int
+    encoder: Encoder
+    snapshot: Callable[[], Encoder]
+    sample: Callable[[int], tuple[Features, list[tuple[Any, ...]]]]
+
+
+class Policy(Protocol):
+    """Decides about a refresh."""
+
+    @property
+    def every(self) -> int | None:
+        """After how many instances to ask again; None for never."""
+
+    def should_refresh(self, outlook: Outlook) -> bool:
+        """Tell whether codes should be made anew now."""
+
+
+@dataclass(frozen=True)
+class Never:
+    """Keep the codes until :meth:`Collection.refresh` is called.
+
+    Examples
+    --------
+    >>> Never().every is None
+    True
+    """
+
+    every: ClassVar[int | None] = None
+
+    def should_refresh(self, outlook: Outlook) -> bool:
+        """Return False."""
+        return False
+
+
+@dataclass(frozen=True)
+class Every:
+    """Refresh after every ``n`` instances learned.
+
+    Examples
+    --------
+    >>> Every(1000).every
+    1000
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        check_positive_int("n", self.n)
+
+    @property
+    def every(self) -> int:
+        """After how many instances to ask again."""
+        return self.n
+
+    def should_refresh(self, outlook: Outlook) -> bool:
+        """Return True once n were learned."""
+        return outlook.n_learned >= self.n
+
+
+@dataclass(frozen=True)
+class WhenDrifted:
+    """Refresh when bits have flipped: a share of those of a sample of stored items, under the encoder of now.
+
+    Parameters
+    ----------
+    share : float, default=0.05
+    every : int, default=1000
+        Instances between two looks.
+    sample : int, default=500
+        Items looked at.
+
+    Examples
+    --------
+    >>> WhenDrifted(share=0.1)
+    WhenDrifted(share=0.1, every=1000, sample=500)
+    """
+
+    share: float = 0.05
+    every: int = 1000
+    sample: int = 500
+
+    def __post_init__(self) -> None:
+        check_positive("share", self.share)
+        check_positive_int("every", self.every)
+        check_positive_int("sample", self.sample)
+
+    def should_refresh(self, outlook: Outlook) -> bool:
+        """Compare the codes of a sample."""
+        rows, _ = outlook.sample(self.sample)
+        new, old = outlook.snapshot(), outlook.encoder
+        flipped = unpack_bits(new.encode(rows) ^ old.encode(rows), old.n_bits)
+        return bool(flipped.mean() >= self.share)
+
+
+@dataclass(frozen=True)
+class WhenInformative:
+    """Refresh when distances would tell more about labels: the trigger of MIHash, on a sample of stored items.
+
+    Measures the mutual information, in bits, between the Hamming distance of two items and whether they share a
+    label, under the encoder in use and under that of now.
+
+    Parameters
+    ----------
+    gain : float, default=0.01
+        By which it must have grown ("theta").
+    every : int, default=1000
+        Instances between two looks.
+    sample : int, default=500
+        Items looked at; those without labels are left out.
+
+    Examples
+    --------
+    >>> WhenInformative(gain=0.05)
+    WhenInformative(gain=0.05, every=1000, sample=500)
+    """
+
+    gain: float = 0.01
+    every: int = 1000
+    sample: int = 500
+
+    def __post_init__(self) -> None:
+        check_positive("gain", self.gain)
+        check_positive_int("every", self.every)
+        check_positive_int("sample", self.sample)
+
+    def should_refresh(self, outlook: Outlook) -> bool:
+        """Compare what the codes of a sample tell."""
+        rows, labels = outlook.sample(self.sample)
+        labelled = np.array([bool(some) for some in labels], bool)
+        if labelled.sum() < 2:
+            return False
+        numbers = _numbers([some for some in labels if some])
+        neighbours = share_a_label(numbers, numbers)
+        new, old = (
+            mutual_information(encoder.encode(rows[labelled]), neighbours, encoder.n_bits)
+            for encoder in (outlook.snapshot(), outlook.encoder)
+        )
+        return new - old >= self.gain
+
+
+def _numbers(labels: list[tuple[Any, ...]]) -> NDArray[np.int64]:
+    """Return labels as numbers; rows with fewer than the most are filled up with -1."""
+    known: dict[Any, int] = {}
+    numbers = np.full((len(labels), max(map(len, labels))), -1)
+    for row, some in zip(numbers, labels, strict=True):
+        row[: len(some)] = [known.setdefault(label, len(known)) for label in some]
+    return numbers
+
+
+POLICIES = {policy.__name__: policy for policy in (Never, Every, WhenDrifted, WhenInformative)}
+
+
+def pack_policy(policy: Any) -> dict[str, Any]:
+    """Return a policy as JSON.
+
+    Examples
+    --------
+    >>> pack_policy(Every(5)), unpack_policy({"policy": "Every", "n": 5})
+    ({'policy': 'Every', 'n': 5}, Every(n=5))
+    """
+    if type(policy) not in POLICIES.values():
+        raise InvalidInputError(f"refresh={policy!r} is not a policy; use {', '.join(POLICIES)}.")
+    return {"policy": type(policy).__name__, **asdict(policy)}
+
+
+def unpack_policy(packed: dict[str, Any]) -> Policy:
+    """Return the policy that :func:`pack_policy` packed."""
+    name = packed["policy"]
+    if name not in POLICIES:
+        raise FileFormatError(f"The collection has a refresh policy {name!r}, unknown here. Upgrade onlinehash.")
+    policy: Policy = POLICIES[name](**{key: value for key, value in packed.items() if key != "policy"})
+    return policy

@@ -1,0 +1,259 @@
+"""Items into a collection and out of it, and its codes into other programs: in chunks, so that memory is bounded.
+
+The ending of the path says what a file is: ``.npy``, ``.npz``, ``.parquet``, ``.csv`` or ``.jsonl``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash._validation import check_positive_int
+from onlinehash.collection import incoming
+from onlinehash.collection.collection import Collection
+from onlinehash.collection.store import ItemStore, Rows
+from onlinehash.collection.transfer import arrays, codes, parquet, text
+from onlinehash.collection.transfer.chunks import Chunk, Columns, Sheet
+from onlinehash.exceptions import (
+    DataNotFoundError,
+    FileFormatError,
+    InvalidInputError,
+    NotLearnedError,
+    OnlineHashError,
+)
+from onlinehash.types import Progress
+
+_AT_A_TIME = 1 << 22  # bytes of features read at a time
+_INTEGER = re.compile("-?(0|[1-9][0-9]*)")
+
+
+class _Format(NamedTuple):
+    """How a kind of file is read and written, and what a row of it is called."""
+
+    read: Callable[[Path, Columns, int], Iterator[Chunk]]
+    write: Callable[[Path, Sheet], None]
+    place: str
+
+
+_FORMATS = {
+    ".npy": _Format(arrays.read, arrays.write, arrays.PLACE),
+    ".npz": _Format(arrays.read, arrays.write, arrays.PLACE),
+    ".parquet": _Format(parquet.read, parquet.write, parquet.PLACE),
+    ".csv": _Format(text.read_csv, text.write_csv, text.PLACE),
+    ".jsonl": _Format(text.read_jsonl, text.write_jsonl, text.PLACE),
+}
+ITEM_FILES, CODE_FILES = tuple(_FORMATS), tuple(codes.WRITERS)
+
+
+def import_items(
+    collection: Collection,
+    path: str | os.PathLike[str],
+    *,
+    key: str | None = None,
+    vector: str | None = None,
+    labels: str | None = None,
+    payload: str | None = None,
+    first_key: int | None = None,
+    batch: int = 1000,
+    progress: Progress = lambda done, total: None,
+) -> int:
+    r"""Add the items of a file to a collection, as :meth:`Collection.add` does, and return how many there were.
+
+    Each batch is applied whole or not at all. An error names the line or row, and says how many items are in by then.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path
+        ``.npz``: arrays of a row an item. ``.parquet``: the vector is a list. ``.csv``: with a header; without a column
+        "vector", all other columns are its numbers. ``.jsonl``: an object a line. ``.npy``: the vectors, with
+        the rest in files beside it: of ``a.npy``, ``a.keys.npy``, ``a.labels.npy`` and so on.
+    key, vector, labels, payload : str, optional
+        Names of the columns, or for ``.npy`` paths of the files. By default "key", "vector" (or "features"), "labels"
+        (or "label") and "payload", where there are such; in an ``.npz`` file also "X" and "y". A payload that is text
+        is read as JSON where it can be.
+    first_key : int, optional
+        Number the rows from here instead, where the file has no keys; needed if the collection has items already.
+    batch : int, default=1000
+        Items added at a time.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in rows or bytes.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from onlinehash import HCOH
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "pets.csv").write_text("key,label,x,z\nrex,dog,1.0,0.5\ntom,cat,-1.0,0.5\n")
+    ...     with Collection.open(Path(folder, "pets.oh"), HCOH(8, random_state=0)) as pets:
+    ...         import_items(pets, Path(folder, "pets.csv")), pets.get("tom")[0].labels
+    (2, 'cat')
+    """
+    source = Path(path)
+    check_positive_int("batch", batch)
+    if not source.is_file():
+        raise DataNotFoundError(f"There is no file {source}.")
+    form = _FORMATS[_ending(source, ITEM_FILES)]
+    done, number = 0, first_key
+    try:
+        for chunk in form.read(source, Columns(key, vector, labels, payload), batch):
+            if chunk.keys is None:
+                number = _first_key(collection, source) if number is None else number
+                keyed = replace(chunk, keys=list(range(number, number + len(chunk))))
+                number += len(chunk)
+            elif first_key is None:
+                keyed = chunk
+            else:
+                raise InvalidInputError(f"first_key={first_key}, but {source} has keys of its own; leave it out.")
+            for part in _without_repeats(keyed):
+                _add(collection, _typed(collection, part), source, form.place)
+                done += len(part)
+            progress(chunk.done, chunk.total)
+    except OnlineHashError as error:
+        said = f"The {done} items before were added and stay." if done else "Nothing was added."
+        raise type(error)(f"{error} {said}") from error
+    return done
+
+
+def export_items(
+    collection: Collection, path: str | os.PathLike[str], *, progress: Progress = lambda done, total: None
+) -> int:
+    """Write all items of a collection to a file that :func:`import_items` reads, and return how many there are.
+
+    The file shows the collection at one moment, in order of key, and takes its place when it is complete. CSV has no
+    types: keys and labels that are text but look like integers come back as integers.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path
+        Ending in ``.npy``, ``.npz``, ``.parquet``, ``.csv`` or ``.jsonl``.
+    progress : callable, optional
+        Called as ``progress(done, total)``.
+    """
+    target = Path(path)
+    form = _FORMATS[_ending(target, ITEM_FILES)]
+    store = collection._store
+    with store.reading():
+        n_items, kind, n_features = len(collection), collection.key_kind, collection.n_features
+        if not n_items or kind is None or n_features is None:
+            raise InvalidInputError("This collection is empty; there is nothing to write.")
+        dtype = np.dtype(store.setting("feature_dtype"))
+        chunks = _chunks(store, max(1, _AT_A_TIME // (dtype.itemsize * n_features)))
+        form.write(target, Sheet(n_items, n_features, dtype, kind, collection.label_kind, chunks, progress))
+    return n_items
+
+
+def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
+    """Write the codes of a collection for another program, and return how many there are.
+
+    The encoder that made them goes beside them: of ``a.faiss``, to ``a.encoder.oh``.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path
+        ``.faiss``: an ``IndexBinaryIDMap``. ``.usearch``: a graph. ``.npz``: arrays ``keys``, ``codes``, ``n_bits``,
+        ``version``. Integer keys are the ids of the first two. Strings (for usearch, also negative integers) are
+        written to a file beside, ``a.keys.jsonl``, a key a line; ids are their positions from 0.
+    """
+    target = Path(path)
+    write = codes.WRITERS[_ending(target, CODE_FILES)]
+    keys, packed, encoder = collection.codes_and_encoder()
+    if encoder is None or not keys:
+        raise NotLearnedError("This collection has no codes yet; add items with labels first.")
+    write(target, keys, packed, encoder)
+    codes.write_encoder(target, encoder)
+    return len(keys)
+
+
+def _ending(path: Path, known: tuple[str, ...]) -> str:
+    ending = path.suffix.lower()
+    if ending not in known:
+        raise FileFormatError(f"{path} has the extension {path.suffix!r}; use one of {', '.join(known)}.")
+    return ending
+
+
+def _chunks(store: ItemStore, limit: int) -> Iterator[Rows]:
+    last = None
+    while len(rows := store.rows_after(last, limit)):
+        yield rows
+        last = rows.keys[-1]
+
+
+# ---------------------------------------------------------------------- what comes in
+
+
+def _first_key(collection: Collection, path: Path) -> int:
+    """Return the number of the first row of a file without keys."""
+    if len(collection):
+        raise InvalidInputError(
+            f"{path} has no keys, and this collection has items already; name the column with key=, or number the rows "
+            "from first_key= on."
+        )
+    return 0
+
+
+def _typed(collection: Collection, chunk: Chunk) -> Chunk:
+    """Return rows of a text with keys and labels as the collection has them: integers, if all of the first are."""
+    if not chunk.is_text:
+        return chunk
+    assert chunk.keys is not None
+    keys = _as_kind(chunk.keys, collection.key_kind)
+    label_kind = collection.label_kind
+    return replace(chunk, keys=keys, labels=None if chunk.labels is None else _as_kind(chunk.labels, label_kind))
+
+
+def _as_kind(values: list[Any], kind: str | None) -> list[Any]:
+    """Return texts as integers, if that is the kind or may be."""
+    if kind is None:
+        kind = "int" if all(_INTEGER.fullmatch(value) for value in values if isinstance(value, str)) else "str"
+    if kind == "str":
+        return values
+    return [int(v) if isinstance(v, str) and _INTEGER.fullmatch(v) else v for v in values]
+
+
+def _without_repeats(chunk: Chunk) -> Iterator[Chunk]:
+    """Yield the rows in runs in which no key comes twice: a later row replaces an earlier one."""
+    assert chunk.keys is not None
+    start = 0
+    seen: set[Any] = set()
+    for i, key in enumerate(chunk.keys):
+        try:
+            if key in seen:
+                yield chunk.between(start, i)
+                start, seen = i, set()
+            seen.add(key)
+        except TypeError:  # no key at all: refused later, by name
+            pass
+    yield chunk.between(start, len(chunk))
+
+
+def _add(collection: Collection, chunk: Chunk, path: Path, place: str) -> None:
+    try:
+        collection.add(chunk.keys, chunk.features, chunk.labels, chunk.payload)
+    except InvalidInputError as error:
+        for i in range(len(chunk)):
+            try:
+                _check_alone(collection, chunk.between(i, i + 1))
+            except InvalidInputError as own:
+                raise type(own)(f"{path}, {place} {chunk.places[i]}: {own}") from own
+        raise type(error)(f"{path}, {place}s {chunk.places[0]} to {chunk.places[-1]}: {error}") from error
+
+
+def _check_alone(collection: Collection, row: Chunk) -> None:
+    """Check one row as an add would."""
+    store = collection._store
+    incoming.check_keys(row.keys, collection.key_kind)
+    incoming.check_rows(row.features, 1, False, collection.n_features, store.setting("feature_dtype"))
+    incoming.label_texts(row.labels, 1, False, collection.label_kind)
+    incoming.payload_texts(row.payload, 1, False)
+
+
+__all__ = ["export_codes", "export_items", "import_items"]

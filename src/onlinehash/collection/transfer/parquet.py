@@ -1,0 +1,138 @@
+"""Parquet, by way of Arrow: read batch by batch, written a row group a chunk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._files import whole_file
+from onlinehash.collection.transfer.chunks import Chunk, Columns, Sheet
+from onlinehash.exceptions import FileFormatError, MissingExtraError
+
+PLACE = "row"
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError.of("pyarrow", "arrow") from error
+    return pyarrow, pyarrow.parquet
+
+
+def read(path: Path, columns: Columns, batch: int) -> Iterator[Chunk]:
+    """Yield the rows of a file.
+
+    The vector is a column of lists; without one, all columns of numbers that are nothing else.
+    """
+    arrow, parquet = _arrow()
+    done, width = 0, None
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            roles = ("key", "vector", "labels", "payload")
+            found = {role: columns.find(role, schema.names, path) for role in roles}
+            numbers = [
+                field.name
+                for field in schema
+                if field.name not in found.values()
+                and (arrow.types.is_floating(field.type) or arrow.types.is_integer(field.type))
+            ]
+            if found["vector"] is None and not numbers:
+                raise FileFormatError(f"{path} has no column 'vector', but {', '.join(schema.names)}.")
+            wanted = [name for name in found.values() if name is not None]
+            wanted += numbers if found["vector"] is None else []
+            total = file.metadata.num_rows
+            for table in file.iter_batches(batch, columns=wanted):
+                if found["vector"] is None:
+                    features = np.column_stack([table[name].to_numpy(zero_copy_only=False) for name in numbers])
+                else:
+                    features = _vectors(arrow, table[found["vector"]], width, found["vector"])
+                width = features.shape[1]
+                keys, labels, payload = (
+                    None if found[role] is None else table[found[role]].to_pylist()
+                    for role in ("key", "labels", "payload")
+                )
+                places = range(done + 1, done + len(features) + 1)
+                done += len(features)
+                yield Chunk(features, keys, labels, None if payload is None else _plain(payload), places, done, total)
+    except _RowError as error:
+        raise FileFormatError(f"{path}, row {done + error.row + 1}: {error}") from error
+    except arrow.ArrowException as error:
+        raise FileFormatError(f"{path} is not a Parquet file, or damaged: {error}") from error
+
+
+def _vectors(arrow: Any, column: Any, width: int | None, name: str) -> NDArray[Any]:
+    """Return a column of lists as rows of numbers; a list that is none, or of another length, is named by its row."""
+    kind = column.type
+    if arrow.types.is_fixed_size_list(kind):
+        lengths = np.full(len(column), kind.list_size)
+    elif arrow.types.is_list(kind) or arrow.types.is_large_list(kind):
+        lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    else:
+        raise _RowError(0, f"column {name!r} holds {kind}, not lists of numbers.")
+    lengths = np.where(column.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
+    width = int(lengths[0]) if width is None else width
+    if (lengths != width).any() or not width:
+        wrong = int(np.argmax((lengths != width) | (lengths == 0)))
+        raise _RowError(wrong, f"{name!r} has {lengths[wrong]} numbers; the first row has {width}.")
+    values = column.flatten()
+    numbers = values.to_numpy(zero_copy_only=False)
+    if numbers.dtype.kind not in "iuf":
+        raise _RowError(0, f"column {name!r} holds {kind}, not lists of numbers.")
+    return np.asarray(numbers.reshape(len(column), width))
+
+
+class _RowError(FileFormatError):
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+def _plain(payload: list[Any]) -> list[Any]:
+    """Return payloads: of text what it means as JSON, or else the text."""
+    return [_meaning(value) if isinstance(value, str) else value for value in payload]
+
+
+def _meaning(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def write(path: Path, sheet: Sheet) -> None:
+    """Write columns key, vector (lists of fixed length), labels (lists) and payload (JSON)."""
+    arrow, parquet = _arrow()
+    kinds = {"int": arrow.int64(), "str": arrow.string()}
+    numbers = arrow.from_numpy_dtype(sheet.dtype)
+    schema = arrow.schema(
+        {
+            "key": kinds[sheet.key_kind],
+            "vector": arrow.list_(numbers, sheet.n_features),
+            "labels": arrow.list_(kinds[sheet.label_kind or "int"]),
+            "payload": arrow.string(),
+        }
+    )
+    with whole_file(path) as file, parquet.ParquetWriter(file, schema) as writer:
+        for rows in sheet:
+            vectors = arrow.FixedSizeListArray.from_arrays(rows.features.ravel(), sheet.n_features)
+            columns = [rows.keys, vectors, [_listed(text) for text in rows.labels], rows.payloads]
+            arrays = [
+                some if isinstance(some, arrow.Array) else arrow.array(some, field.type)
+                for some, field in zip(columns, schema, strict=True)
+            ]
+            writer.write_batch(arrow.record_batch(arrays, schema=schema))
+
+
+def _listed(labels: str | None) -> list[Any] | None:
+    if labels is None:
+        return None
+    value = json.loads(labels)
+    return value if isinstance(value, list) else [value]

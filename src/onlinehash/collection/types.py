@@ -1,0 +1,132 @@
+"""What goes into a collection and comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from onlinehash.types import Features
+
+Key = int | str
+"""What an item is called by. The keys of one collection are all integers, or all strings."""
+
+Label = int | str
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One item, as it is stored.
+
+    Parameters
+    ----------
+    key : int or str
+    features : ndarray of shape (n_features,)
+        In the precision of the collection.
+    labels : int, str, tuple of them, or None
+        The label of the item; a tuple if it has several, None if it has none.
+    payload : JSON value or None
+        What was stored with it.
+    version : int or None
+        Version of the encoder that made its code; None while it waits for the first one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Item("shoe-7", np.zeros(2, np.float32), "shoe", {"title": "Trail runner"}, 1000).labels
+    'shoe'
+    """
+
+    key: Key
+    features: Features
+    labels: Label | tuple[Label, ...] | None = None
+    payload: Any = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """Keys of the items found and their distances, nearest first, ties by key.
+
+    For several queries both hold one list a query, and the object is a sequence of one-query hits.
+
+    Parameters
+    ----------
+    keys : list of keys, or list of such lists
+    distances : list of numbers, or list of such lists
+
+    Examples
+    --------
+    >>> hits = Hits([["a", "b"], ["c"]], [[0, 3], [1]])
+    >>> len(hits), hits[0].keys, hits[1].distances
+    (2, ['a', 'b'], [1])
+    """
+
+    keys: list[Any]
+    distances: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, i: int) -> Hits:
+        return Hits(self.keys[i], self.distances[i])
+
+    def __iter__(self) -> Iterator[Hits]:
+        return (self[i] for i in range(len(self)))
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How a collection stands.
+
+    Parameters
+    ----------
+    n_items : int
+        Items stored.
+    n_searchable : int
+        Items that have a code; the others wait until the hasher has learned enough for a first encoder.
+    n_learned : int
+        Instances the hasher has learned from.
+    method : str
+        Name of the hasher.
+    n_bits : int
+        Length of the codes searched; of those to come, if there are none yet.
+    generation : int
+        Number of the generation of codes searched; 0 before the first.
+    version : int or None
+        Version of the encoder that made them.
+    staleness : int
+        Instances learned since that version.
+    index : str
+        ``"flat"`` or ``"buckets"``: how codes are searched.
+    refreshing : bool
+        Whether a new generation is being made.
+    progress : float
+        Share of the items it holds already, 1.0 if none is being made.
+    bits_recomputed : int
+        Bits computed again by all refreshes so far.
+    refresh_error : str or None
+        Why the last refresh failed, if it did.
+    n_bytes : int
+        Size of the file.
+
+    Examples
+    --------
+    >>> Stats(n_items=2, n_searchable=2, n_learned=2, method="hcoh", n_bits=32, generation=1, version=2).staleness
+    0
+    """
+
+    n_items: int = 0
+    n_searchable: int = 0
+    n_learned: int = 0
+    method: str = ""
+    n_bits: int = 0
+    generation: int = 0
+    version: int | None = None
+    staleness: int = 0
+    index: str = "flat"
+    refreshing: bool = False
+    progress: float = 1.0
+    bits_recomputed: int = 0
+    refresh_error: str | None = None
+    n_bytes: int = 0

@@ -1,0 +1,19 @@
+"""Slow, obvious search over the items of a collection."""
+
+import numpy as np
+
+from onlinehash import hamming_distances
+
+
+def ranking(collection, query, keep=lambda item: True):
+    """Return (distance, key) of all items that have a code, nearest first, ties by key."""
+    items = [item for item in collection.items() if item.version is not None and keep(item)]
+    if not items:
+        return []
+    codes = collection.encoder.encode(np.array([item.features for item in items]))
+    distances = hamming_distances(collection.encoder.encode(query[np.newaxis]), codes)[0]
+    return sorted(zip(distances.tolist(), [item.key for item in items], strict=True))
+
+
+def pairs(hits):
+    return list(zip(hits.distances, hits.keys, strict=True))

@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+
+from onlinehash import HCOH
+from onlinehash.collection import Collection, Never
+
+CENTRES = np.random.default_rng(7).normal(size=(4, 6)).astype(np.float32)
+
+
+class Data:
+    """Four classes of points around centres, in an endless stream."""
+
+    def __init__(self, seed=0):
+        self.rng = np.random.default_rng(seed)
+
+    def take(self, n):
+        y = self.rng.integers(0, 4, n)
+        return (CENTRES[y] + 0.3 * self.rng.normal(size=(n, 6))).astype(np.float32), y
+
+
+@pytest.fixture
+def data():
+    return Data()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "items.oh"
+
+
+@pytest.fixture
+def small(path, data):
+    """A collection of 40 items with integer keys, and what is in it."""
+    X, y = data.take(40)
+    collection = Collection.open(path, HCOH(n_bits=12, random_state=0), Never())
+    collection.add(range(40), X, y)
+    yield collection, X, y
+    collection.close()

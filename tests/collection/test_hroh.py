@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from tests.collection.brute import pairs, ranking
+from tests.collection.test_reopen import assert_same_hashing, crash
+
+from onlinehash import HROH, Collection, Encoder
+from onlinehash.collection import Never, WhenDrifted, learning
+from onlinehash.exceptions import InvalidInputError
+
+
+def hroh(**params):
+    return HROH(n_bits=16, n_components=64, random_state=0, **params)
+
+
+@pytest.mark.parametrize("n_before", [60, 400])  # the head of the stream, which gives the bandwidth, is open, or not
+def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, n_before):
+    X, y = data.take(700)
+    path, copy = tmp_path / "items.oh", tmp_path / "copy.oh"
+    collection = Collection.open(path, hroh(), Never())
+    for start in range(0, n_before, 37):  # rows wait for their block to fill
+        stop = min(start + 37, n_before)
+        collection.add(range(start, stop), X[start:stop], y[start:stop])
+    collection.refresh()
+    assert collection.stats().staleness == 0
+    collection.add(range(n_before, 500), X[n_before:500], y[n_before:500])
+    collection.add(range(n_before - 5, n_before + 5), X[500:510], y[500:510])
+    collection.delete([1, 450])
+    crash(collection, path, copy)
+    uncut = hroh().partial_fit(X[:510], y[:510])
+    with Collection.open(copy) as again:
+        assert len(again) == 498
+        assert_same_hashing(again.hasher, uncut, X)
+        again.add(range(510, 700), X[510:], y[510:])
+        assert_same_hashing(again.hasher, uncut.partial_fit(X[510:], y[510:]), X)
+        assert pairs(again.search(X[7], 200)) == ranking(again, X[7])[:200]
+        again.refresh()
+        assert again.encoder.version == again.stats().version == 700
+        assert np.array_equal(again.codes()[1], again.encoder.encode(stored(again)))
+    with Collection.open(copy) as again:
+        assert_same_hashing(again.hasher, uncut, X)
+
+
+def stored(collection):
+    return np.array([item.features for item in collection.items()])
+
+
+def test_bits_change_without_learning_again(path, data, monkeypatch):
+    X, y = data.take(400)
+    with Collection.open(path, hroh(structure_bits=4), Never()) as collection:
+        collection.add(range(400), X, y)
+        collection.delete(range(10))
+        before = collection.hasher
+        with monkeypatch.context() as patch:
+            patch.setattr(learning, "relearn", None)
+            collection.change_hasher(24)
+        assert collection.stats().n_bits == 24
+        assert collection.hasher.structure_bits == 4
+        assert_same_hashing(collection.hasher, before.with_bits(24, 4), X)
+        assert pairs(collection.search(X[3], 50)) == ranking(collection, X[3])[:50]
+        with pytest.raises(InvalidInputError, match="structure_bits=4 is more than n_bits=2"):
+            collection.change_hasher(2)
+        assert collection.stats().n_bits == 24
+    with Collection.open(path) as collection:
+        assert collection.hasher.n_bits == 24
+        collection.add(1000, X[0], y[0])
+        assert collection.stats().staleness == 1
+
+
+def test_bits_change_before_anything_is_learned(path, data):
+    with Collection.open(path, hroh(), Never()) as collection:
+        collection.change_hasher(8)
+        X, y = data.take(30)
+        collection.add(range(30), X, y)
+        assert collection.codes_and_encoder()[1].shape == (30, 1)
+
+
+def test_a_hasher_that_has_forgotten_rows_is_not_stale_for_ever(path, data):
+    X, y = data.take(300)
+    hasher = hroh().partial_fit(X, y).forget(X[:50], y[:50])
+    with Collection.open(path, hasher, WhenDrifted(every=10)) as collection:
+        collection.add(range(20), X[:20], y[:20])
+        collection.refresh()
+        stats = collection.stats()
+        assert (stats.staleness, stats.version) == (0, 370)
+        collection.refresh()
+        assert collection.stats().generation == stats.generation
+
+
+def test_the_encoder_of_a_generation_can_be_read_elsewhere(path, data, tmp_path):
+    X, y = data.take(300)
+    with Collection.open(path, hroh(), Never()) as collection:
+        collection.add(range(300), X, y)
+        keys, codes, encoder = collection.codes_and_encoder()
+        encoder.save(tmp_path / "encoder.oh")
+        assert keys == list(range(300))
+        assert np.array_equal(Encoder.load(tmp_path / "encoder.oh").encode(X), codes)

@@ -1,0 +1,175 @@
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from tests.collection.brute import pairs, ranking
+
+from onlinehash import HCOH, HMOH, HROH, LSH, OKH, Collection
+from onlinehash.collection import Every, Never, WhenDrifted, WhenInformative, schema, sqlite
+from onlinehash.exceptions import FileFormatError, InvalidInputError
+
+HASHERS = [
+    HCOH(n_bits=12, random_state=0),
+    HCOH(n_bits=12, batch_size=7, random_state=0),
+    HMOH(n_bits=8, n_anchors=30, random_state=0),
+    HROH(n_bits=16, n_components=64, random_state=0),
+    OKH(n_bits=8, n_anchors=20, random_state=0),
+    LSH(n_bits=12, random_state=0),
+]
+
+
+def crash(collection, path, other):
+    """Copy the files as they are: what a killed process would leave."""
+    for suffix in ("", "-wal"):
+        if path.with_name(path.name + suffix).exists():
+            shutil.copy(path.with_name(path.name + suffix), other.with_name(other.name + suffix))
+    collection.close()
+
+
+def assert_same_hashing(one, other, X):
+    """Both make the same projections, to rounding."""
+    assert one.n_seen_ == other.n_seen_
+    assert np.allclose(one.decision_function(X), other.decision_function(X), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("hasher", HASHERS, ids=repr)
+@pytest.mark.parametrize("feature_dtype", ["float32", "float16"])
+def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, hasher, feature_dtype):
+    X, y = data.take(120)
+    path, copy = tmp_path / "items.oh", tmp_path / "copy.oh"
+    stored = X.astype(feature_dtype).astype(np.float32)
+    collection = Collection.open(path, hasher, Never(), feature_dtype=feature_dtype)
+    collection.add(range(50), X[:50], y[:50])
+    collection.refresh()  # the state is written here; what follows is learned again
+    collection.add(range(50, 80), X[50:80], y[50:80])
+    collection.add(range(40, 55), X[80:95], y[80:95])  # replaced: before and after the state
+    collection.delete([1, 60])  # deleted: before and after the state
+    collection.update([2, 61], labels=[0, 1])
+    crash(collection, path, copy)
+    order = [*range(95), 2, 61]
+    labels = [*y[:95].tolist(), 0, 1]
+    uncut = type(hasher)(**hasher.get_params()).partial_fit(stored[order], labels)
+    with Collection.open(copy) as again:
+        assert len(again) == 78
+        assert_same_hashing(again.hasher, uncut, stored)
+        again.add(range(95, 120), X[95:], y[95:])
+        uncut.partial_fit(stored[95:], y[95:])
+        assert_same_hashing(again.hasher, uncut, stored)
+        assert pairs(again.search(X[7], 200)) == ranking(again, X[7])
+    with Collection.open(copy) as again:
+        assert_same_hashing(again.hasher, uncut, stored)
+
+
+def test_closing_writes_the_state_so_that_nothing_is_learned_twice(path, data):
+    X, y = data.take(60)
+    with Collection.open(path, HCOH(n_bits=8), Never()) as collection:
+        collection.add(range(60), X, y)
+        collection.delete(range(10))
+        learned = collection.hasher.to_bytes()
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*) FROM retired").fetchone() == (0,)
+    assert connection.execute("SELECT count(*) FROM items").fetchone() == (50,)
+    connection.close()
+    with Collection.open(path) as collection:
+        assert collection.hasher.to_bytes() == learned
+
+
+def test_large_states_are_not_written_with_every_batch(path, data, monkeypatch):
+    X, y = data.take(100)
+    written = []
+    put_state = sqlite.SqliteStore.put_state
+    monkeypatch.setattr(sqlite.SqliteStore, "put_state", lambda self, *a: written.append(1) or put_state(self, *a))
+    with Collection.open(path, HCOH(n_bits=8), Never()) as collection:
+        for i in range(0, 100, 10):
+            collection.add(range(i, i + 10), X[i : i + 10], y[i : i + 10])
+        assert len(written) == 2  # when it was created, and with the first generation
+
+
+def test_items_and_codes_are_the_same_after_opening_again(path, data):
+    X, y = data.take(50)
+    keys = [f"k{i}" for i in range(50)]
+    with Collection.open(path, "hcoh", Every(20)) as collection:
+        for i in range(0, 50, 10):
+            collection.add(keys[i : i + 10], X[i : i + 10], y[i : i + 10], payload=list(range(i, i + 10)))
+        collection.refresh()
+        before = [(item.key, item.features.tolist(), item.labels, item.payload) for item in collection.items()]
+        hits, stats = collection.search(X[:5], 20), collection.stats()
+    with Collection.open(path) as collection:
+        assert [(i.key, i.features.tolist(), i.labels, i.payload) for i in collection.items()] == before
+        again = collection.search(X[:5], 20)
+        assert (again.keys, again.distances) == (hits.keys, hits.distances)
+        assert collection.stats().version == stats.version
+        assert collection._policy == Every(20)
+    with Collection.open(path, refresh=WhenInformative(gain=0.2)):
+        pass
+    with Collection.open(path) as collection:
+        assert collection._policy == WhenInformative(gain=0.2)
+
+
+def test_another_hasher_is_refused_by_name_of_the_way_out(path, data):
+    X, y = data.take(20)
+    with Collection.open(path, HCOH(n_bits=8, learning_rate=0.3)) as collection:  # a seed is drawn
+        collection.add(range(20), X, y)
+    for same in (None, "hcoh", HCOH(n_bits=8, learning_rate=0.3)):
+        Collection.open(path, same).close()
+    for other in (HCOH(n_bits=16, learning_rate=0.3), "lsh", HCOH(n_bits=8, learning_rate=0.3, random_state=5)):
+        with pytest.raises(InvalidInputError, match=r"collection.change_hasher\(...\)"):
+            Collection.open(path, other, Never())
+    with Collection.open(path) as collection:  # a refusal lets go of the file, and changes nothing
+        assert collection._policy == WhenDrifted()
+
+
+def test_a_seed_that_was_not_given_is_kept(tmp_path, data):
+    X, y = data.take(30)
+    collection = Collection.open(tmp_path / "a.oh", HCOH(n_bits=8), Never())
+    collection.add(range(30), X, y)
+    weights = collection.hasher.weights_
+    connection = sqlite3.connect(tmp_path / "a.oh")  # as if the state with the weights had never been written
+    state = HCOH(n_bits=8, random_state=collection.hasher.random_state).to_bytes()
+    crash(collection, tmp_path / "a.oh", tmp_path / "b.oh")
+    connection.close()
+    connection = sqlite3.connect(tmp_path / "b.oh")
+    connection.execute("UPDATE hasher SET state = ?, learned_to = 0", (state,))
+    connection.commit()
+    connection.close()
+    with Collection.open(tmp_path / "b.oh") as again:
+        assert np.allclose(again.hasher.weights_, weights, atol=1e-6)
+
+
+def test_an_old_schema_is_migrated_step_by_step(path, data, monkeypatch):
+    X, y = data.take(20)
+    with Collection.open(path, "hcoh") as collection:
+        collection.add(range(20), X, y)
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
+    first, second = schema.VERSION - 2, schema.VERSION - 1
+    with pytest.raises(FileFormatError, match="Open it once for writing"):
+        Collection.open(path, readonly=True)
+    migrations = {
+        first: lambda connection: connection.execute("CREATE TABLE extra (value)"),
+        second: lambda connection: connection.execute("INSERT INTO extra VALUES (7)"),
+    }
+    monkeypatch.setattr(schema, "MIGRATIONS", migrations)
+    with Collection.open(path) as collection:
+        assert len(collection) == 20
+        assert collection._store._query("SELECT value FROM extra") == [(7,)]
+    with Collection.open(path, readonly=True) as collection:
+        assert len(collection) == 20
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(path, data, monkeypatch):
+    X, y = data.take(20)
+    with Collection.open(path, "hcoh") as collection:
+        collection.add(range(20), X, y)
+
+    def broken(connection):
+        connection.execute("DROP TABLE items")
+        raise RuntimeError("stop")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "VERSION", 2)
+        patch.setattr(schema, "MIGRATIONS", {1: broken})
+        with pytest.raises(RuntimeError, match="stop"):
+            Collection.open(path)
+    with Collection.open(path) as collection:
+        assert len(collection.get(range(20))) == 20

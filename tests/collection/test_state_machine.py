@@ -1,0 +1,141 @@
+"""A collection against a plain dict and brute force, through changes, refreshes and reopening."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from onlinehash import HCOH, Collection, hamming_distances
+from onlinehash.collection import Every, Never, renewal
+from onlinehash.exceptions import UnknownKeyError
+
+VECTORS = np.random.default_rng(3).normal(size=(12, 4)).astype(np.float32)
+CHUNK = renewal._CHUNK
+LABELS = [None, 0, 1, 2, (0, 1), (1, 2)]
+
+numbers = st.integers(0, 9)
+rows = st.dictionaries(numbers, st.tuples(st.integers(0, 11), st.sampled_from(LABELS)), min_size=1, max_size=4)
+
+
+class CollectionMachine(RuleBasedStateMachine):
+    @initialize(strings=st.booleans(), policy=st.sampled_from([Never(), Every(1), Every(5)]))
+    def create(self, strings, policy):
+        renewal._CHUNK = 3
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "items.oh"
+        self.name = (lambda number: "k" * (number % 3) + str(number)) if strings else (lambda number: number)
+        self.items = {}  # by key: number of the vector, labels, payload
+        self.n_learned = 0
+        self.collection = Collection.open(self.path, HCOH(n_bits=9, random_state=0), policy)
+
+    def teardown(self):
+        if hasattr(self, "collection"):
+            self.collection.close()
+            self.folder.cleanup()
+            renewal._CHUNK = CHUNK
+
+    @rule(given=rows, payload=st.none() | st.integers())
+    def add(self, given, payload):
+        """Store, or replace, several items."""
+        keys = [self.name(number) for number in given]
+        vectors = [vector for vector, _ in given.values()]
+        labels = [list(label) if isinstance(label, tuple) else label for _, label in given.values()]
+        self.collection.add(keys, VECTORS[vectors], labels, payload=[payload] * len(keys))
+        for key, (vector, label) in zip(keys, given.values(), strict=True):
+            self.items[key] = (vector, label, payload)
+        self.n_learned += sum(label is not None for label in labels)
+
+    @rule(number=numbers, vector=st.none() | st.integers(0, 11), label=st.sampled_from([..., *LABELS]))
+    def update(self, number, vector, label):
+        """Change one item, if it is there."""
+        key = self.name(number)
+        given = list(label) if isinstance(label, tuple) else label
+        X = None if vector is None else VECTORS[vector]
+        if key not in self.items:
+            try:
+                self.collection.update(key, X, labels=given)
+            except UnknownKeyError:
+                return
+            raise AssertionError("an unknown key was updated")
+        self.collection.update(key, X, labels=given, payload="updated")
+        old_vector, old_label, _ = self.items[key]
+        new_label = old_label if label is ... else label
+        self.items[key] = (old_vector if vector is None else vector, new_label, "updated")
+        self.n_learned += new_label is not None and (vector is not None or label is not ...)
+
+    @rule(given=st.sets(numbers, min_size=1, max_size=4))
+    def delete(self, given):
+        """Delete what there is of some keys."""
+        keys = [self.name(number) for number in given]
+        self.collection.delete(keys, missing="ignore")
+        for key in keys:
+            self.items.pop(key, None)
+
+    @precondition(lambda self: self.n_learned)
+    @rule()
+    def refresh(self):
+        """Make all codes anew."""
+        self.collection.refresh()
+        if self.items:
+            assert self.collection.stats().version == self.n_learned
+
+    @rule(wait=st.booleans())
+    def reopen(self, wait):
+        """Close and open again."""
+        self.collection.close()
+        self.collection = Collection.open(self.path)
+        if wait:
+            self.collection._renewal.wait()
+
+    @precondition(lambda self: self.n_learned)
+    @rule(n_bits=st.integers(5, 20))
+    def change_bits(self, n_bits):
+        """Learn codes of another length."""
+        self.collection.change_hasher(n_bits)
+        self.n_learned = sum(label is not None for _, label, _ in self.items.values())
+
+    @rule(query=st.integers(0, 11), k=st.integers(1, 12), label=st.none() | st.integers(0, 2), some=st.sets(numbers))
+    def search(self, query, k, label, some):
+        """Search with and without filters."""
+        self.collection._renewal.wait()
+        keys = [self.name(number) for number in some]
+        encoder = self.collection.encoder
+        stats = self.collection.stats()
+        if encoder is None or not self.items:
+            assert self.collection.search(VECTORS[query], k).keys == []
+            return
+        assert stats.n_searchable == len(self.items)
+        distances = hamming_distances(encoder.encode(VECTORS[[query]]), encoder.encode(VECTORS))[0].tolist()
+        ranked = sorted((distances[vector], key) for key, (vector, _, _) in self.items.items())
+        passing = [pair for pair in ranked if self.has(pair[1], label)]
+        chosen = [pair for pair in passing if pair[1] in keys]
+        for hits, expected in (
+            (self.collection.search(VECTORS[query], k), ranked[:k]),
+            (self.collection.search(VECTORS[query], k, labels=label), passing[:k]),
+            (self.collection.search(VECTORS[query], k, labels=label, keys=keys), chosen[:k]),
+            (self.collection.search_radius(VECTORS[query], 3), [pair for pair in ranked if pair[0] <= 3]),
+        ):
+            assert list(zip(hits.distances, hits.keys, strict=True)) == expected
+
+    def has(self, key, label):
+        own = self.items[key][1]
+        return label is None or own == label or (isinstance(own, tuple) and label in own)
+
+    @invariant()
+    def holds_what_the_dict_holds(self):
+        if not hasattr(self, "collection"):
+            return
+        assert len(self.collection) == len(self.items)
+        items = {item.key: item for item in self.collection.items()}
+        assert list(items) == sorted(self.items)
+        for key, (vector, label, payload) in self.items.items():
+            assert np.array_equal(items[key].features, VECTORS[vector])
+            assert (items[key].labels, items[key].payload) == (label, payload)
+        assert self.collection.stats().n_learned == self.n_learned
+
+
+TestCollection = CollectionMachine.TestCase
+TestCollection.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -1,0 +1,167 @@
+"""Kill a writer again and again, and look after each time whether all it acknowledged is there: run as a program.
+
+One process imports everything once; each writer is a fork of it, which tells before and after every operation, by its
+number, and is killed at a random moment. What an operation does follows from the seed and its number alone, so that the
+process knows what must be stored.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from onlinehash import HCOH, Collection, hamming_distances
+from onlinehash.collection import Never, renewal
+
+VECTORS = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+N_KEYS = 60
+
+
+class Model:
+    """What must be stored: vector, label and payload by key; how many were learned from; the last refresh."""
+
+    def __init__(self):
+        self.items, self.n_learned, self.version = {}, 0, 0
+
+    def copy(self):
+        twin = Model()
+        twin.items, twin.n_learned, twin.version = dict(self.items), self.n_learned, self.version
+        return twin
+
+
+def operation(kind, number, model):
+    """Return the operation of a number: what it does to a collection, and to the model."""
+    rng = random.Random(f"{kind} {number}")
+    kind = kind if model.items and rng.random() < 0.6 else "add"
+    names = {"add": range(N_KEYS)}.get(kind, sorted(model.items))
+    keys = rng.sample(list(names), min(rng.randint(1, 12), len(names)))
+    vectors = [rng.randrange(64) for _ in keys]
+    labels = [rng.choice([None, 0, 1, 2]) for _ in keys]
+    payload = [number] * len(keys)
+
+    def apply(collection):
+        if kind == "add":
+            collection.add(keys, VECTORS[vectors], labels, payload)
+        elif kind == "update":
+            collection.update(keys, VECTORS[vectors], payload=payload)
+        elif kind == "delete":
+            collection.delete(keys)
+        elif model.n_learned:
+            collection.refresh()
+
+    def foresee():
+        after = model.copy()
+        for key, vector, label in zip(keys, vectors, labels, strict=True):
+            if kind == "add":
+                after.items[key] = (vector, label, number)
+                after.n_learned += label is not None
+            elif kind == "update":
+                kept = after.items[key][1]
+                after.items[key] = (vector, kept, number)
+                after.n_learned += kept is not None
+            elif kind == "delete":
+                del after.items[key]
+        if kind == "refresh":
+            after.version = after.n_learned
+        return after
+
+    return apply, foresee
+
+
+def write(path, log, kind, number, model):
+    """Do one operation after the other, for ever."""
+    collection = Collection.open(path)
+    while True:
+        apply, foresee = operation(kind, number, model)
+        apply(collection)
+        model = foresee()
+        os.write(log, b"%d\n" % number)
+        number += 1
+
+
+def holds(collection, model):
+    """Tell whether the collection stores exactly what the model does."""
+    stored = {item.key: (item.features.tolist(), item.labels, item.payload) for item in collection.items()}
+    wanted = {key: (VECTORS[vector].tolist(), label, payload) for key, (vector, label, payload) in model.items.items()}
+    return stored == wanted and collection.stats().n_learned == model.n_learned == learned(collection)
+
+
+def learned(collection):
+    return getattr(collection.hasher, "n_seen_", 0)
+
+
+def check_codes(collection):
+    """Demand that what is searched is what the store, encoded again, would give."""
+    keys, codes = collection.codes()
+    items = list(collection.items())
+    if collection.encoder is None or not items:
+        assert not keys
+        return
+    rebuilt = collection.encoder.encode(np.array([item.features for item in items]))
+    assert keys == [item.key for item in items]
+    assert np.array_equal(codes, rebuilt)
+    distances = hamming_distances(collection.encoder.encode(VECTORS[:1]), rebuilt)[0]
+    hits = collection.search(VECTORS[0], N_KEYS)
+    assert list(zip(hits.distances, hits.keys, strict=True)) == sorted(zip(distances.tolist(), keys, strict=True))
+
+
+def warm_up(path):
+    """Compile and load all that a writer needs, so that it starts at once; return how long it takes to do a little."""
+    with Collection.open(path, HCOH(n_bits=16, random_state=0), Never()) as collection:
+        collection.add(range(64), VECTORS, [0, 1] * 32)
+        collection.refresh()
+        collection.search(VECTORS[0])
+    start = time.perf_counter()
+    with Collection.open(path) as collection:
+        collection.add(range(64), VECTORS, [0, 1] * 32)
+        collection.refresh()
+    return time.perf_counter() - start
+
+
+def main(folder, kind, n_kills):
+    """Kill so many writers, and say what they had done."""
+    renewal._CHUNK = 9
+    path, acknowledged = Path(folder) / "items.oh", Path(folder) / "acknowledged"
+    rng = random.Random(kind)
+    longest = 3 * warm_up(Path(folder) / "other.oh")  # that a writer may live
+    model, number, n_done, n_in_flight, n_cut_off = Model(), 0, 0, 0, 0
+    Collection.open(path, HCOH(n_bits=16, random_state=0), Never()).close()
+    for _ in range(n_kills):
+        log = os.open(acknowledged, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+        writer = os.fork()
+        if not writer:
+            try:
+                write(path, log, kind, number, model)
+            finally:
+                os._exit(1)
+        time.sleep(rng.random() * longest)
+        os.kill(writer, signal.SIGKILL)
+        _, status = os.waitpid(writer, 0)
+        os.close(log)
+        assert os.WIFSIGNALED(status), "the writer failed by itself"
+        for _ in acknowledged.read_text().split():
+            model = operation(kind, number, model)[1]()
+            number, n_done = number + 1, n_done + 1
+        with Collection.open(path) as collection:
+            collection._renewal.halt()  # look before it goes on
+            after = operation(kind, number, model)[1]()
+            if not holds(collection, model):
+                assert holds(collection, after), f"operation {number} is half applied, or one before it is lost"
+                model, number, n_in_flight = after, number + 1, n_in_flight + 1
+            assert (collection.stats().version or 0) >= model.version or not model.items
+            check_codes(collection)
+            n_cut_off += collection.stats().refreshing
+            collection._renewal.start()
+            collection._renewal.wait()  # a refresh that was cut off has gone on to the end
+            assert not collection.stats().refreshing
+            check_codes(collection)
+    print(json.dumps({"acknowledged": n_done, "in_flight": n_in_flight, "cut_off": n_cut_off}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
