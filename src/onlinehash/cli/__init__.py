@@ -14,7 +14,18 @@ import typer
 from typer.core import TyperGroup
 
 from onlinehash import __version__
-from onlinehash.cli import compare, datasets, demo, encode, evaluate, learn, report, reproduce, search
+from onlinehash.cli import (
+    collection,
+    compare,
+    datasets,
+    demo,
+    encode,
+    evaluate,
+    learn,
+    report,
+    reproduce,
+    search,
+)
 from onlinehash.cli._interrupt import keep_interrupts
 from onlinehash.exceptions import OnlineHashError
 
@@ -52,6 +63,7 @@ app.command("reproduce")(reproduce.run)
 app.command("report")(report.run)
 app.command("compare", cls=compare.ListOptions)(compare.run)
 app.command("datasets")(datasets.run)
+app.add_typer(collection.app, name="collection")
 
 
 def _version(wanted: bool) -> None:

@@ -1,11 +1,14 @@
-"""``--set NAME=VALUE``: any parameter of a method."""
+"""``--method`` and ``--set NAME=VALUE``: any method, with any parameter."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from onlinehash.hashers import OnlineHasher
 
 
 def parse_setting(setting: str) -> tuple[str, Any]:
@@ -23,3 +26,15 @@ def parse_setting(setting: str) -> tuple[str, Any]:
         return name, json.loads(text)
     except json.JSONDecodeError:
         return name, text
+
+
+def make_hasher(method: str, given: dict[str, Any], defaults: dict[str, Any]) -> OnlineHasher:
+    """Return a hasher with the parameters given, which it must know, and those defaults that it knows."""
+    from onlinehash.exceptions import UnknownNameError
+    from onlinehash.hashers import get_hasher
+
+    known = get_hasher(method).get_params(deep=False)
+    for name in given:
+        if name not in known:
+            raise UnknownNameError.among(f"parameter of {method}", name, known)
+    return get_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)

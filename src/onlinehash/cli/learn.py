@@ -49,7 +49,7 @@ def run(
     """
     from onlinehash.cli._chunks import by_chunks
     from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._settings import parse_setting
+    from onlinehash.cli._settings import make_hasher, parse_setting
     from onlinehash.cli._writing import check_place
 
     check_place(out)
@@ -68,7 +68,7 @@ def run(
         defaults["preprocess"] = split.preprocess
         if method in (None, "hcoh"):  # whose published rate it is
             defaults["learning_rate"] = split.learning_rate
-    hasher = _resume(resume) if resume is not None else _make(method or "hcoh", given, defaults)
+    hasher = _resume(resume) if resume is not None else make_hasher(method or "hcoh", given, defaults)
     X, y = split.stream if features is None else _read(features, labels, label_column, needed=hasher.supervised)
 
     start = perf_counter()
@@ -113,14 +113,3 @@ def _resume(path: Path) -> OnlineHasher:
     from onlinehash.hashers import load_hasher
 
     return load_hasher(path)
-
-
-def _make(method: str, given: dict[str, Any], defaults: dict[str, Any]) -> OnlineHasher:
-    from onlinehash.exceptions import UnknownNameError
-    from onlinehash.hashers import get_hasher
-
-    known = get_hasher(method).get_params(deep=False)
-    for name in given:
-        if name not in known:
-            raise UnknownNameError.among(f"parameter of {method}", name, known)
-    return get_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)

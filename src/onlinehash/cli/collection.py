@@ -1,0 +1,281 @@
+"""``onlinehash collection``: items in one file that learns and is searched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from onlinehash.collection import Collection, Hits, Item
+    from onlinehash.collection.refresh import Policy
+
+app = typer.Typer(help="Keep items in one file, learn from them as they come, and search them.", no_args_is_help=True)
+
+_Path = Annotated[Path, typer.Argument(metavar="COLLECTION", help="File of the collection, as in items.oh.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_SHOWN = 20
+_POLICIES = {"never": "Never", "drifted": "WhenDrifted", "informative": "WhenInformative"}
+
+
+@app.command("create")
+def create(
+    path: _Path,
+    method: Annotated[str, typer.Option(help="Name of the hasher.")] = "hcoh",
+    bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the hasher.")] = 0,
+    refresh: Annotated[
+        str,
+        typer.Option(
+            metavar="never|drifted|informative|N",
+            help="When to make codes anew: when bits have flipped, when distances would tell more about labels, or "
+            "after every N instances.",
+        ),
+    ] = "drifted",
+    dtype: Annotated[str, typer.Option(metavar="float32|float16", help="In which features are stored.")] = "float32",
+) -> None:
+    """Make an empty collection."""
+    from onlinehash.cli._screen import note
+    from onlinehash.cli._settings import make_hasher, parse_setting
+    from onlinehash.cli._writing import check_place
+    from onlinehash.collection import Collection
+
+    check_place(path)
+    if path.exists():
+        raise typer.BadParameter(f"{path} exists already; add to it with 'onlinehash collection add'.")
+    given = {} if bits is None else {"n_bits": bits}
+    given |= dict(parse_setting(setting) for setting in settings or ())
+    hasher = make_hasher(method, given, {"random_state": seed})
+    with Collection.open(path, hasher, _policy(refresh), feature_dtype=dtype):
+        note(f"Made {path}, which learns with {hasher}.")
+
+
+@app.command("add")
+def add(
+    path: _Path,
+    items: Annotated[Path, typer.Argument(metavar="ITEMS", help=".npy, .npz, .parquet, .csv or .jsonl.")],
+    *,
+    key: Annotated[str | None, typer.Option(help="Column of the keys.", show_default="key")] = None,
+    vector: Annotated[str | None, typer.Option(help="Column of the vectors.", show_default="vector")] = None,
+    labels: Annotated[str | None, typer.Option(help="Column of the labels.", show_default="labels or label")] = None,
+    payload: Annotated[str | None, typer.Option(help="Column of the payloads.", show_default="payload")] = None,
+    first_key: Annotated[int | None, typer.Option(help="Number the rows from here; for files without keys.")] = None,
+    batch: Annotated[int, typer.Option(help="Items stored at a time, each time whole or not at all.")] = 1000,
+) -> None:
+    """Add the items of a file and learn from them; an item whose key is there already is replaced.
+
+    For an .npy file of vectors the other columns are files: by default X.keys.npy and X.labels.npy beside X.npy.
+    """
+    from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.collection import import_items
+
+    with _open(path) as collection:
+        with progress_bar("Adding") as progress:
+            n_items = import_items(
+                collection, items, key=key, vector=vector, labels=labels, payload=payload,
+                first_key=first_key, batch=batch, progress=progress,
+            )  # fmt: skip
+        note(f"Added {n_items} items; {path} holds {len(collection)}.")
+
+
+@app.command("search")
+def search(
+    path: _Path,
+    queries: Annotated[
+        Path | None,
+        typer.Argument(metavar="QUERIES", help="Vectors: .npy, .npz (array X) or .csv.", show_default=False),
+    ] = None,
+    *,
+    like: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Ask by a stored item; repeatable.")] = None,
+    k: Annotated[int | None, typer.Option("-k", help="Nearest items to find.", show_default="10")] = None,
+    radius: Annotated[int | None, typer.Option(help="Find all items at most so many bits away instead.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Search items with this label only; repeatable.")] = None,
+    rescore: Annotated[
+        str | None, typer.Option(metavar="cosine|l2", help="Order the best by the distance of their vectors.")
+    ] = None,
+    asymmetric: Annotated[bool, typer.Option("--asymmetric", help="Compare real queries with the bits.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Find the nearest items, exactly; ties by key. Another process may write meanwhile."""
+    import numpy as np
+
+    from onlinehash.cli._arrays import read_array
+
+    if (queries is None) == (not like):
+        raise typer.BadParameter("give a file of queries or --like, one of the two.")
+    if radius is not None and (k is not None or rescore is not None or asymmetric):
+        raise typer.BadParameter("--radius finds all items within; it goes without -k, --rescore and --asymmetric.")
+    with _open(path, readonly=True) as collection:
+        if queries is not None:
+            X = read_array(queries, "X", "features", "vector")
+        else:
+            X = np.array([item.features for item in collection.get(_typed(like or [], collection.key_kind))])
+        labels = None if not label else _typed(label, collection.label_kind)
+        if radius is not None:
+            hits = collection.search_radius(X, radius, labels=labels)
+        else:
+            hits = collection.search(X, 10 if k is None else k, labels=labels, rescore=rescore, asymmetric=asymmetric)
+        _show(collection, hits, as_json=as_json)
+
+
+@app.command("delete")
+def delete(
+    path: _Path,
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEYS", help="What to delete.", show_default=False)
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--from", help="Keys in a file: .npy, .csv or .txt, one a line.")] = None,
+    ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Pass over unknown keys.")] = False,
+) -> None:
+    """Delete items, all or none of them; what was learned from them stays learned."""
+    from onlinehash.cli._arrays import read_column
+    from onlinehash.cli._screen import note
+
+    if (file is None) == (not keys):
+        raise typer.BadParameter("give keys or --from, one of the two.")
+    with _open(path) as collection:
+        named = [str(key) for key in read_column(file, "keys").tolist()] if file is not None else keys or []
+        before = len(collection)
+        collection.delete(
+            dict.fromkeys(_typed(named, collection.key_kind)).keys(), missing="ignore" if ignore_missing else "raise"
+        )
+        note(f"Deleted {before - len(collection)} items; {path} holds {len(collection)}.")
+
+
+@app.command("refresh")
+def refresh(
+    path: _Path,
+    bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
+) -> None:
+    """Make all codes anew with what was learned since, or with another length."""
+    from onlinehash.cli._screen import note, progress_bar
+
+    with _open(path) as collection:
+        with progress_bar("Encoding") as progress:
+            if bits is None:
+                collection.refresh(wait=False)
+            else:
+                collection.change_hasher(bits, wait=False)
+            _watch(collection, progress)
+        stats = collection.stats()
+        note(f"Codes of {stats.n_searchable} items have {stats.n_bits} bits and version {stats.version}.")
+
+
+@app.command("stats")
+def stats(path: _Path, as_json: _Json = False) -> None:
+    """Tell how a collection stands."""
+    from dataclasses import asdict
+
+    from onlinehash.cli._screen import print_rows
+
+    with _open(path, readonly=True) as collection:
+        values = asdict(collection.stats())
+    if as_json:
+        typer.echo(json.dumps(values))
+    else:
+        print_rows(("what", "value"), [(name, "-" if value is None else value) for name, value in values.items()])
+
+
+@app.command("export")
+def export(
+    path: _Path,
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="Items: .npy, .npz, .parquet, .csv, .jsonl. Codes: .faiss, .usearch, .npz with --codes."
+        ),
+    ],
+    codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
+) -> None:
+    """Write all items to a file that 'onlinehash collection add' reads, or their codes for other programs."""
+    from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.cli._writing import check_place
+    from onlinehash.collection import export_codes, export_items
+    from onlinehash.collection.transfer import CODE_FILES, ITEM_FILES
+
+    as_codes = codes or out.suffix.lower() in set(CODE_FILES) - set(ITEM_FILES)
+    check_place(out, *(CODE_FILES if as_codes else dict.fromkeys(ITEM_FILES + CODE_FILES)))
+    with _open(path, readonly=True) as collection:
+        if as_codes:
+            n_items = export_codes(collection, out)
+        else:
+            with progress_bar("Writing") as progress:
+                n_items = export_items(collection, out, progress=progress)
+    note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {out}.")
+
+
+# ---------------------------------------------------------------------- parts
+
+
+def _open(path: Path, *, readonly: bool = False) -> Collection:
+    from onlinehash.collection import Collection
+    from onlinehash.exceptions import DataNotFoundError
+
+    if not path.is_file():
+        raise DataNotFoundError(f"There is no collection {path}; make it with 'onlinehash collection create'.")
+    return Collection.open(path, readonly=readonly)
+
+
+def _policy(text: str) -> Policy:
+    from onlinehash import collection
+
+    if text.isdecimal():
+        return collection.Every(int(text))
+    if text not in _POLICIES:
+        raise typer.BadParameter(f"{text!r} is not never, drifted, informative or a number.", param_hint="--refresh")
+    policy: Policy = getattr(collection, _POLICIES[text])()
+    return policy
+
+
+def _typed(texts: list[str], kind: str | None) -> list[Any]:
+    """Return keys or labels from the command line as the collection has them."""
+    if kind != "int":
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError:
+        wrong = next(text for text in texts if not text.removeprefix("-").isdecimal())
+        raise typer.BadParameter(f"{wrong!r} is not an integer; those of this collection are.") from None
+
+
+def _watch(collection: Collection, progress: Any) -> None:
+    """Move the bar until a refresh is done; raise what ended it too early."""
+    from time import sleep
+
+    while True:
+        stats = collection.stats()
+        if not stats.refreshing or stats.refresh_error is not None:
+            break
+        progress(round(stats.progress * stats.n_items), stats.n_items)
+        sleep(0.05)
+    collection.refresh()  # once more if one from before was finished; errors come out here
+
+
+def _show(collection: Collection, hits: Hits, *, as_json: bool) -> None:
+    from onlinehash.cli._screen import note, on_terminal, print_rows
+
+    if as_json:
+        for query, some in enumerate(hits):
+            items = collection.get(some.keys)
+            found = {"query": query, "keys": some.keys, "distances": some.distances}
+            labels = [_labels(item) for item in items]
+            typer.echo(json.dumps(found | {"labels": labels, "payload": [item.payload for item in items]}))
+        return
+    shown = list(hits)[:_SHOWN] if on_terminal() else list(hits)
+    rows = [
+        (query, item.key, f"{distance:g}", "-" if item.labels is None else json.dumps(_labels(item)))
+        for query, some in enumerate(shown)
+        for item, distance in zip(collection.get(some.keys), some.distances, strict=True)
+    ]
+    print_rows(("query", "key", "distance", "labels"), rows)
+    if len(shown) < len(hits):
+        note(f"... and {len(hits) - len(shown)} more queries; --json gives all.")
+
+
+def _labels(item: Item) -> Any:
+    return list(item.labels) if isinstance(item.labels, tuple) else item.labels

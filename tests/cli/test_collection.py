@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinehash import Collection, Encoder
+from onlinehash.collection import Every, Never
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+@pytest.fixture
+def items(folder, run, split):
+    """A collection of the first 300 digits, with integer keys and labels."""
+    np.save("X.npy", split.stream.X[:300])
+    np.save("X.labels.npy", split.stream.y[:300])
+    run("collection create items.oh --bits 16 --refresh never")
+    run("collection add items.oh X.npy")
+    return "items.oh"
+
+
+def test_create_takes_method_parameters_and_policy(run):
+    run("collection create a.oh --method hmoh --bits 24 --set n_anchors=50 --seed 3 --refresh 500 --dtype float16")
+    with Collection.open("a.oh") as collection:
+        hasher = collection.hasher
+        assert (hasher.name, hasher.n_bits, hasher.n_anchors, hasher.random_state) == ("hmoh", 24, 50, 3)
+        assert collection._policy == Every(500)
+    result = run("collection create a.oh", code=2)
+    assert "exists already" in result.stderr
+
+
+def test_add_learns_and_stores(run, items, split):
+    with Collection.open(items) as collection:
+        assert len(collection) == collection.hasher.n_seen_ == 300
+        assert collection._policy == Never()
+        assert collection.get(7)[0].labels == split.stream.y[7]
+    result = run(f"collection add {items} X.npy --first-key 1000 --batch 64")
+    assert "Added 300 items; items.oh holds 600." in result.stderr
+
+
+def test_add_names_columns(run):
+    Path("a.csv").write_text("sku,kind,x,y\nb1,boot,1,2\nh1,hat,-1,3\n")
+    run("collection create a.oh --bits 8")
+    run("collection add a.oh a.csv --key sku --labels kind")
+    found = json.loads(run("collection search a.oh --like h1 -k 1 --json").stdout)
+    assert found == {"query": 0, "keys": ["h1"], "distances": [0], "labels": ["hat"], "payload": [None]}
+
+
+def test_search_equals_the_python_api(run, items, split):
+    queries = split.queries.X[:3]
+    np.save("Q3.npy", queries)
+    with Collection.open(items, readonly=True) as collection:
+        plain, filtered = collection.search(queries, 4), collection.search(queries, 4, labels=[3, 8], rescore="cosine")
+        within = collection.search_radius(queries, 2)
+    lines = [json.loads(line) for line in run(f"collection search {items} Q3.npy -k 4 --json").stdout.splitlines()]
+    assert [line["keys"] for line in lines] == plain.keys
+    assert [line["distances"] for line in lines] == plain.distances
+    table = run(f"collection search {items} Q3.npy -k 4 --label 3 --label 8 --rescore cosine").stdout.splitlines()
+    assert table[0] == "query\tkey\tdistance\tlabels"
+    assert [int(line.split("\t")[1]) for line in table[1:]] == [key for keys in filtered.keys for key in keys]
+    assert {line.split("\t")[3] for line in table[1:]} <= {"3", "8"}
+    table = run(f"collection search {items} Q3.npy --radius 2").stdout.splitlines()
+    assert [int(line.split("\t")[1]) for line in table[1:]] == [key for keys in within.keys for key in keys]
+
+
+def test_search_goes_on_while_another_writes(run, items):
+    with Collection.open(items):
+        run(f"collection search {items} --like 3 --asymmetric")
+        result = run(f"collection delete {items} 3", code=1)
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.output
+
+
+def test_delete_takes_keys_or_a_file_all_or_none(run, items):
+    run(f"collection delete {items} 1 2 3")
+    result = run(f"collection delete {items} 4 3", code=1)
+    assert "There is no item with key 3" in result.stderr
+    Path("gone.txt").write_text("3\n4\n5\n")
+    assert "Deleted 2 items" in run(f"collection delete {items} --from gone.txt --ignore-missing").stderr
+    assert "'x' is not an integer" in run(f"collection delete {items} x", code=2).stderr
+    with Collection.open(items) as collection:
+        assert list(collection)[:3] == [0, 6, 7]
+
+
+def test_refresh_makes_codes_anew_and_changes_their_length(run, items):
+    assert "version 300" in run(f"collection refresh {items}").stderr
+    result = run(f"collection refresh {items} --bits 24")
+    assert "Codes of 300 items have 24 bits" in result.stderr
+    with Collection.open(items) as collection:
+        assert collection.encoder.n_bits == collection.hasher.n_bits == 24
+
+
+def test_stats_are_a_table_or_json(run, items):
+    values = json.loads(run(f"collection stats {items} --json").stdout)
+    assert values["n_items"] == values["n_searchable"] == 300
+    assert (values["method"], values["n_bits"]) == ("hcoh", 16)
+    lines = dict(line.split("\t") for line in run(f"collection stats {items}").stdout.splitlines())
+    assert lines["n_items"] == "300"
+    assert lines["refresh_error"] == "-"
+
+
+def test_export_writes_items_and_codes(run, items):
+    assert "Wrote 300 items to a.jsonl" in run(f"collection export {items} a.jsonl").stderr
+    run("collection create b.oh --bits 16 --refresh never")
+    run("collection add b.oh a.jsonl")
+    one, two = Collection.open(items), Collection.open("b.oh")
+    with one, two:
+        assert [(i.key, i.labels, i.features.tolist()) for i in one.items()] == [
+            (i.key, i.labels, i.features.tolist()) for i in two.items()
+        ]
+        codes = one.codes()[1]
+    run(f"collection export {items} c.npz --codes")
+    with np.load("c.npz") as arrays:
+        assert np.array_equal(arrays["codes"], codes)
+    assert Encoder.load("c.encoder.oh").n_bits == 16
+    pytest.importorskip("faiss")
+    assert "Wrote 300 codes to c.faiss" in run(f"collection export {items} c.faiss").stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("add none.oh X.npy", 1, "There is no collection none.oh; make it with 'onlinehash collection create'"),
+        ("stats X.npy", 1, "not a collection"),
+        ("add items.oh none.npy", 1, "There is no file none.npy"),
+        ("add items.oh X.npy", 1, "has no keys, and this collection has items already"),
+        ("add items.oh bad.jsonl", 1, "bad.jsonl, line 1: not JSON"),
+        ("search items.oh", 2, "give a file of queries or --like"),
+        ("search items.oh X.npy --radius 3 -k 2", 2, "--radius finds all items within"),
+        ("search items.oh wide.npy", 1, "has 3 features"),
+        ("search items.oh --like 9999", 1, "There is no item with key 9999"),
+        ("search items.oh X.npy --rescore dot", 1, "rescore='dot'"),
+        ("delete items.oh", 2, "give keys or --from"),
+        ("refresh items.oh --bits 0", 1, "n_bits=0"),
+        ("export items.oh a.txt", 1, "has the extension '.txt'; use one of .npy"),
+        ("export items.oh none/a.csv", 1, "There is no folder none"),
+        ("create new.oh --method hchoh", 1, "Did you mean 'hcoh'?"),
+        ("create new.oh --refresh often", 2, "'often' is not never, drifted, informative or a number"),
+        ("create new.oh --set slop=3", 1, "Unknown parameter of hcoh 'slop'"),
+        ("create new.oh --dtype int8", 1, "feature_dtype='int8'"),
+    ],
+)
+def test_mistakes_are_one_line(run, items, line, code, message):
+    Path("bad.jsonl").write_text("{\n")
+    np.save("wide.npy", np.zeros((1, 3)))
+    result = run(f"collection {line}", code=code)
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert message in said
+    assert "Traceback" not in result.output
+    assert not Path("new.oh").exists()
