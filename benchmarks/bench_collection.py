@@ -1,0 +1,163 @@
+"""Collection: durable adds against plain SQLite, opening against encoding anew, searches during a refresh, memory."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measure import Row, compare, interleaved
+from onlinehash import HCOH, Collection
+from onlinehash.collection import Never
+
+Array = NDArray[Any]
+BATCH, N_ADDED, D = 1000, 30_000, 128
+N_ITEMS, N_LATENCY, N_WIDE, WIDE = 1_000_000, 200_000, 1_000_000, 784
+N_CLASSES = 50
+GIB = 1 << 30
+
+
+def stream(n_rows: int, n_features: int, seed: int = 0) -> tuple[Array, Array]:
+    """Return rows around the centres of classes."""
+    centres = np.random.default_rng(seed).standard_normal((N_CLASSES, n_features), dtype=np.float32)
+    rng = np.random.default_rng(seed + 1)
+    y = rng.integers(0, N_CLASSES, n_rows)
+    return centres[y] + 0.5 * rng.standard_normal((n_rows, n_features), dtype=np.float32), y
+
+
+def fill(path: Path, n_items: int, n_features: int) -> None:
+    with Collection.open(path, HCOH(32, random_state=0), Never()) as collection:
+        for start in range(0, n_items, 50_000):
+            X, y = stream(min(50_000, n_items - start), n_features, seed=start)
+            collection.add(range(start, start + len(X)), X, y)
+        collection.refresh()
+
+
+class Adds:
+    """The same items, added to a collection and to a plain table of the same bytes; each call a new file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._n = folder, 0
+        self._X, self._y = stream(N_ADDED, D)
+
+    def _path(self) -> Path:
+        self._n += 1
+        return self._folder / f"{self._n}.oh"
+
+    def collection(self) -> None:
+        """Add to a collection."""
+        with Collection.open(self._path(), HCOH(32, random_state=0), Never()) as collection:
+            for start in range(0, N_ADDED, BATCH):
+                rows = slice(start, start + BATCH)
+                collection.add(range(start, start + BATCH), self._X[rows], self._y[rows])
+
+    def plain(self) -> None:
+        """Insert into a table."""
+        connection = sqlite3.connect(self._path())
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("CREATE TABLE items (key INTEGER PRIMARY KEY, features BLOB, label INTEGER, code BLOB)")
+        for start in range(0, N_ADDED, BATCH):
+            rows = zip(
+                range(start, start + BATCH),
+                (row.tobytes() for row in self._X[start : start + BATCH]),
+                self._y[start : start + BATCH].tolist(),
+                [b"1234"] * BATCH,
+                strict=True,
+            )
+            with connection:
+                connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?)", rows)
+        connection.close()
+
+
+def opened(path: Path) -> None:
+    Collection.open(path).close()
+
+
+def encoded_again(path: Path) -> None:
+    with Collection.open(path) as collection:
+        encoder = collection.encoder
+        assert encoder is not None
+        start = 0
+        while len(rows := collection._store.stream(start, 20_000)):
+            encoder.encode(rows.features)
+            start = rows.seqs[-1]
+
+
+def latencies(search: Callable[[], object], going: Callable[[], bool]) -> list[float]:
+    seconds = []
+    while going():
+        start = perf_counter()
+        search()
+        seconds.append(perf_counter() - start)
+    return seconds
+
+
+def refresh_row(folder: Path) -> Row:
+    """Compare the 99th percentile of searches while a refresh runs with that of quiet times."""
+    path = folder / "refresh.oh"
+    fill(path, N_LATENCY, D)
+    query = stream(1, D, seed=7)[0][0]
+    ratios, seconds = [], {"refreshing": 0.0, "quiet": 0.0}
+    with Collection.open(path) as collection:
+
+        def search() -> object:
+            return collection.search(query, k=10)
+
+        latencies(search, iter([True] * 2000 + [False]).__next__)
+        for _ in range(3):
+            quiet = latencies(search, iter([True] * 5000 + [False]).__next__)
+            collection.refresh(wait=False)
+            busy = latencies(search, lambda: collection._live.building is not None)
+            both = [float(np.quantile(values, 0.99)) for values in (busy, quiet)]
+            ratios.append(both[0] / both[1])
+            seconds = {"refreshing": both[0], "quiet": both[1]}
+    what = f"99th percentile of a search among {N_LATENCY} items"
+    return Row(what, median(ratios), min(ratios), max(ratios), "during a refresh / quiet", "at most 3", seconds)
+
+
+def memory_row(folder: Path) -> Row:
+    """Measure a process that opens a large collection and searches it."""
+    path = folder / "wide.oh"
+    fill(path, N_WIDE, WIDE)
+    code = (
+        "import sys, resource, numpy as np; from onlinehash import Collection\n"
+        "with Collection.open(sys.argv[1]) as c: c.search(np.ones((10, int(sys.argv[2])), np.float32), k=10)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    call = [sys.executable, "-c", code, str(path), str(WIDE)]
+    kib = int(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
+    share = kib * 1024 / GIB
+    what = f"peak memory of a process that opens and searches {N_WIDE} items of {WIDE} features"
+    return Row(what, share, share, share, "bytes / 1 GiB", "at most 1")
+
+
+def run() -> list[Row]:
+    with TemporaryDirectory(dir=".") as name:
+        folder = Path(name)
+        adds = Adds(folder)
+        seconds = interleaved({"plain": adds.plain, "collection": adds.collection}, rounds=5, clock=perf_counter)
+        what = f"durable adds of {N_ADDED} items of {D} features in batches of {BATCH}, learning included"
+        rows = [compare(what, seconds, "plain", "collection", "at least 0.5")]
+        rate = [N_ADDED / value / 10_000 for value in seconds["collection"]]
+        rows.append(Row(what, median(rate), min(rate), max(rate), "items a second / 10 000", "at least 1"))
+        big = folder / "big.oh"
+        fill(big, N_ITEMS, D)
+        calls = {"open": lambda: opened(big), "encode": lambda: encoded_again(big)}
+        seconds = interleaved(calls, rounds=3, clock=perf_counter)
+        # encoding anew opens the collection first
+        net = {"open": seconds["open"], "encode": [b - a for a, b in zip(*seconds.values(), strict=True)]}
+        rows.append(compare(f"opening {N_ITEMS} items of {D} features", net, "open", "encode", "at most 0.33"))
+        big.unlink()
+        rows.append(refresh_row(folder))
+        rows.append(memory_row(folder))
+    return rows
