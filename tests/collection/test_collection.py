@@ -294,4 +294,4 @@ def test_nothing_is_added_for_no_keys(small):
     assert collection.get([]) == []
     assert len(collection) == 40
     assert onlinehash.Collection is Collection
-    assert Every(3).every == 3
+    assert Every(3).is_due(5, looked_at=2) and not Every(3).is_due(4, looked_at=2)

@@ -424,7 +424,7 @@ class Collection(Reading):
             self._begin(hasher.snapshot(), hasher)
             self._renewal.run()
             return
-        if self._policy.every is None or n_learned - self._looked_at < self._policy.every:
+        if not self._policy.is_due(n_learned, self._looked_at):
             return
         self._looked_at = n_learned
         snapshot = cache(hasher.snapshot)

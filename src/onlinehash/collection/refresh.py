@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,8 @@ class Outlook:
 class Policy(Protocol):
     """Decides about a refresh."""
 
-    @property
-    def every(self) -> int | None:
-        """After how many instances to ask again; None for never."""
+    def is_due(self, n_learned: int, looked_at: int) -> bool:
+        """Tell whether to look again after ``n_learned`` instances, having looked after ``looked_at``."""
 
     def should_refresh(self, outlook: Outlook) -> bool:
         """Tell whether codes should be made anew now."""
@@ -56,11 +55,13 @@ class Never:
 
     Examples
     --------
-    >>> Never().every is None
-    True
+    >>> Never().is_due(10**6, looked_at=0)
+    False
     """
 
-    every: ClassVar[int | None] = None
+    def is_due(self, n_learned: int, looked_at: int) -> bool:
+        """Return False."""
+        return False
 
     def should_refresh(self, outlook: Outlook) -> bool:
         """Return False."""
@@ -73,8 +74,8 @@ class Every:
 
     Examples
     --------
-    >>> Every(1000).every
-    1000
+    >>> Every(1000).is_due(2500, looked_at=2000)
+    False
     """
 
     n: int
@@ -82,10 +83,9 @@ class Every:
     def __post_init__(self) -> None:
         check_positive_int("n", self.n)
 
-    @property
-    def every(self) -> int:
-        """After how many instances to ask again."""
-        return self.n
+    def is_due(self, n_learned: int, looked_at: int) -> bool:
+        """Tell whether n were learned since."""
+        return n_learned - looked_at >= self.n
 
     def should_refresh(self, outlook: Outlook) -> bool:
         """Return True once n were learned."""
@@ -100,7 +100,8 @@ class WhenDrifted:
     ----------
     share : float, default=0.05
     every : int, default=1000
-        Instances between two looks.
+        Instances between two looks, or a tenth of all that was learned, if that is more: hash functions move ever
+        less, and a look costs a snapshot.
     sample : int, default=500
         Items looked at.
 
@@ -118,6 +119,10 @@ class WhenDrifted:
         check_positive("share", self.share)
         check_positive_int("every", self.every)
         check_positive_int("sample", self.sample)
+
+    def is_due(self, n_learned: int, looked_at: int) -> bool:
+        """Tell whether enough was learned since to look again."""
+        return _is_due(n_learned, looked_at, self.every)
 
     def should_refresh(self, outlook: Outlook) -> bool:
         """Compare the codes of a sample."""
@@ -139,7 +144,8 @@ class WhenInformative:
     gain : float, default=0.01
         By which it must have grown ("theta").
     every : int, default=1000
-        Instances between two looks.
+        Instances between two looks, or a tenth of all that was learned, if that is more: hash functions move ever
+        less, and a look costs a snapshot.
     sample : int, default=500
         Items looked at; those without labels are left out.
 
@@ -158,6 +164,10 @@ class WhenInformative:
         check_positive_int("every", self.every)
         check_positive_int("sample", self.sample)
 
+    def is_due(self, n_learned: int, looked_at: int) -> bool:
+        """Tell whether enough was learned since to look again."""
+        return _is_due(n_learned, looked_at, self.every)
+
     def should_refresh(self, outlook: Outlook) -> bool:
         """Compare what the codes of a sample tell."""
         rows, labels = outlook.sample(self.sample)
@@ -171,6 +181,10 @@ class WhenInformative:
             for encoder in (outlook.snapshot(), outlook.encoder)
         )
         return new - old >= self.gain
+
+
+def _is_due(n_learned: int, looked_at: int, every: int) -> bool:
+    return n_learned - looked_at >= max(every, looked_at // 10)
 
 
 def _numbers(labels: list[tuple[Any, ...]]) -> NDArray[np.int64]:
