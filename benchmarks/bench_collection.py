@@ -116,6 +116,7 @@ def refresh_row(folder: Path) -> Row:
         latencies(search, iter([True] * 2000 + [False]).__next__)
         for _ in range(3):
             quiet = latencies(search, iter([True] * 5000 + [False]).__next__)
+            collection.add(0, query, 0)  # something to learn: else there is nothing to refresh
             collection.refresh(wait=False)
             busy = latencies(search, lambda: collection._live.building is not None)
             both = [float(np.quantile(values, 0.99)) for values in (busy, quiet)]

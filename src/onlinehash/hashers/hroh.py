@@ -28,6 +28,7 @@ _BLOCK = 256  # rows that wait to be summed together
 _MANY_ROWS = 1024  # summed at once where they come at once
 _FEW = 16  # the rows that wait are few when the sums hold so many times as many
 _CONSTANT = 0.5  # value of the feature that does the centring: the penalty on it is soft
+_STRUCTURE = 3.0  # penalty on the structure bits, in mean squares of a feature: strong, and flat around
 _HEAD = 256  # rows from which the bandwidth is taken
 
 
@@ -380,7 +381,8 @@ class HROH(WithCodewords):
             penalty = self.regularisation or statistics.choose_penalty(self.seed_, self._in_order(statistics))
             parts.append((slice(n_class_bits), n_inputs, statistics.factor(float(penalty))))
         if self.structure_bits:
-            penalty = max(float(np.trace(statistics.gram[:n_features, :n_features])) / n_features, NOTHING)
+            mean_square = float(np.trace(statistics.gram[:n_features, :n_features])) / n_features
+            penalty = max(_STRUCTURE * mean_square, NOTHING)
             parts.append((slice(n_class_bits, None), n_features, statistics.factor(penalty, n_features)))
         return [_Part(bits, n, factor, factor.solve(towards[:n, bits])) for bits, n, factor in parts]
 
