@@ -25,6 +25,7 @@ from onlinehash.cli import (
     report,
     reproduce,
     search,
+    serve,
 )
 from onlinehash.cli._interrupt import keep_interrupts
 from onlinehash.exceptions import OnlineHashError
@@ -64,6 +65,7 @@ app.command("report")(report.run)
 app.command("compare", cls=compare.ListOptions)(compare.run)
 app.command("datasets")(datasets.run)
 app.add_typer(collection.app, name="collection")
+app.command("serve")(serve.run)
 
 
 def _version(wanted: bool) -> None:

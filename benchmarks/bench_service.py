@@ -1,0 +1,199 @@
+"""Search over HTTP from a second process on loopback, beside a bare FastAPI echo, with and without a writer.
+
+100 000 items of 128 numbers; every connection asks for the 10 nearest of one vector, as JSON, and asks again when the
+answer is there. The echo takes the same body, reads it as JSON, and answers with as many bytes. The writer, a third
+process, replaces and adds 1000 items a second in batches of 100; all it was acknowledged must be there at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measure import Row
+from onlinehash import HCOH, Collection
+from onlinehash.client import Client
+
+N, D, N_CLASSES, K = 100_000, 128, 100, 10
+CONNECTIONS = (1, 8, 64)
+SECONDS, ROUNDS = 5.0, 3
+BATCH, BATCHES_A_SECOND = 100, 10
+_ECHO = """
+import uvicorn, socket, sys
+from fastapi import FastAPI, Request, Response
+app = FastAPI()
+answer = b"x" * int(sys.argv[1])
+@app.post("/echo")
+async def echo(request: Request) -> Response:
+    await request.json()
+    return Response(answer)
+listening = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listening.getsockname()[1]} ", file=sys.stderr, flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
+"""
+
+
+def make_items(n_items: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    centres = np.random.default_rng(0).standard_normal((N_CLASSES, D), np.float32)
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, N_CLASSES, n_items)
+    return centres[y] + rng.standard_normal((n_items, D), np.float32), y
+
+
+@contextmanager
+def process(*command: str) -> Iterator[str]:
+    """Start a server that tells its address; end it at the end."""
+    server = subprocess.Popen([sys.executable, *command], stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    try:
+        line = server.stderr.readline()
+        found = re.search(r"http://\S+", line)
+        if found is None:
+            raise RuntimeError(line + server.stderr.read())
+        yield found[0]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def request_bytes(path: str, body: bytes) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n".encode() + body
+
+
+async def ask(url: str, requests: list[bytes], first: int, end: float, seconds: list[float]) -> None:
+    """Ask one after the other on one connection."""
+    host, port = url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    number = first
+    while perf_counter() < end:
+        start = perf_counter()
+        writer.write(requests[number % len(requests)])
+        head = await reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(head.decode())
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        assert length is not None
+        await reader.readexactly(int(length[1]))
+        seconds.append(perf_counter() - start)
+        number += 1
+    writer.close()
+
+
+async def load(url: str, requests: list[bytes], n_connections: int) -> list[float]:
+    """Return the seconds of every request that as many connections as said could send."""
+    seconds: list[float] = []
+    end = perf_counter() + SECONDS
+    await asyncio.gather(*(ask(url, requests, 37 * i, end, seconds) for i in range(n_connections)))
+    return seconds
+
+
+def write(url: str, told: Connection) -> None:
+    """Add or replace items at a steady rate until told to stop; tell which keys were acknowledged."""
+    X, y = make_items(10_000, seed=2)
+    rng = np.random.default_rng(3)
+    keys: set[int] = set()
+    start, n_batches, latest = perf_counter(), 0, 0.0
+    with Client(url, retries=0) as client:
+        while not told.poll():
+            some = rng.integers(0, len(X), BATCH)
+            batch = rng.choice(2 * N, BATCH, replace=False)
+            client.add(batch, X[some], y[some])
+            keys.update(batch.tolist())
+            n_batches += 1
+            late = perf_counter() - start - n_batches / BATCHES_A_SECOND
+            latest = max(latest, late)
+            sleep(max(0.0, -late))
+    told.send((keys, n_batches * BATCH / (perf_counter() - start), latest))
+
+
+@contextmanager
+def writer(url: str) -> Iterator[dict[str, Any]]:
+    """Write from another process while the block lasts."""
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    writing = context.Process(target=write, args=(url, there))
+    writing.start()
+    told: dict[str, Any] = {}
+    try:
+        yield told
+    finally:
+        here.send("stop")
+        told["keys"], told["rate"], told["latest"] = here.recv()
+        writing.join()
+
+
+def measure(urls: dict[str, tuple[str, list[bytes]]], what: str) -> list[Row]:
+    """Ask all servers in turn, at every number of connections."""
+    rows = []
+    for n_connections in CONNECTIONS:
+        taken: dict[str, list[list[float]]] = {name: [] for name in urls}
+        for round_ in range(ROUNDS + 1):
+            for name, (url, requests) in urls.items():
+                seconds = asyncio.run(load(url, requests, n_connections))
+                if round_:  # the first warms up
+                    taken[name].append(seconds)
+        for quantile, meaning in ((50, "p50"), (99, "p99")):
+            values = {name: [float(np.percentile(some, quantile)) for some in runs] for name, runs in taken.items()}
+            ratios = [a / b for a, b in zip(values["search"], values["echo"], strict=True)]
+            rates = {
+                f"{name}, 1 / (requests a second)": SECONDS / median(map(len, runs)) for name, runs in taken.items()
+            }
+            rows.append(
+                Row(
+                    f"{K} nearest of {N} items over HTTP, {n_connections} connections{what}, {meaning}",
+                    median(ratios),
+                    min(ratios),
+                    max(ratios),
+                    "search / bare echo",
+                    "-",
+                    {name: median(some) for name, some in values.items()} | rates,
+                )
+            )
+    return rows
+
+
+def run() -> list[Row]:
+    X, y = make_items(N, seed=1)
+    queries = make_items(200, seed=4)[0]
+    bodies = [json.dumps({"vectors": [query.tolist()], "k": K}).encode() for query in queries]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "items.oh"
+        with Collection.open(path, HCOH(random_state=0)) as collection:
+            for start in range(0, N, 1000):
+                some = slice(start, start + 1000)
+                collection.add(range(start, min(start + 1000, N)), X[some], y[some])
+            collection.refresh()
+        with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
+            size = len(json.dumps({"version": N, "hits": [[{"key": N, "distance": 1}] * K]}))
+            with process("-c", _ECHO, str(size)) as echo:
+                urls = {
+                    "search": (url, [request_bytes("/api/v1/search", body) for body in bodies]),
+                    "echo": (echo, [request_bytes("/echo", body) for body in bodies]),
+                }
+                rows = measure(urls, "")
+                with writer(url) as told:
+                    rows += measure(urls, f", {BATCH * BATCHES_A_SECOND} items a second written")
+            lost = [key for key in told["keys"] if key >= N and key not in client]
+            if lost or len(client) != N + sum(key >= N for key in told["keys"]):
+                raise RuntimeError(f"{len(lost)} acknowledged items are lost")
+            rate = told["rate"] / (BATCH * BATCHES_A_SECOND)
+            rows.append(
+                Row("items written a second during that", rate, rate, rate, "written / wanted", "at least 0.99")
+            )
+    return rows

@@ -1,0 +1,67 @@
+"""``onlinehash serve``: a collection over HTTP."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="COLLECTION", help="File of a collection.", show_default=False)
+    ] = None,
+    *,
+    host: Annotated[str, typer.Option(help="Address; any but this machine's own demands keys.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8000,
+    method: Annotated[
+        str | None, typer.Option(help="Create the collection, with this hasher, if there is none.", show_default=False)
+    ] = None,
+    readonly: Annotated[
+        bool, typer.Option("--readonly", help="Follow a collection that another process writes.")
+    ] = False,
+    read_keys: Annotated[
+        Path | None,
+        typer.Option(help="File with keys that read, one a line; or set ONLINEHASH_READ_KEY.", show_default=False),
+    ] = None,
+    write_keys: Annotated[
+        Path | None,
+        typer.Option(help="File with keys that write, one a line; or set ONLINEHASH_WRITE_KEY.", show_default=False),
+    ] = None,
+    max_body: Annotated[int, typer.Option(help="MiB of one request.", min=1)] = 64,
+    max_batch: Annotated[int, typer.Option(help="Items, keys or queries of one request.", min=1)] = 10_000,
+    max_k: Annotated[int, typer.Option(help="Neighbours of a query.", min=1)] = 1000,
+    max_width: Annotated[int, typer.Option(help="Numbers in a vector.", min=1)] = 65_536,
+    threads: Annotated[int, typer.Option(help="Threads that search.", min=1)] = 4,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a collection of real data that ends with it.")] = False,
+    dataset: Annotated[
+        str | None, typer.Option(help="Data set of --demo.", show_default="MNIST if it is there, else digits")
+    ] = None,
+) -> None:
+    """Serve a collection over HTTP until it is told to stop.
+
+    The routes are listed in /openapi.json. What was acknowledged is on the disk; a stop finishes what has begun.
+    """
+    if demo == (path is not None):
+        raise typer.BadParameter("give the file of a collection or --demo, one of the two.")
+    from onlinehash.cli._screen import note
+    from onlinehash.collection import Collection
+    from onlinehash.service import Keys, Limits, create_app, server
+    from onlinehash.service.demo import make_demo_router, open_demo
+
+    keys = Keys.gather(os.environ, read_keys, write_keys)
+    limits = Limits(body=max_body << 20, batch=max_batch, k=max_k, width=max_width, threads=threads)
+    with ExitStack() as stack:
+        listening = stack.enter_context(server.listen(host, port, keys))
+        if path is None:
+            shown = stack.enter_context(open_demo(dataset))
+            collection, routers = shown.collection, [make_demo_router(shown, keys)]
+        else:
+            hasher = None if path.exists() else method
+            collection, routers = stack.enter_context(Collection.open(path, hasher, readonly=readonly)), []
+        app = create_app(collection, limits=limits, keys=keys, routers=routers)
+        note(f"Serving {len(collection)} items on {server.url_of(listening)} (Ctrl-C stops)")
+        server.run(app, listening, limits)

@@ -1,0 +1,128 @@
+"""The application: routes, pages, and how errors become answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from onlinehash import __version__
+from onlinehash.collection import Collection
+from onlinehash.exceptions import OnlineHashError
+from onlinehash.service.actions import Service
+from onlinehash.service.guard import Guard
+from onlinehash.service.keys import Keys
+from onlinehash.service.limits import Limits
+from onlinehash.service.pages import make_pages
+from onlinehash.service.problems import Problem
+from onlinehash.service.routes import make_router
+from onlinehash.service.schemas import ProblemAnswer
+
+
+def create_app(
+    collection: Collection,
+    *,
+    limits: Limits | None = None,
+    keys: Keys | None = None,
+    routers: Iterable[APIRouter] = (),
+) -> FastAPI:
+    """Return the HTTP service of a collection, for any ASGI server.
+
+    Parameters
+    ----------
+    collection : Collection
+        Stays the caller's: close it when the server has ended.
+    limits : Limits, optional
+    keys : Keys, optional
+        Without, everybody who reaches the service may do everything.
+    routers : several APIRouter
+        More routes, such as those of a page.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> with Collection.open(f"{folder.name}/things.oh", "hcoh") as things:
+    ...     app = create_app(things)
+    >>> "/api/v1/search" in app.openapi()["paths"]
+    True
+    >>> folder.cleanup()
+    """
+    service = Service(collection, limits or Limits(), keys or Keys())
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.work.close)
+
+    app = FastAPI(
+        title="onlinehash",
+        version=__version__,
+        description="A collection of vectors that learns its binary codes as items come, and is searched meanwhile.",
+        lifespan=lifespan,
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.add_middleware(Guard, metrics=service.metrics, local=not service.keys)
+    app.include_router(make_router(service))
+    for router in routers:
+        app.include_router(router)
+    app.include_router(make_pages())
+    for kind, answer in (
+        (Problem, _answer_problem),
+        (OnlineHashError, _answer_error),
+        (RequestValidationError, _answer_validation),
+        (HTTPException, _answer_http),
+        (ClientDisconnect, _answer_nobody),
+        (Exception, _answer_bug),
+    ):
+        app.add_exception_handler(kind, answer)
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = plain()
+            components = document.setdefault("components", {})
+            components["schemas"]["ProblemAnswer"] = ProblemAnswer.model_json_schema(
+                ref_template="#/components/schemas/{model}"
+            )
+            components["schemas"] |= components["schemas"]["ProblemAnswer"].pop("$defs")
+            components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            document["security"] = [{}, {"key": []}]
+        return plain()
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+async def _answer_problem(request: Request, error: Any) -> Response:
+    response: Response = error.response()
+    return response
+
+
+async def _answer_error(request: Request, error: Any) -> Response:
+    return Problem.of_error(error).response()
+
+
+async def _answer_validation(request: Request, error: Any) -> Response:
+    return Problem.of_validation(error).response()
+
+
+async def _answer_http(request: Request, error: Any) -> Response:
+    detail = f"{request.method} {request.url.path[:80]}: {error.detail}. The routes are listed in /openapi.json."
+    return Problem(error.status_code, "http", detail, headers=error.headers).response()
+
+
+async def _answer_nobody(request: Request, error: Any) -> Response:
+    return Response(status_code=400)
+
+
+async def _answer_bug(request: Request, error: Any) -> Response:
+    return Problem(500, "internal", "The service failed at this request; its log says why.").response()

@@ -1,0 +1,127 @@
+"""Who may read and who may write."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+
+_SHORTEST = 16
+READ_VARIABLE, WRITE_VARIABLE = "ONLINEHASH_READ_KEY", "ONLINEHASH_WRITE_KEY"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys a request may bring; without any, everybody who reaches the service may do everything.
+
+    Only digests are kept. A key to write also reads.
+
+    Parameters
+    ----------
+    read, write : tuple of bytes
+        SHA-256 digests of the keys; make them with :meth:`of`.
+
+    Examples
+    --------
+    >>> keys = Keys.of(read=["a-key-for-readers"], write=["a-key-for-writers"])
+    >>> keys.may_write("a-key-for-readers"), keys.may_read("a-key-for-writers")
+    (False, True)
+    """
+
+    read: tuple[bytes, ...] = ()
+    write: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, read: Iterable[str] = (), write: Iterable[str] = ()) -> Keys:
+        """Make them from texts."""
+        return cls(tuple(map(_digest_of_new, read)), tuple(map(_digest_of_new, write)))
+
+    @classmethod
+    def gather(cls, variables: Mapping[str, str], read: Path | None = None, write: Path | None = None) -> Keys:
+        """Take keys from environment variables and from files with one key a line.
+
+        Parameters
+        ----------
+        variables : mapping
+            Such as ``os.environ``: ``ONLINEHASH_READ_KEY`` and ``ONLINEHASH_WRITE_KEY`` are looked at.
+        read, write : Path, optional
+
+        Examples
+        --------
+        >>> bool(Keys.gather({"ONLINEHASH_WRITE_KEY": "a-key-for-writers"}))
+        True
+        """
+        named = {READ_VARIABLE: read, WRITE_VARIABLE: write}
+        found = [
+            variables.get(name, "").split() + ([] if file is None else _lines(file)) for name, file in named.items()
+        ]
+        return cls.of(*found)
+
+    def __bool__(self) -> bool:
+        return bool(self.read or self.write)
+
+    def may_read(self, key: str) -> bool:
+        """Tell whether a key opens what only reads."""
+        return _is_among(key, self.read + self.write)
+
+    def may_write(self, key: str) -> bool:
+        """Tell whether a key opens everything."""
+        return _is_among(key, self.write)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode(errors="surrogateescape")).digest()
+
+
+def _digest_of_new(key: str) -> bytes:
+    if len(key) < _SHORTEST or not key.isascii() or not key.isprintable() or " " in key:
+        raise InvalidInputError(
+            f"A key has {len(key)} characters; use at least {_SHORTEST}, all printable ASCII without spaces. "
+            "Make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return _digest(key)
+
+
+def _is_among(key: str, digests: tuple[bytes, ...]) -> bool:
+    """Compare with every digest, in a time that does not depend on the key."""
+    mine = _digest(key)
+    return sum([hmac.compare_digest(mine, digest) for digest in digests]) > 0
+
+
+def _lines(file: Path) -> list[str]:
+    if not file.is_file():
+        raise DataNotFoundError(f"There is no file of keys {file}; write one key a line.")
+    keys = file.read_text().split()
+    if not keys:
+        raise InvalidInputError(f"{file} holds no key; write one key a line.")
+    return keys
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine to itself.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("[::1]"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_address(host: str, keys: Keys) -> None:
+    """Refuse an address that others reach while there are no keys."""
+    if not is_loopback(host) and not keys:
+        raise InvalidInputError(
+            f"host={host!r} can be reached from other machines, and there are no keys. Set {READ_VARIABLE} and "
+            f"{WRITE_VARIABLE} (or files of keys), or listen on 127.0.0.1."
+        )

@@ -1,0 +1,234 @@
+"""The routes of the HTTP API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
+
+from onlinehash.service import metrics, schemas
+from onlinehash.service.actions import Answer, Service
+from onlinehash.service.bodies import ARROW, JSON, NPY, media_type
+from onlinehash.service.keys import Keys
+from onlinehash.service.problems import MEDIA_TYPE, Problem
+from onlinehash.service.work import Line
+
+_REASONS = {
+    401: "The key is missing or wrong.",
+    403: "The key does not allow this, the service only reads, or a page of another site asks.",
+    404: "There is no such item.",
+    408: "The body took too long to arrive.",
+    409: "The hasher has not learned enough yet.",
+    413: "The body is too large.",
+    415: "The body is of a kind that is not taken here.",
+    421: "The host is not one of this machine's names, and there are no keys.",
+    422: "A value breaks a rule, or a limit.",
+    429: "Too many requests wait already.",
+    503: "The disk is full or cannot be written, or the service is busy or stopping.",
+}
+_ANY = (401, 403, 421, 429, 503)
+_BODY = (408, 413, 415, 422)
+_POLL = 0.05  # seconds between two looks at a refresh
+
+
+def make_router(service: Service) -> APIRouter:
+    """Return the routes that ask a service."""
+
+    async def may_read(request: Request) -> None:
+        demand_key(request, service.keys)
+
+    async def may_write(request: Request) -> None:
+        demand_key(request, service.keys, write=True)
+
+    async def handle(request: Request, line: Line, call: Callable[[str, bytes], Answer], *accepted: str) -> Response:
+        media = media_type(request, *accepted)
+        line.check()
+        body = await service.bodies.read(request)
+        try:
+            return _json(await line.run(lambda: _dumps(call(media, body))))
+        finally:
+            service.bodies.release(body)
+
+    async def look(call: Callable[[], Answer]) -> Response:
+        return _json(await reading.run(lambda: _dumps(call())))
+
+    reading, writing = service.work.reading, service.work.writing
+    router = APIRouter(redirect_slashes=False)
+    reads = partial(_route, router, [Depends(may_read)])
+    writes = partial(_route, router, [Depends(may_write)])
+
+    @writes("PUT", "/api/v1/items", schemas.ChangeAnswer, "items", _BODY, _content(schemas.AddRequest, NPY, ARROW))
+    async def add_items(request: Request) -> Response:
+        """Add items, or replace those with the same keys; the whole request, durably, or nothing.
+
+        As `application/x-npy`: records with the fields `key`, `vector` and `label` (optional). As an Arrow stream: the
+        columns `key`, `vector`, `label` and `payload` (JSON text), the last two optional.
+        """
+        return await handle(request, writing, service.add, JSON, NPY, ARROW)
+
+    @writes("PATCH", "/api/v1/items", schemas.ChangeAnswer, "items", (404, *_BODY), _content(schemas.UpdateRequest))
+    async def update_items(request: Request) -> Response:
+        """Change vectors, labels or payload of items that are there; what is left out stays, null removes."""
+        return await handle(request, writing, service.update, JSON)
+
+    @writes(
+        "POST", "/api/v1/items/delete", schemas.ChangeAnswer, "items", (404, *_BODY), _content(schemas.DeleteRequest)
+    )
+    async def delete_items(request: Request) -> Response:
+        """Delete items; what was learned from them stays learned."""
+        return await handle(request, writing, service.delete, JSON)
+
+    @reads("POST", "/api/v1/items/get", schemas.ItemsAnswer, "items", (404, *_BODY), _content(schemas.KeysRequest))
+    async def get_items(request: Request) -> Response:
+        """Return items in the order of their keys."""
+        return await handle(request, reading, service.get, JSON)
+
+    @reads("GET", "/api/v1/items/{key:path}", schemas.ItemAnswer, "items", (404, 422))
+    async def get_item(key: str) -> Response:
+        """Return one item."""
+        return await look(partial(service.get_one, key))
+
+    @writes("DELETE", "/api/v1/items/{key:path}", schemas.ChangeAnswer, "items", (404, 422))
+    async def delete_item(key: str) -> Response:
+        """Delete one item."""
+        return _json(await writing.run(lambda: _dumps(service.delete_one(key))))
+
+    @reads(
+        "POST", "/api/v1/search", schemas.SearchAnswer, "search", (404, *_BODY), _content(schemas.SearchRequest, NPY)
+    )
+    async def search(request: Request, options: Annotated[schemas.SearchOptions, Query()]) -> Response:
+        """Find the nearest items of vectors, or of stored items, exactly.
+
+        As `application/x-npy`: one row a vector, and the options in the query.
+        """
+        return await handle(request, reading, partial(service.search, options), JSON, NPY)
+
+    @reads(
+        "POST", "/api/v1/encode", schemas.EncodeAnswer, "search", (409, *_BODY), _content(schemas.EncodeRequest, NPY)
+    )
+    async def encode(request: Request) -> Response:
+        """Return the codes of vectors under the encoder in use."""
+        return await handle(request, reading, service.encode, JSON, NPY)
+
+    @reads("GET", "/api/v1/classes", schemas.ClassesAnswer, "state")
+    async def classes() -> Response:
+        """Count items by label."""
+        return await look(service.classes)
+
+    @reads("GET", "/api/v1/stats", schemas.StatsAnswer, "state")
+    async def stats() -> Response:
+        """Tell how the collection stands."""
+        return await look(service.stats)
+
+    @reads("GET", "/api/v1/versions", schemas.VersionAnswer, "state")
+    async def versions() -> Response:
+        """Tell which encoder made the codes in use, and how stale they are."""
+        return await look(service.version)
+
+    @reads("GET", "/api/v1/limits", schemas.LimitsAnswer, "state")
+    async def limits() -> Response:
+        """Tell what one request may ask for."""
+        return _json(_dumps(schemas.LimitsAnswer.of(service.limits).model_dump()))
+
+    @writes("POST", "/api/v1/refresh", schemas.VersionAnswer, "state", (409, *_BODY), _content(schemas.RefreshRequest))
+    async def refresh(request: Request) -> Response:
+        """Make all codes anew with what the hasher knows now, in the background; search goes on."""
+        begun = await handle(request, writing, service.refresh, JSON)
+        state = json.loads(bytes(begun.body))
+        wait = state.pop("wait")
+        while wait and state["refreshing"] and state["refresh_error"] is None and not service.work.stopping:
+            await asyncio.sleep(_POLL)
+            state = await reading.run(service.version)
+        return _json(_dumps(state))
+
+    @_route(router, [], "GET", "/healthz", schemas.HealthAnswer, "health", always=(403, 421))
+    async def healthz() -> Response:
+        """Tell that the service runs."""
+        return _json(b'{"status": "ok"}')
+
+    @_route(router, [], "GET", "/readyz", schemas.HealthAnswer, "health", always=(403, 421, 503))
+    async def readyz() -> Response:
+        """Tell whether the service takes requests."""
+        if service.work.stopping:
+            raise Problem(503, "stopping", "The service is stopping.")
+        return _json(b'{"status": "ok"}')
+
+    @router.get(
+        "/metrics",
+        tags=["health"],
+        dependencies=[Depends(may_read)],
+        response_class=PlainTextResponse,
+        responses=_refusals(_ANY),
+    )
+    async def metrics_text() -> Response:
+        """Return counts and times for Prometheus."""
+        return Response(await reading.run(service.metrics_text), media_type=metrics.MEDIA_TYPE)
+
+    return router
+
+
+def _route(
+    router: APIRouter,
+    dependencies: list[Any],
+    method: str,
+    path: str,
+    answer: type[BaseModel],
+    tag: str,
+    refusals: tuple[int, ...] = (),
+    content: dict[str, Any] | None = None,
+    *,
+    always: tuple[int, ...] = _ANY,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator of a route that answers with one model and refuses with problem documents."""
+    return router.api_route(
+        path,
+        methods=[method],
+        tags=[tag],
+        dependencies=dependencies,
+        response_model=None,
+        responses={200: {"model": answer}, **_refusals((*always, *refusals))},
+        openapi_extra=content,
+    )
+
+
+def _refusals(statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}}
+    return {status: {"description": _REASONS[status], "content": content} for status in sorted(statuses)}
+
+
+def _content(model: type[BaseModel], *arrays: str) -> dict[str, Any]:
+    """Describe the body of a request: JSON, and arrays."""
+    content: dict[str, Any] = {JSON: {"schema": model.model_json_schema()}}
+    content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in arrays}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def demand_key(request: Request, keys: Keys, *, write: bool = False) -> None:
+    """Refuse a request that does not bring a key it needs."""
+    if not keys:
+        return
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not keys.may_read(token.strip()):
+        raise Problem(
+            401,
+            "key",
+            "The key is missing or wrong; send 'Authorization: Bearer <key>'.",
+            field="Authorization",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    if write and not keys.may_write(token.strip()):
+        raise Problem(403, "key", "This key only reads; use one that writes.", field="Authorization")
+
+
+def _dumps(answer: Answer) -> bytes:
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type=JSON)

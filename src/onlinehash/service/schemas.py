@@ -1,0 +1,227 @@
+"""What requests and answers look like; the OpenAPI document is made of this."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from onlinehash.service.limits import Limits
+
+_INT64 = Field(ge=-(1 << 63), le=(1 << 63) - 1)
+_ROWS = Field(min_length=1)
+
+Key = Annotated[int, _INT64] | str
+Label = Annotated[int, _INT64] | str
+Labels = Label | list[Label] | None
+Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+
+ALL_KEYS: TypeAdapter[list[Key]] = TypeAdapter(list[Key])
+ALL_LABELS: TypeAdapter[list[Labels]] = TypeAdapter(list[Labels])
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class AddRequest(_Request):
+    """Items to add, or to put in the place of those with the same keys."""
+
+    keys: Annotated[list[Key], _ROWS] = Field(description="All integers, or all strings, in one collection.")
+    vectors: Annotated[list[Vector], _ROWS] = Field(description="One a key, all of the collection's width.")
+    labels: list[Labels] | None = Field(None, description="One a key: a label, several, or null for none.")
+    payload: list[Any] | None = Field(None, description="A small JSON value a key.")
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"keys": [1, 2], "vectors": [[0.5, 1.0], [1.0, 0.0]], "labels": [3, None]}]},
+    )
+
+
+class UpdateRequest(_Request):
+    """What to change of items that are there; what is not given stays."""
+
+    keys: Annotated[list[Key], _ROWS]
+    vectors: Annotated[list[Vector], _ROWS] | None = None
+    labels: list[Labels] | None = None
+    payload: list[Any] | None = None
+
+
+class KeysRequest(_Request):
+    """Keys of items."""
+
+    keys: Annotated[list[Key], _ROWS]
+
+
+class DeleteRequest(KeysRequest):
+    """Keys of items to delete."""
+
+    missing: Literal["raise", "ignore"] = Field("raise", description="What to do about keys that are not there.")
+
+
+class EncodeRequest(_Request):
+    """Vectors to encode."""
+
+    vectors: Annotated[list[Vector], _ROWS]
+
+
+class SearchOptions(_Request):
+    """How to search; in the query of a request whose body is an array."""
+
+    k: int = Field(10, ge=1, description="Neighbours of each query.")
+    radius: int | None = Field(
+        None, ge=0, description="All items within so many bits instead; without k, rescore or asymmetric."
+    )
+    rescore: Literal["cosine", "l2"] | None = Field(None, description="Order the best by their stored vectors.")
+    asymmetric: bool = Field(False, description="Compare the query's real values with the bits of the codes.")
+    items: bool = Field(False, description="Answer with labels and payload of what was found.")
+
+
+class SearchRequest(SearchOptions):
+    """Vectors, or keys of stored items, whose neighbours are wanted; one of the two."""
+
+    vectors: Annotated[list[Vector], _ROWS] | None = None
+    like: Annotated[list[Key], _ROWS] | None = Field(None, description="Stored items; they do not find themselves.")
+    labels: Label | Annotated[list[Label], _ROWS] | None = Field(None, description="Only items that have any of them.")
+    within: list[Key] | None = Field(None, description="Only these keys; unknown ones are passed over.")
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, 1.0]], "k": 3}]})
+
+
+class RefreshRequest(_Request):
+    """How to refresh."""
+
+    wait: bool = Field(False, description="Answer when the new codes are in use.")
+
+
+class ItemAnswer(BaseModel):
+    """One item, as it is stored."""
+
+    key: Key
+    vector: list[float]
+    labels: Labels
+    payload: Any = None
+    version: int | None = Field(description="Of the encoder that made its code; null while it waits for the first.")
+
+
+class ItemsAnswer(BaseModel):
+    """Items in the order of the keys."""
+
+    items: list[ItemAnswer]
+
+
+class ChangeAnswer(BaseModel):
+    """What a change has done, durably."""
+
+    changed: int = Field(description="Items added, replaced, updated or deleted.")
+    n_items: int = Field(description="Items stored now.")
+
+
+class Hit(BaseModel):
+    """One item that was found."""
+
+    key: Key
+    distance: float
+    labels: Labels = Field(None, description="With items=true only.")
+    payload: Any = Field(None, description="With items=true only.")
+
+
+class SearchAnswer(BaseModel):
+    """Neighbours of each query, nearest first, ties by key."""
+
+    version: int | None = Field(description="Of the encoder in use; null before the first.")
+    hits: list[list[Hit]]
+
+
+class EncodeAnswer(BaseModel):
+    """Codes as hexadecimal digits: bit i is bit i % 8 of byte i // 8."""
+
+    version: int
+    n_bits: int
+    codes: list[str]
+
+
+class ClassCount(BaseModel):
+    """A label and the number of items that have it."""
+
+    label: Label
+    n_items: int
+
+
+class ClassesAnswer(BaseModel):
+    """All labels in order."""
+
+    classes: list[ClassCount]
+    n_unlabelled: int
+
+
+class StatsAnswer(BaseModel):
+    """How the collection stands."""
+
+    n_items: int
+    n_searchable: int
+    n_learned: int
+    method: str
+    n_bits: int
+    n_features: int | None
+    generation: int
+    version: int | None
+    staleness: int
+    index: Literal["flat", "buckets"]
+    refreshing: bool
+    progress: float
+    bits_recomputed: int
+    refresh_error: str | None
+    n_bytes: int
+    readonly: bool
+
+
+class VersionAnswer(BaseModel):
+    """Which encoder made the codes that are searched, and how far the hasher has moved on since."""
+
+    generation: int
+    version: int | None
+    n_learned: int
+    staleness: int
+    refreshing: bool
+    progress: float
+    refresh_error: str | None
+
+
+class HealthAnswer(BaseModel):
+    """How the service feels."""
+
+    status: Literal["ok", "stopping"]
+
+
+class LimitsAnswer(BaseModel):
+    """What the service takes on."""
+
+    body: int
+    batch: int
+    width: int
+    k: int
+    hits: int
+
+    @classmethod
+    def of(cls, limits: Limits) -> LimitsAnswer:
+        """Tell the limits that concern one request."""
+        return cls(**{name: getattr(limits, name) for name in cls.model_fields})
+
+
+class FieldError(BaseModel):
+    """What is wrong with one field."""
+
+    field: str
+    value: str | None = Field(description="What stood there, shortened.")
+    detail: str
+
+
+class ProblemAnswer(BaseModel):
+    """A problem document (RFC 9457): what was given, the rule, and the way out."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError]

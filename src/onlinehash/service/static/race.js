@@ -1,0 +1,124 @@
+// The race: HCOH and HROH learn the same stream, one class after the other; one of them forgets.
+
+import { allIsWell, ask, tell } from "./api.js";
+import { Chart } from "./chart.js";
+import { byId, count, passed, svg } from "./elements.js";
+
+const TICK = 160; // milliseconds between two requests
+const LEARNERS = ["hroh", "hcoh"];
+
+export class Race {
+  constructor(nStream, nClasses) {
+    this.nStream = nStream;
+    this.nClasses = nClasses;
+    this.points = [];
+    this.running = false;
+    byId("race").hidden = false;
+    this.chart = new Chart(byId("race-chart"), {
+      label: (points) => points.length
+        ? `Two curves after ${points.at(-1).n} items: HROH ${points.at(-1).hroh.map.toFixed(2)}, HCOH ${points.at(-1).hcoh.map.toFixed(2)}.`
+        : "Two curves, before the race.",
+      lines: LEARNERS.map((name) => ({ name, value: (point) => point[name].map })),
+    });
+    byId("race-run").addEventListener("click", () => (this.running ? this.pause() : this.start()));
+    this.draw();
+  }
+
+  get ended() {
+    return this.nPoints !== undefined && this.points.length >= this.nPoints;
+  }
+
+  start() {
+    if (this.ended) this.points = [];
+    this.running = true;
+    byId("race-run").textContent = "Pause";
+    this.looping ??= this.loop().finally(() => (this.looping = null));
+  }
+
+  pause() {
+    this.running = false;
+    byId("race-run").textContent = this.ended ? "Race again" : "Go on";
+  }
+
+  async loop() {
+    while (this.running) {
+      const began = performance.now();
+      try {
+        await this.step();
+        allIsWell();
+      } catch (error) {
+        this.pause();
+        tell(error);
+      }
+      await passed(TICK - (performance.now() - began));
+    }
+  }
+
+  async step() {
+    const n = byId("race-speed").value;
+    const answer = await ask("GET", `/api/v1/demo/race?start=${this.points.length}&n=${n}`);
+    this.nPoints = answer.n_points;
+    this.shuffled = answer.shuffled;
+    this.points = [...this.points, ...answer.points];
+    this.draw();
+    this.say();
+    if (this.ended) this.pause();
+  }
+
+  draw() {
+    const labels = [...new Map(this.points.map((point, i) => [point.label, i])).keys()];
+    const names = labels.map((label) => {
+      const i = this.points.findIndex((point) => point.label === label);
+      return { n: i ? this.points[i - 1].n : 0, text: String(label) };
+    });
+    const levels = this.shuffled === undefined ? [] : [{ name: "shuffled", value: this.shuffled }];
+    this.chart.show({ points: this.points, names, levels: this.ended ? levels : [], last: this.nStream });
+    for (const name of LEARNERS) byId(`${name}-map`).replaceChildren(this.map(name));
+  }
+
+  map(name) {
+    const columns = this.nPoints ?? Math.ceil(this.nStream / 25);
+    const [wide, high, left, top] = [4, 20, 16, 20];
+    const parts = [svg("text", { x: left, y: 13, class: `map-name ${name}` }, name.toUpperCase())];
+    const final = this.points.at(-1)?.[name];
+    if (final) parts.push(svg("text", { x: left + columns * wide, y: 13, class: "tick end" }, `mAP ${final.map.toFixed(2)}`));
+    for (let row = 0; row < this.nClasses; row++) {
+      parts.push(svg("text", { x: left - 6, y: top + row * high + 14, class: "tick end" }, String(row)));
+      parts.push(svg("rect", { x: left, y: top + row * high, width: columns * wide, height: high - 2, class: "to-come" }));
+    }
+    this.points.forEach((point, i) => {
+      for (const [label, value] of Object.entries(point[name].by_class)) {
+        const strength = Math.max(0.04, value ** 2).toFixed(3);
+        parts.push(svg("rect", { x: left + i * wide, y: top + label * high, width: wide + 0.3, height: high - 2, class: `cell ${name}`, "fill-opacity": strength }));
+      }
+    });
+    const words = final ? `${name.toUpperCase()}, mAP by class: ${Object.entries(final.by_class).map(([label, value]) => `${label}: ${value.toFixed(2)}`).join(", ")}` : `${name.toUpperCase()}, before the race`;
+    return svg("svg", { viewBox: `0 0 ${left + columns * wide} ${top + this.nClasses * high}`, role: "img", "aria-label": words }, ...parts);
+  }
+
+  say() {
+    const point = this.points.at(-1);
+    const before = this.points.at(-2);
+    if (!this.ended && before && before.label === point.label) return;
+    const [hcoh, hroh] = [point.hcoh.map, point.hroh.map];
+    const lost = this.mostForgotten(point);
+    let text = `Only the digit ${point.label} so far: nothing to mix up, nothing to forget.`;
+    if (this.ended) {
+      text = `After ${count(point.n)} items HROH finds with mAP ${hroh.toFixed(2)}, HCOH with ${hcoh.toFixed(2)}. `
+        + `HCOH has forgotten most of the digit ${lost.label}: ${lost.best.toFixed(2)} when it was fresh, ${lost.now.toFixed(2)} now. `
+        + `The order did it: shuffled, the same items bring HCOH to ${this.shuffled.toFixed(2)}.`;
+    } else if (point.label > 0) {
+      text = `Now only the digit ${point.label} arrives. HROH ${hroh.toFixed(2)}, HCOH ${hcoh.toFixed(2)}`
+        + (lost.best - lost.now > 0.1 ? `: its digit ${lost.label} has gone from ${lost.best.toFixed(2)} to ${lost.now.toFixed(2)}.` : ".");
+    }
+    byId("race-says").textContent = text;
+  }
+
+  mostForgotten(point) {
+    const losses = Object.entries(point.hcoh.by_class).map(([label, now]) => {
+      const best = Math.max(...this.points.filter((one) => label in one.hcoh.by_class).map((one) => one.hcoh.by_class[label]));
+      return { label, now, best };
+    });
+    return losses.sort((a, b) => b.best - b.now - (a.best - a.now))[0];
+  }
+}

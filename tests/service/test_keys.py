@@ -1,0 +1,74 @@
+"""Keys: who may read, who may write, and where the service listens without any."""
+
+import httpx
+import pytest
+from tests.service.running import X, make, running
+
+from onlinehash import Collection
+from onlinehash.client import Client, ServiceError
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+from onlinehash.service import Keys, serving
+
+READ, WRITE = "a-key-that-only-reads", "a-key-that-writes-too"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    (folder / "write.txt").write_text(f"{WRITE}\n{WRITE}-2\n")
+    options = ("--host", "0.0.0.0", "--write-keys", folder / "write.txt")
+    with running(make(folder / "items.oh", 20), *options, env={"ONLINEHASH_READ_KEY": READ}) as server:
+        server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+        yield server
+
+
+def test_a_key_opens_what_it_is_for(server):
+    with Client(server.url, READ) as reader, Client(server.url, f"{WRITE}-2") as writer:
+        writer.add(100, X[100], 1)
+        assert reader.get(100)[0].labels == 1
+        assert len(writer.search(X[0], 3)) == 3
+        for change in (
+            lambda: reader.add(100, X[100]),
+            lambda: reader.update(100, labels=3),
+            lambda: reader.delete(100),
+            reader.refresh,
+        ):
+            with pytest.raises(ServiceError, match="only reads") as refused:
+                change()
+            assert refused.value.status == 403
+        assert reader.get(100)[0].labels == 1
+
+
+@pytest.mark.parametrize("key", [None, "wrong", READ[:-1], f"{READ}x", "é" * 20])
+def test_nobody_else_gets_anything(server, key):
+    headers = {} if key is None else {"authorization": f"Bearer {key}".encode()}
+    document = httpx.get(f"{server.url}/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method in methods:
+            answer = httpx.request(method, f"{server.url}{path}", headers=headers)
+            assert answer.status_code == (200 if path in ("/healthz", "/readyz") else 401), path
+            assert path in ("/healthz", "/readyz") or answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_with_keys_any_name_of_the_machine_will_do(server):
+    assert httpx.get(f"{server.url}/healthz", headers={"host": "search.example"}).status_code == 200
+
+
+def test_keys_are_checked_when_they_are_made(tmp_path):
+    with pytest.raises(InvalidInputError, match="A key has 5 characters; use at least 16"):
+        Keys.of(read=["short"])
+    with pytest.raises(DataNotFoundError, match="There is no file of keys"):
+        Keys.gather({}, read=tmp_path / "none")
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(InvalidInputError, match="holds no key"):
+        Keys.gather({}, write=tmp_path / "empty")
+    assert not Keys.gather({"ONLINEHASH_READ_KEY": ""})
+    assert READ not in repr(Keys.of(read=[READ]))
+
+
+def test_a_service_without_a_key_to_write_only_reads(path):
+    with Collection.open(make(path, 20)) as collection, serving(collection, keys=Keys.of(read=[READ])) as url:
+        with Client(url, READ) as client, pytest.raises(ServiceError, match="only reads"):
+            client.add(1, X[0])
+        with Client(url, WRITE) as client, pytest.raises(ServiceError, match="missing or wrong"):
+            client.stats()

@@ -1,0 +1,249 @@
+"""What only HTTP shows: problem documents, arrays, health, metrics, headers."""
+
+import asyncio
+import io
+import json
+import re
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+from fastapi import FastAPI
+from tests.service.running import X, make, serving_here
+
+from onlinehash.service.pages import make_pages
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=array.dtype.hasobject)
+    return file.getvalue()
+
+
+def arrow(columns, **options):
+    sink = io.BytesIO()
+    table = pa.table(columns)
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+NPY = {"content-type": "application/x-npy"}
+
+
+@pytest.fixture(scope="module")
+def http(server):
+    with httpx.Client(base_url=server.url) as http:
+        yield http
+
+
+def problem(answer, status):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    found = answer.json()
+    assert found["status"] == status
+    assert found["detail"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "body, field, value, rule",
+    [
+        ({"vectors": [[1, 2]], "k": 0}, "k", "0", "greater than or equal to 1"),
+        ({"vectors": [[1, "a"]]}, "vectors.0.1", "a", "valid number"),
+        ({"vectors": []}, "vectors", "[]", "at least 1 item"),
+        ({"vectors": [[1, 2], [1]]}, "vectors.1", "[1.0]", "one width"),
+        ({"like": [True]}, "like.0", "true", "valid integer; or .* valid string"),
+        ({"like": [1 << 70]}, "like.0", str(1 << 70), "less than"),
+        ({"like": [1], "vectors": [[1]]}, "vectors", None, "one of the two"),
+        ({}, "vectors", None, "one of the two"),
+        ({"like": [1], "kk": 3}, "kk", "3", "not permitted"),
+        ({"like": [1], "k": 5000}, "k", "5000", "more than 1000"),
+        ({"like": [1], "radius": 1, "k": 5}, "radius", None, "goes without k"),
+        ({"like": [1], "labels": []}, "labels", "[]", "at least 1 item"),
+        ({"like": ["a"]}, "keys", None, "keys of this collection are int"),
+        ({"like": [1], "labels": [1, "a"]}, "labels", None, "only integers or only strings"),
+        ({"like": list(range(10_001))}, "batch", "10001", "several smaller requests"),
+        ({"vectors": [[0.0] * 65_537]}, "width", "65537", "--max-width"),
+    ],
+)
+def test_problems_name_the_field_the_value_and_the_way_out(http, body, field, value, rule):
+    found = problem(http.post("/api/v1/search", json=body), 422)
+    assert found["errors"][0]["field"] == field
+    assert found["errors"][0]["value"] == value
+    assert re.search(rule, found["detail"])
+
+
+def test_other_problems(http):
+    problem(http.get("/api/v1/items/nobody"), 404)
+    assert "openapi" in problem(http.get("/nowhere"), 404)["detail"]
+    answer = http.post("/api/v1/stats")
+    problem(answer, 405)
+    assert answer.headers["allow"] == "GET"
+    found = problem(http.post("/api/v1/search", content=b"{}", headers={"content-type": "text/plain"}), 415)
+    assert "send application/json or application/x-npy" in found["detail"]
+    problem(http.post("/api/v1/search?k=3", json={"like": [1]}), 422)
+    problem(http.post("/api/v1/search?q=3", content=npy(X[:1]), headers=NPY), 422)
+
+
+def test_vectors_come_as_npy_in_any_precision_and_order(http):
+    wanted = http.post("/api/v1/search", json={"vectors": X[:3].tolist(), "k": 4}).json()
+    for array in (X[:3], X[:3].astype(">f4"), X[:3].astype(np.float64), np.asfortranarray(X[:3])):
+        assert http.post("/api/v1/search?k=4", content=npy(array), headers=NPY).json() == wanted
+    assert http.post("/api/v1/search?radius=2", content=npy(X[:1]), headers=NPY).status_code == 200
+
+
+def test_items_come_as_npy_and_arrow(path):
+    records = np.zeros(2, [("key", "<U3"), ("vector", ">f8", 6), ("label", "<U5")])
+    records["key"], records["vector"], records["label"] = ["a", "b"], X[:2], ["cat", "dog"]
+    columns = {
+        "key": ["b", "c", "d"],
+        "vector": pa.array(X[1:4].tolist(), pa.list_(pa.float32(), 6)),
+        "label": pa.array([["cat", "pet"], None, ["dog"]]),
+        "payload": [None, '{"n": 1}', "2"],
+    }
+    with serving_here(make(path)) as url, httpx.Client(base_url=url) as http:
+        assert http.put("/api/v1/items", content=npy(records), headers=NPY).json() == {"changed": 2, "n_items": 2}
+        answer = http.put("/api/v1/items", content=arrow(columns), headers=ARROW)
+        assert answer.json() == {"changed": 3, "n_items": 4}
+        items = http.post("/api/v1/items/get", json={"keys": ["a", "b", "c", "d"]}).json()["items"]
+        assert [item["labels"] for item in items] == ["cat", ["cat", "pet"], None, "dog"]
+        assert [item["payload"] for item in items] == [None, None, {"n": 1}, 2]
+        assert np.array_equal(np.float32([item["vector"] for item in items]), X[:4])
+        found = http.post("/api/v1/search", json={"like": ["c"], "items": True, "k": 1}).json()
+        assert set(found["hits"][0][0]) == {"key", "distance", "labels", "payload"}
+        assert http.delete("/api/v1/items/c").json() == {"changed": 1, "n_items": 3}
+        problem(http.delete("/api/v1/items/c"), 404)
+        classes = http.get("/api/v1/classes").json()
+        assert classes["classes"] == [
+            {"label": "cat", "n_items": 2},
+            {"label": "dog", "n_items": 1},
+            {"label": "pet", "n_items": 1},
+        ]
+
+
+@pytest.mark.parametrize(
+    "content, headers, rule",
+    [
+        (npy(np.array([{}], object)), NPY, "Python objects"),
+        (npy(X[:2])[:-1], NPY, "does not fit"),
+        (npy(X[:2]).replace(b"(2, 6)", b"(-2,6)"), NPY, "does not fit"),
+        (npy(X[:2]).replace(b"(2, 6)", b"(9**9)"), NPY, "cannot be read"),
+        (npy(X[:2]), NPY, "fields key, vector"),
+        (npy(np.zeros(2, [("key", "i8"), ("vector", "f4")])), NPY, "one row of real numbers"),
+        (npy(np.zeros(2, [("key", "f8"), ("vector", "f4", 6)])), NPY, "field key"),
+        (npy(np.zeros(2, [("key", "M8[s]"), ("vector", "f4", 6)])), NPY, "field key"),
+        (npy(np.full(2, 1 << 63, [("key", "u8"), ("vector", "f4", 6)])), NPY, "less than"),
+        (npy(np.zeros(2, [("key", "i8"), ("vector", "f4", 6)])), NPY, "keys holds 0 twice"),
+        (npy(np.zeros(0, [("key", "i8"), ("vector", "f4", 6)])), NPY, "fit"),
+        (arrow({"key": [1], "vector": [[1.0] * 6]}, compression="zstd"), ARROW, "compressed"),
+        (arrow({"key": pa.array(["a"]).dictionary_encode(), "vector": [[1.0] * 6]}), ARROW, "dictionaries"),
+        (arrow({"key": [1, 2], "vector": [[1.0] * 6, [1.0]]}), ARROW, "lengths|gaps"),
+        (arrow({"key": [1, 2], "vector": [[1.0] * 6, [1.0] * 4 + [None] * 2]}), ARROW, "gaps"),
+        (arrow({"key": [1, None], "vector": [[1.0] * 6] * 2}), ARROW, "valid integer"),
+        (arrow({"key": [1], "vector": ["no"]}), ARROW, "no list"),
+        (arrow({"key": [1], "vector": [[1.0] * 6], "payload": ["{"]}), ARROW, "no JSON"),
+        (arrow({"key": [1], "vector": [[1.0] * 6], "label": [1.5]}), ARROW, "valid integer"),
+        (arrow({"key": [1], "features": [[1.0] * 6]}), ARROW, "has the columns key, features"),
+        (arrow({"key": [1], "vector": [[1.0] * 6]})[:-100], ARROW, "Arrow stream|columns"),
+        (b"", ARROW, "Arrow stream"),
+    ],
+    ids=range(22),
+)
+def test_arrays_that_are_none_are_refused(http, content, headers, rule):
+    found = problem(http.put("/api/v1/items", content=content, headers=headers), 422)
+    assert re.search(rule, found["detail"]), found["detail"]
+    assert http.get("/api/v1/stats").json()["n_items"] == 100
+
+
+def test_codes_are_told(http):
+    found = http.post("/api/v1/encode", json={"vectors": X[:2].tolist()}).json()
+    assert (found["n_bits"], found["version"]) == (12, 100)
+    assert [len(code) for code in found["codes"]] == [4, 4]
+    assert found == http.post("/api/v1/encode", content=npy(X[:2]), headers=NPY).json()
+
+
+def test_state(http):
+    stats, versions = http.get("/api/v1/stats").json(), http.get("/api/v1/versions").json()
+    assert (stats["n_items"], stats["n_features"], stats["readonly"]) == (100, 6, False)
+    assert versions["version"] == 100
+    assert sum(one["n_items"] for one in http.get("/api/v1/classes").json()["classes"]) == 100
+    assert http.get("/api/v1/limits").json()["batch"] == 10_000
+    assert http.post("/api/v1/refresh", json={"wait": True}).json()["staleness"] == 0
+
+
+def test_an_empty_collection_answers(path):
+    with serving_here(make(path)) as url, httpx.Client(base_url=url) as http:
+        assert http.post("/api/v1/search", json={"vectors": [[1, 2]]}).json() == {"version": None, "hits": [[]]}
+        problem(http.post("/api/v1/encode", json={"vectors": [[1, 2]]}), 409)
+        assert http.get("/api/v1/classes").json() == {"classes": [], "n_unlabelled": 0}
+        assert http.post("/api/v1/refresh", json={}).json()["version"] is None
+        http.put("/api/v1/items", json={"keys": ["a"], "vectors": [[1, 2]]}).raise_for_status()
+        problem(http.post("/api/v1/refresh", json={}), 409)
+
+
+def test_health_and_metrics(http):
+    assert http.get("/healthz").json() == http.get("/readyz").json() == {"status": "ok"}
+    text = http.get("/metrics").text
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert values["onlinehash_items"] == "100"
+    assert int(values['onlinehash_requests_total{method="GET",route="/healthz",status="200"}']) >= 1
+    assert (
+        values['onlinehash_request_seconds_bucket{route="/healthz",le="+Inf"}']
+        == (values['onlinehash_request_seconds_count{route="/healthz"}'])
+    )
+    assert text.count("# TYPE onlinehash_items gauge") == 1
+
+
+def test_pages_of_other_sites_get_nothing(server, http):
+    own = server.url.partition("://")[2]
+    assert http.get("/healthz", headers={"origin": server.url}).status_code == 200
+    problem(http.get("/healthz", headers={"origin": "https://evil.example"}), 403)
+    problem(http.get("/healthz", headers={"origin": "null"}), 403)
+    problem(http.get("/healthz", headers={"host": "evil.example"}), 421)
+    problem(http.get("/healthz", headers={"host": f"evil.example:{own.partition(':')[2]}"}), 421)
+    answer = http.options("/api/v1/items", headers={"origin": "https://evil.example"})
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_every_answer_has_security_headers(http):
+    for answer in (http.get("/healthz"), http.get("/nowhere"), http.get("/openapi.json")):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "server" not in answer.headers
+
+
+def test_a_long_path_of_requests_touches_no_file(http):
+    for name in ("/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/static/..%2f..%2fetc/passwd"):
+        assert http.get(name).status_code == 404
+
+
+def test_the_openapi_document_is_complete(http):
+    document = http.get("/openapi.json").json()
+    text = json.dumps(document)
+    for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
+        assert reference in document["components"]["schemas"]
+    assert "HTTPValidationError" not in text
+
+
+def test_files_of_the_page_are_served_as_they_were_at_the_start(tmp_path):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "index.html").write_text("<p>hello")
+    (tmp_path / "parts" / "a.js").write_text("let a")
+    app = FastAPI()
+    app.include_router(make_pages(tmp_path))
+    (tmp_path / "index.html").write_text("changed")
+    (tmp_path / "later.txt").write_text("secret")
+    transport = httpx.ASGITransport(app)
+
+    async def get(path):
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return await http.get(path)
+
+    assert asyncio.run(get("/")).text == "<p>hello"
+    script = asyncio.run(get("/parts/a.js"))
+    assert (script.text, script.headers["content-type"].partition(";")[0]) == ("let a", "text/javascript")
+    for name in ("/later.txt", "/parts", "/parts/../later.txt", "/index.html"):
+        assert asyncio.run(get(name)).status_code == 404
