@@ -21,6 +21,20 @@ _SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what holds several label
 _ROWS_AT_A_TIME = 1 << 20  # elements; a memory-mapped file is never read whole
 
 
+def is_one_row(X: Any) -> bool:
+    """Tell whether X is a single row and no table of them; rows of different lengths are refused elsewhere.
+
+    Examples
+    --------
+    >>> is_one_row([1.0, 2.0]), is_one_row([[1.0, 2.0]]), is_one_row([[1.0], [1.0, 2.0]])
+    (True, False, False)
+    """
+    try:
+        return np.ndim(X) == 1
+    except ValueError:
+        return False
+
+
 def check_features(X: ArrayLike, *, n_features: int | None = None, owner: str = "the model") -> Features:
     """Return X as a two-dimensional array of real numbers, without a copy where it already is one.
 
@@ -145,7 +159,10 @@ def _labels_of_objects(labels: NDArray[Any]) -> NDArray[Any]:
     if all(isinstance(label, str) for label in labels):
         return labels.astype(np.str_)
     if all(isinstance(label, numbers.Integral) for label in labels):
-        return labels.astype(np.int64)
+        try:
+            return labels.astype(np.int64)
+        except OverflowError:
+            raise InvalidLabelsError("y holds integers beyond int64; use smaller ones, or strings.") from None
     if all(isinstance(label, numbers.Real) for label in labels):
         return labels.astype(np.float64)
     kinds = sorted({type(label).__name__ for label in labels})

@@ -129,10 +129,11 @@ class Encoder:
 
     def _project_chunk(self, chunk: NDArray[Any], *, signs: bool = False) -> Features:
         """Return projections; with ``signs`` their length does not matter, so that rows need not be scaled."""
-        rows = chunk.astype(self.weights.dtype, copy=False)
+        with np.errstate(over="ignore"):  # reported below, as an error
+            rows = chunk.astype(self.weights.dtype, copy=False)
         unscaled = signs and self.intercept is None and isinstance(self.features, Centring)
         transform = self.features.subtract if unscaled else self.features.transform  # type: ignore[union-attr]
-        with np.errstate(over="ignore", invalid="ignore"):  # reported below, as an error
+        with np.errstate(over="ignore", invalid="ignore"):
             values: Features = transform(rows) @ self.weights
         if self.intercept is not None:
             values += self.intercept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import numbers
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_features, check_finite, check_targets
+from onlinehash._validation import check_features, check_finite, check_targets, is_one_row
 from onlinehash.collection.types import Key, Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import LabelSets
@@ -54,7 +55,7 @@ def check_keys(keys: Any, kind: str | None) -> list[Any]:
     if given == "str":
         _check_encodable("keys", listed)
     if len(set(listed)) < len(listed):
-        twice = next(key for i, key in enumerate(listed) if key in listed[:i])
+        twice = Counter(listed).most_common(1)[0][0]
         raise InvalidInputError(f"keys holds {twice!r} twice; pass every key once.")
     return listed
 
@@ -78,7 +79,7 @@ def kind_of(values: list[Any], name: str) -> str | None:
 
 def check_rows(X: ArrayLike, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
     """Return features, one row a key, as they will be stored."""
-    if single and np.ndim(X) == 1:
+    if single and is_one_row(X):
         X = np.asarray(X)[np.newaxis]
     rows = check_features(X, n_features=n_features, owner="this collection")
     if len(rows) != n_rows:
@@ -172,6 +173,8 @@ def wanted_labels(labels: Any) -> list[Label]:
     """Return the labels to filter by: one, or several of which an item has any."""
     listed = [labels] if is_single(labels) else list(labels)
     plain = _plain(listed)
+    if not plain:
+        raise InvalidInputError("labels is empty; name the labels to search among, or leave it out.")
     kind_of(plain, "labels")
     return plain
 

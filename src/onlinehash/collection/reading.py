@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_choice, check_features, check_positive_int
+from onlinehash._validation import check_choice, check_features, check_positive_int, is_one_row
 from onlinehash.collection import incoming
 from onlinehash.collection.live import LiveCodes
 from onlinehash.collection.rescoring import rescored
@@ -208,7 +208,7 @@ class Reading:
 
     def _queries(self, X: ArrayLike) -> tuple[NDArray[Any], bool]:
         self._catch_up()
-        single = np.ndim(X) == 1
+        single = is_one_row(X)
         rows = np.asarray(X)[np.newaxis] if single else X
         current = self._live.current
         width = self.n_features if current is None else current.encoder.n_features

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
 from onlinehash._files import Arrays, Source, name_of, pack_arrays, read_arrays, write_bytes
-from onlinehash._validation import check_features, check_finite, check_n_bits, check_targets, precision_of
+from onlinehash._validation import check_features, check_finite, check_n_bits, check_targets, is_one_row, precision_of
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError, InvalidLabelsError, NotLearnedError
 from onlinehash.features import RunningCentring, StreamFeatures, make_features
@@ -106,7 +106,7 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             Methods that learn from several labels a row also take a list of lists of labels, or a 0/1 indicator
             matrix of shape (n_samples, n_classes). Unsupervised methods ignore it.
         """
-        if np.ndim(X) == 1 and np.ndim(y) == 0:
+        if is_one_row(X) and np.ndim(y) == 0:
             X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
         self._absorb(*self._check(X, y, getattr(self, "n_features_in_", None)))
         return self

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
 from onlinehash._files import Arrays
-from onlinehash._validation import check_choice, check_n_bits, check_positive, check_positive_int
+from onlinehash._validation import check_choice, check_n_bits, check_positive, check_positive_int, is_one_row
 from onlinehash.codebooks import Codebook, JoinedCodebook, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
@@ -166,7 +166,7 @@ class HROH(WithCodewords):
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts; one that counts 2 is as good as two. Not negative.
         """
-        if np.ndim(X) == 1 and np.ndim(y) == 0:
+        if is_one_row(X) and np.ndim(y) == 0:
             X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
         checked = self._check(X, y, getattr(self, "n_features_in_", None))
         self._absorb(*checked, _check_weights(sample_weight, len(checked[0]), checked[2]))
@@ -455,7 +455,7 @@ class HROH(WithCodewords):
             raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can forget rows.")
         if isinstance(self._features, RunningCentring):
             raise InvalidInputError("The running mean has moved since; use preprocess='unit' to forget rows later.")
-        if np.ndim(X) == 1 and np.ndim(y) == 0:
+        if is_one_row(X) and np.ndim(y) == 0:
             X, y = np.asarray(X)[np.newaxis], [y]
         rows, targets, labelled = self._check(X, y, self.n_features_in_)
         weights = _check_weights(sample_weight, len(rows), labelled)
