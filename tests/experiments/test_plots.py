@@ -79,7 +79,10 @@ def test_no_two_methods_look_the_same_and_a_variant_keeps_its_colour():
     told_apart = {(str(look["linestyle"]), look["marker"], look["markerfacecolor"] == "none") for look in looks}
     assert len(told_apart) == len(looks)
     assert plots._look("OSH")["color"] == plots._look("OSH (hinge)")["color"]
-    assert plots._look("HCOH")["linewidth"] > max(look["linewidth"] for look in looks[1:])
+    plain = [
+        look["linewidth"] for look in looks if look["color"] not in {plots._LOOKS[m][0] for m in plots._EMPHASISED}
+    ]
+    assert all(plots._look(method)["linewidth"] > max(plain) for method in plots._EMPHASISED)
 
 
 def test_labels_keep_apart_and_stay_inside():

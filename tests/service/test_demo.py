@@ -74,15 +74,17 @@ def test_data_without_pictures_are_refused(demo):
 
 
 def test_its_routes_ask_for_keys_and_keep_to_limits():
-    with running(
-        "--demo", "--dataset", "digits", env={"ONLINEHASH_WRITE_KEY": KEY, "ONLINEHASH_READ_KEY": KEY[::-1]}
-    ) as server:
+    env = {"ONLINEHASH_WRITE_KEY": KEY, "ONLINEHASH_READ_KEY": KEY[::-1]}
+    with (
+        running("--demo", "--dataset", "digits", env=env) as server,
+        httpx.Client(base_url=server.url, timeout=60) as http,
+    ):
         reader, writer = ({"Authorization": f"Bearer {key}"} for key in (KEY[::-1], KEY))
-        assert httpx.get(f"{server.url}/demo.json").json() is True
-        assert httpx.get(f"{server.url}/api/v1/demo").status_code == 401
-        assert httpx.get(f"{server.url}/api/v1/demo", headers=reader).json()["shape"] == [8, 8]
-        assert httpx.post(f"{server.url}/api/v1/demo/step", headers=reader).status_code == 403
-        assert httpx.post(f"{server.url}/api/v1/demo/step?n=5", headers=writer).json()["position"] == 65
-        refused = httpx.post(f"{server.url}/api/v1/demo/step?n=1000000", headers=writer)
+        assert http.get("/demo.json").json() is True
+        assert http.get("/api/v1/demo").status_code == 401
+        assert http.get("/api/v1/demo", headers=reader).json()["shape"] == [8, 8]
+        assert http.post("/api/v1/demo/step", headers=reader).status_code == 403
+        assert http.post("/api/v1/demo/step?n=5", headers=writer).json()["position"] == 65
+        refused = http.post("/api/v1/demo/step?n=1000000", headers=writer)
         assert refused.status_code == 422 and refused.json()["errors"][0]["field"] == "n"
-        assert httpx.get(f"{server.url}/api/v1/demo/race?start=59&n=9", headers=reader).json()["n_points"] == 60
+        assert http.get("/api/v1/demo/race?start=59&n=9", headers=reader).json()["n_points"] == 60

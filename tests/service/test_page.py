@@ -236,6 +236,7 @@ def test_a_plain_collection_shows_what_it_has(visit, tmp_path):
         expect(page.locator("#query")).to_contain_text("p/2")
         assert page.locator("#query .bit").count() == 12
         assert number(page, "#n-items") == 30
+        page.close()
 
 
 def test_a_key_is_asked_for_and_kept_nowhere(visit, tmp_path):
@@ -251,6 +252,7 @@ def test_a_key_is_asked_for_and_kept_nowhere(visit, tmp_path):
         kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
         assert KEY not in kept
         assert all("401" in text for text in visit.said)
+        page.close()
         visit.said.clear()
 
 
@@ -261,4 +263,5 @@ def test_a_server_that_has_gone_is_told_in_words(visit, tmp_path):
         server.stop(signal.SIGKILL)
         page.click("#others")
         expect(page.locator("#problem")).to_contain_text("The server does not answer.")
+        page.close()
         visit.said.clear()

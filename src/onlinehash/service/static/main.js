@@ -27,7 +27,7 @@ async function begin() {
   await look();
   await search.offer();
   if (demo) await watch.watch(demo.unseen);
-  search.pick(0);
+  await search.pick(0);
 
   let stream = null;
   if (demo) {
@@ -49,10 +49,18 @@ async function begin() {
     watch.onRefreshed = () => stream.look();
     new Race(demo.n_stream, demo.n_classes);
   }
-  document.body.dataset.ready = "";
+  show();
   setInterval(() => {
     if (!document.hidden && !stream?.running) look().catch(tell);
   }, EVERY);
 }
 
-begin().catch(tell);
+// The page is shown when everything has its place: nothing moves under the reader's eyes.
+function show() {
+  document.body.dataset.ready = "";
+}
+
+begin().catch((error) => {
+  show();
+  tell(error);
+});

@@ -113,7 +113,7 @@ export class Search {
     this.rove(i);
     this.mark(i);
     this.sketch?.clear();
-    this.ask({ item });
+    return this.ask({ item });
   }
 
   async pickKey(text) {
