@@ -75,12 +75,12 @@ class Renewal:
             building = self._live.building
             if building is None:
                 return False
-            rows = self._store.stream(building.cursor, _CHUNK)
+            rows = self._store.vectors(building.cursor, _CHUNK)
             if len(rows):
                 codes = building.encode(rows.features)
                 recomputed = 0 if self._live.current is None else len(rows) * building.encoder.n_bits
                 with self._store.writing():
-                    self._store.put_codes(building.number, rows, codes, cursor=rows.seqs[-1])
+                    self._store.put_next_codes(building.number, building.cursor, rows.seqs[-1], codes)
                     bits = self._store.setting("bits_recomputed", 0)
                     self._store.put_setting("bits_recomputed", bits + recomputed)
                 self._live.put(rows.keys, codes, building)

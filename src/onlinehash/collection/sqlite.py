@@ -136,9 +136,12 @@ class SqliteStore(Database):
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         keys, seqs, features, labels, payloads = map(list, zip(*found, strict=True)) if found else ([], [], [], [], [])
-        dtype = np.dtype(self.setting("feature_dtype", "float32")).newbyteorder("<")
-        matrix = np.frombuffer(b"".join(features), dtype).reshape(len(keys), -1) if keys else np.empty((0, 0), dtype)
+        matrix = np.frombuffer(b"".join(features), self._dtype()).reshape(len(keys), -1 if keys else 0)
         return Rows(keys, seqs, matrix, labels, payloads)
+
+    def _dtype(self) -> np.dtype[Any]:
+        stored: str = self.setting("feature_dtype", "float32")
+        return np.dtype(stored).newbyteorder("<")
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same keys."""
@@ -195,9 +198,25 @@ class SqliteStore(Database):
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream."""
-        condition = "" if retired else " AND seq NOT IN (SELECT seq FROM retired)"
+        condition = "" if retired else _NOT_RETIRED
         condition += " AND labels IS NOT NULL" if labelled else ""
         return self._rows(self._query(f"{_SELECT} WHERE seq > ?{condition} ORDER BY seq LIMIT ?", after, limit))
+
+    def vectors(self, after: int, limit: int) -> Rows:
+        """Return keys and features of the next instances.
+
+        As one row of the database: a thread that fetches many gives up the interpreter at each, and waits for it
+        where others search without a break.
+        """
+        keys, seqs, features = self._query(
+            f"""SELECT json_group_array(key), json_group_array(seq), group_concat(hex(features), '')
+                FROM (SELECT key, seq, features FROM items WHERE seq > ?{_NOT_RETIRED} ORDER BY seq LIMIT ?)""",
+            after,
+            limit,
+        )[0]
+        listed = json.loads(keys)
+        matrix = np.frombuffer(bytes.fromhex(features or ""), self._dtype()).reshape(len(listed), -1 if listed else 0)
+        return Rows(listed, json.loads(seqs), matrix, [], [])
 
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
@@ -267,11 +286,19 @@ class SqliteStore(Database):
             found = self._query(joined.format(where="WHERE key > ?"), keys[-1])[0]
         return keys, _as_codes(bytes.fromhex("".join(digits)), len(keys))
 
-    def put_codes(self, number: int, rows: Rows, codes: Codes, cursor: int | None = None) -> None:
-        """Write the codes of items; ``cursor`` is the sequence number up to which the generation is complete now."""
+    def put_codes(self, number: int, rows: Rows, codes: Codes) -> None:
+        """Write the codes of items."""
         self._put_codes(number, rows, _as_blobs(codes))
-        if cursor is not None:
-            self._writer.execute("UPDATE generations SET cursor = ? WHERE number = ?", (cursor, number))
+
+    def put_next_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
+        """Write the codes of all instances from one sequence number to another, up to which there are codes then."""
+        self._writer.execute(
+            f"""INSERT OR REPLACE INTO codes_{number}
+                SELECT key, seq, labels, substr(?1, 1 + ?2 * (row_number() OVER (ORDER BY seq) - 1), ?2)
+                FROM items WHERE seq > ?3 AND seq <= ?4{_NOT_RETIRED}""",
+            (codes.tobytes(), codes.shape[1], after, cursor),
+        )
+        self._writer.execute("UPDATE generations SET cursor = ? WHERE number = ?", (cursor, number))
 
     def _put_codes(self, number: int, rows: Rows, codes: Iterable[bytes | None]) -> None:
         self._writer.executemany(
@@ -289,6 +316,7 @@ class SqliteStore(Database):
         self._writer.execute("DELETE FROM generations WHERE number = ?", (number,))
 
 
+_NOT_RETIRED = " AND seq NOT IN (SELECT seq FROM retired)"
 _SELECT = "SELECT key, seq, features, labels, payload FROM items"
 
 

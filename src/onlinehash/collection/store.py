@@ -123,6 +123,9 @@ class ItemStore(Protocol):
     def position(self) -> Position:
         """Return where the store stands."""
 
+    def vectors(self, after: int, limit: int) -> Rows:
+        """Return keys, sequence numbers and features of the next instances, and nothing else of them."""
+
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream.
 
@@ -164,5 +167,8 @@ class ItemStore(Protocol):
     def codes(self, number: int) -> tuple[list[Any], Codes]:
         """Return all keys that have a code, in order, and the codes."""
 
-    def put_codes(self, number: int, rows: Rows, codes: Codes, cursor: int | None = None) -> None:
-        """Write the codes of items; ``cursor`` is the sequence number up to which the generation is complete now."""
+    def put_codes(self, number: int, rows: Rows, codes: Codes) -> None:
+        """Write the codes of items."""
+
+    def put_next_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
+        """Write the codes of all instances from one sequence number to another, up to which there are codes then."""
