@@ -328,7 +328,7 @@ class HROH(WithCodewords):
         self._demand_learned()
         whole = self._completed()
         encoder = whole._encoder()
-        self._classes = whole._classes  # the codewords that these hash functions were learned towards
+        self._classes.codewords = whole._classes.codewords  # those that these hash functions were learned towards
         return encoder
 
     def _encoder(self) -> Encoder:
