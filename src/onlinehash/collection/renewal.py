@@ -8,7 +8,7 @@ from threading import Event, RLock, Thread
 from onlinehash.collection.live import LiveCodes
 from onlinehash.collection.store import ItemStore
 
-_CHUNK = 1000  # items; more would keep others waiting, fewer would spend the time on the disk
+_CHUNK = 500  # items; more would keep others waiting, fewer would spend the time on the disk
 _PAUSE = 0.001  # seconds in which those who wait to change something get their turn
 
 
