@@ -103,7 +103,7 @@ def test_what_goes_wrong_in_a_refresh_is_told(path, data, monkeypatch):
         raise StorageError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite.SqliteStore, "put_next_codes", full)
+        patch.setattr(sqlite.SqliteStore, "put_codes", full)
         with pytest.raises(StorageError, match="no room"):
             collection.refresh()
         assert collection.stats().refresh_error == "no room"

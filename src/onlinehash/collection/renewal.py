@@ -8,7 +8,7 @@ from threading import Event, RLock, Thread
 from onlinehash.collection.live import LiveCodes
 from onlinehash.collection.store import ItemStore
 
-_CHUNK = 500  # items; more would keep others waiting, fewer would spend the time on the disk
+_CHUNK = 250  # items; more would keep others waiting, fewer would spend the time on the disk
 _PAUSE = 0.001  # seconds in which those who wait to change something get their turn
 
 
@@ -80,7 +80,7 @@ class Renewal:
                 codes = building.encode(rows.features)
                 recomputed = 0 if self._live.current is None else len(rows) * building.encoder.n_bits
                 with self._store.writing():
-                    self._store.put_next_codes(building.number, building.cursor, rows.seqs[-1], codes)
+                    self._store.put_codes(building.number, building.cursor, rows.seqs[-1], codes)
                     bits = self._store.setting("bits_recomputed", 0)
                     self._store.put_setting("bits_recomputed", bits + recomputed)
                 self._live.put(rows.keys, codes, building)

@@ -167,8 +167,5 @@ class ItemStore(Protocol):
     def codes(self, number: int) -> tuple[list[Any], Codes]:
         """Return all keys that have a code, in order, and the codes."""
 
-    def put_codes(self, number: int, rows: Rows, codes: Codes) -> None:
-        """Write the codes of items."""
-
-    def put_next_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
-        """Write the codes of all instances from one sequence number to another, up to which there are codes then."""
+    def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
+        """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
