@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from onlinehash.checks._promise import promise
+from onlinehash.checks._promise import check_all, promise
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.types import Batch
 
@@ -32,11 +32,7 @@ def check_hasher(hasher: Any) -> None:
     >>> from onlinehash import HCOH
     >>> check_hasher(HCOH(n_bits=12, random_state=0))
     """
-    for check in hasher_checks():
-        try:
-            check(clone(hasher))
-        except AssertionError as error:
-            raise AssertionError(f"{hasher!r} breaks {check.__name__}: {error}") from error
+    check_all(hasher_checks(), hasher, clone)
 
 
 def hasher_checks() -> Iterator[HasherCheck]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.checks._promise import promise
+from onlinehash.checks._promise import check_all, promise
 from onlinehash.codes import code_width
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.indexes import FlatIndex
@@ -35,11 +35,7 @@ def check_index(make_index: MakeIndex) -> None:
     >>> from onlinehash import BucketIndex
     >>> check_index(BucketIndex)
     """
-    for check in index_checks():
-        try:
-            check(make_index)
-        except AssertionError as error:
-            raise AssertionError(f"{make_index!r} breaks {check.__name__}: {error}") from error
+    check_all(index_checks(), make_index, lambda same: same)
 
 
 def index_checks() -> Iterator[IndexCheck]:
