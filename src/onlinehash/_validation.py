@@ -21,6 +21,21 @@ _SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what holds several label
 _ROWS_AT_A_TIME = 1 << 20  # elements; a memory-mapped file is never read whole
 
 
+def is_number(text: str) -> bool:
+    """Tell whether a text is a number.
+
+    Examples
+    --------
+    >>> is_number("1e-3"), is_number("x0")
+    (True, False)
+    """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_one_row(X: Any) -> bool:
     """Tell whether X is a single row and no table of them; rows of different lengths are refused elsewhere.
 

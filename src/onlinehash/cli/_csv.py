@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash._validation import is_number
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.types import Features, Labels
 
@@ -28,7 +29,7 @@ def read_csv(path: Path, label_column: str | None = None) -> tuple[Features, Lab
     features = [i for i in range(len(first)) if i != column]
     if not features:
         raise FileFormatError(f"{path} has no column but the labels.")
-    has_header = label_column in first or not all(_is_number(first[i]) for i in features)
+    has_header = label_column in first or not all(is_number(first[i]) for i in features)
     X = _load(path, has_header, features, np.float64)
     if column is None:
         return X, None
@@ -96,11 +97,3 @@ def _load(path: Path, has_header: bool, columns: list[int], dtype: Any) -> NDArr
 
 def _open(path: Path) -> TextIO:
     return path.open(encoding="utf-8-sig", newline="")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import whole_file
+from onlinehash._validation import is_number
 from onlinehash.collection.transfer.chunks import Chunk, Columns, Sheet, vector_of
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 
@@ -172,16 +173,8 @@ def _numbers(fields: list[str], header: list[str], places: list[int]) -> NDArray
     try:
         return np.array([float(fields[i]) for i in places])
     except ValueError:
-        wrong = next(i for i in places if not _is_number(fields[i]))
+        wrong = next(i for i in places if not is_number(fields[i]))
         raise FileFormatError(f"{fields[wrong]!r} in column {header[wrong]!r} is not a number.") from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _listed(text: str, width: int | None, name: str) -> NDArray[Any]:
