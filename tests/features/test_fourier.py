@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.reference import hroh as reference
@@ -93,11 +95,11 @@ def test_rows_that_are_not_contiguous_give_the_same(kind):
 def maps(d):
     centring = Centring(np.full(d, 0.1))
     yield Fourier.draw(d, 20, 0.7, seed=1)
-    yield Fourier.draw(d, 20, 0.7, seed=1, inner=centring)
+    yield replace(Fourier.draw(d, 20, 0.7, seed=1), inner=centring)
     yield HadamardFourier.draw(d, 20, 0.7, seed=1)
-    yield HadamardFourier.draw(d, 21, 0.7, seed=1, inner=centring)
-    yield WithInputs(Fourier.draw(d, 20, 0.7, seed=1, inner=centring))
-    yield WithInputs(HadamardFourier.draw(d, 20, 0.7, seed=1, inner=centring))
+    yield replace(HadamardFourier.draw(d, 21, 0.7, seed=1), inner=centring)
+    yield WithInputs(replace(Fourier.draw(d, 20, 0.7, seed=1), inner=centring))
+    yield WithInputs(replace(HadamardFourier.draw(d, 20, 0.7, seed=1), inner=centring))
     yield WithInputs(Anchors(rows(6, d, seed=2), 1.4, inner=centring))
     yield WithInputs(Anchors(rows(6, d, seed=2), 1.4, constant=True))
 

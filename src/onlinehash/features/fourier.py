@@ -47,18 +47,11 @@ class Fourier:
     inner: Identity | Centring = Identity()  # noqa: RUF009 (immutable)
 
     @classmethod
-    def draw(
-        cls,
-        n_features: int,
-        n_components: int,
-        bandwidth: float,
-        seed: int,
-        inner: Identity | Centring = Identity(),  # noqa: B008 (immutable)
-    ) -> Fourier:
+    def draw(cls, n_features: int, n_components: int, bandwidth: float, seed: int) -> Fourier:
         """Draw frequencies and phases."""
         rng = np.random.default_rng([seed, n_components, 4])
         frequencies = rng.standard_normal((n_components, n_features)) / np.sqrt(bandwidth)
-        return cls(frequencies, _draw_phases(n_components, rng), inner)
+        return cls(frequencies, _draw_phases(n_components, rng))
 
     @property
     def n_inputs(self) -> int:
@@ -120,20 +113,13 @@ class HadamardFourier:
     inner: Identity | Centring = Identity()  # noqa: RUF009 (immutable)
 
     @classmethod
-    def draw(
-        cls,
-        n_features: int,
-        n_components: int,
-        bandwidth: float,
-        seed: int,
-        inner: Identity | Centring = Identity(),  # noqa: B008 (immutable)
-    ) -> HadamardFourier:
+    def draw(cls, n_features: int, n_components: int, bandwidth: float, seed: int) -> HadamardFourier:
         """Draw signs and phases."""
         rng = np.random.default_rng([seed, n_components, 5])
         order = max(16, 1 << (n_features - 1).bit_length())  # fewer rows would repeat too few frequencies
         n_blocks = -(-n_components // order)
         signs = rng.choice(np.array([-1, 1], np.int8), (n_blocks, 3, order))
-        return cls(signs, _draw_phases(n_components, rng), bandwidth, n_features, inner)
+        return cls(signs, _draw_phases(n_components, rng), bandwidth, n_features)
 
     @property
     def n_outputs(self) -> int:
