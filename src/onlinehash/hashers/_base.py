@@ -85,11 +85,7 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         y : labels, as in :meth:`partial_fit`
         """
-        checked = self._check(X, y, None)
-        fresh = type(self)(**self.get_params(deep=False))
-        fresh._absorb(*checked)
-        self.__dict__.pop("n_seen_", None)
-        self.__dict__.update(fresh.__dict__)
+        self._start_again(*self._check(X, y, None))
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -106,10 +102,14 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             Methods that learn from several labels a row also take a list of lists of labels, or a 0/1 indicator
             matrix of shape (n_samples, n_classes). Unsupervised methods ignore it.
         """
+        self._absorb(*self._check_next(X, y))
+        return self
+
+    def _check_next(self, X: ArrayLike, y: Any) -> tuple[NDArray[Any], Targets, Mask]:
+        """Check the next rows of the stream: a table of them, or a single one with its label."""
         if is_one_row(X) and np.ndim(y) == 0:
             X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
-        self._absorb(*self._check(X, y, getattr(self, "n_features_in_", None)))
-        return self
+        return self._check(X, y, getattr(self, "n_features_in_", None))
 
     def _check(self, X: ArrayLike, y: Any, n_features: int | None) -> tuple[NDArray[Any], Targets, Mask]:
         rows = check_features(X, n_features=n_features, owner=type(self).__name__)
@@ -123,6 +123,13 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise InvalidLabelsError(f"X has {len(rows)} rows, y has another length; pass one label a row, or none.")
         check_finite(rows, precision_of(rows) if n_features is None else self._dtype)
         return rows, targets, labelled
+
+    def _start_again(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights = None) -> None:
+        """Forget what was learned and learn from checked rows; if that fails, nothing was forgotten."""
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh._absorb(X, targets, labelled, weights)
+        self.__dict__.pop("n_seen_", None)
+        self.__dict__.update(fresh.__dict__)
 
     def _absorb(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights = None) -> None:
         n_labelled = len(X) if labelled is None else int(labelled.sum())

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
 from onlinehash._files import Arrays
-from onlinehash._validation import check_choice, check_n_bits, check_positive, check_positive_int, is_one_row
+from onlinehash._validation import check_choice, check_n_bits, check_positive, check_positive_int
 from onlinehash.codebooks import Codebook, JoinedCodebook, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
@@ -150,11 +150,8 @@ class HROH(WithCodewords):
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Forget what was learned and learn from X; see :meth:`partial_fit`."""
-        checked = self._check(X, y, None)
-        fresh = type(self)(**self.get_params(deep=False))
-        fresh._absorb(*checked, _check_weights(sample_weight, len(checked[0]), checked[2]))
-        self.__dict__.pop("n_seen_", None)
-        self.__dict__.update(fresh.__dict__)
+        rows, targets, labelled = self._check(X, y, None)
+        self._start_again(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -166,10 +163,8 @@ class HROH(WithCodewords):
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts; one that counts 2 is as good as two. Not negative.
         """
-        if is_one_row(X) and np.ndim(y) == 0:
-            X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
-        checked = self._check(X, y, getattr(self, "n_features_in_", None))
-        self._absorb(*checked, _check_weights(sample_weight, len(checked[0]), checked[2]))
+        rows, targets, labelled = self._check_next(X, y)
+        self._absorb(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
         return self
 
     def _start(self, n_features: int) -> None:
@@ -455,9 +450,7 @@ class HROH(WithCodewords):
             raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can forget rows.")
         if isinstance(self._features, RunningCentring):
             raise InvalidInputError("The running mean has moved since; use preprocess='unit' to forget rows later.")
-        if is_one_row(X) and np.ndim(y) == 0:
-            X, y = np.asarray(X)[np.newaxis], [y]
-        rows, targets, labelled = self._check(X, y, self.n_features_in_)
+        rows, targets, labelled = self._check_next(X, y)
         weights = _check_weights(sample_weight, len(rows), labelled)
         if labelled is not None:
             rows, weights = rows[labelled], None if weights is None else weights[labelled]
