@@ -1,8 +1,9 @@
 // The race: HCOH and HROH learn the same stream, one class after the other; one of them forgets.
 
-import { allIsWell, ask, tell } from "./api.js";
+import { ask } from "./api.js";
 import { Chart } from "./chart.js";
-import { byId, count, passed, svg } from "./elements.js";
+import { byId, count, svg } from "./elements.js";
+import { play } from "./play.js";
 
 const TICK = 160; // milliseconds between two requests
 const LEARNERS = ["hroh", "hcoh"];
@@ -32,26 +33,12 @@ export class Race {
     if (this.ended) this.points = [];
     this.running = true;
     byId("race-run").textContent = "Pause";
-    this.looping ??= this.loop().finally(() => (this.looping = null));
+    this.looping ??= play(this, TICK).finally(() => (this.looping = null));
   }
 
   pause() {
     this.running = false;
     byId("race-run").textContent = this.ended ? "Race again" : "Go on";
-  }
-
-  async loop() {
-    while (this.running) {
-      const began = performance.now();
-      try {
-        await this.step();
-        allIsWell();
-      } catch (error) {
-        this.pause();
-        tell(error);
-      }
-      await passed(TICK - (performance.now() - began));
-    }
   }
 
   async step() {

@@ -2,7 +2,8 @@
 
 import { allIsWell, ask, tell } from "./api.js";
 import { Chart } from "./chart.js";
-import { byId, count, face, html, passed } from "./elements.js";
+import { byId, count, face, html } from "./elements.js";
+import { play } from "./play.js";
 
 const TICK = 350; // milliseconds between two steps
 
@@ -73,26 +74,12 @@ export class Stream {
     if (this.ended) await this.reset();
     this.running = this.started = true;
     byId("run").textContent = "Pause";
-    this.looping ??= this.loop().finally(() => (this.looping = null));
+    this.looping ??= play(this, TICK).finally(() => (this.looping = null));
   }
 
   pause() {
     this.running = false;
     byId("run").textContent = this.ended ? "Run again" : this.started ? "Go on" : "Start the stream";
-  }
-
-  async loop() {
-    while (this.running) {
-      const began = performance.now();
-      try {
-        await this.step();
-        allIsWell();
-      } catch (error) {
-        this.pause();
-        tell(error);
-      }
-      await passed(TICK - (performance.now() - began));
-    }
   }
 
   async step() {
