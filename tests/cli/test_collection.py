@@ -116,7 +116,6 @@ def test_export_writes_items_and_codes(run, items):
     with np.load("c.npz") as arrays:
         assert np.array_equal(arrays["codes"], codes)
     assert Encoder.load("c.encoder.oh").n_bits == 16
-    pytest.importorskip("faiss")
     assert "Wrote 300 codes to c.faiss" in run(f"collection export {items} c.faiss").stderr
 
 

@@ -1,8 +1,10 @@
 import json
 import sys
 
+import faiss
 import numpy as np
 import pytest
+import usearch.index
 
 from onlinehash import HCOH, LSH, Collection, Encoder
 from onlinehash.collection import Never, export_codes
@@ -27,7 +29,6 @@ def names(collection, found, beside):
 
 
 def test_faiss_finds_what_the_collection_finds(filled, tmp_path, data):
-    faiss = pytest.importorskip("faiss")
     queries = data.take(3)[0]
     assert export_codes(filled, tmp_path / "a.faiss") == 40
     index = faiss.read_index_binary(str(tmp_path / "a.faiss"))
@@ -42,10 +43,9 @@ def test_faiss_finds_what_the_collection_finds(filled, tmp_path, data):
 
 
 def test_usearch_holds_the_same_codes(filled, tmp_path, data):
-    usearch = pytest.importorskip("usearch.index")
     query = data.take(1)[0]
     export_codes(filled, tmp_path / "a.usearch")
-    index = usearch.Index.restore(tmp_path / "a.usearch")
+    index = usearch.index.Index.restore(tmp_path / "a.usearch")
     assert (len(index), index.ndim) == (40, 12)
     keys, codes, encoder = filled.codes_and_encoder()
     ids = keys if isinstance(keys[0], int) else range(40)
@@ -58,11 +58,10 @@ def test_usearch_holds_the_same_codes(filled, tmp_path, data):
 
 
 def test_negative_keys_are_positions_in_usearch(path, tmp_path, data):
-    usearch = pytest.importorskip("usearch.index")
     with Collection.open(path, LSH(n_bits=8, random_state=0), Never()) as collection:
         collection.add([-3, 5], data.take(2)[0])
         export_codes(collection, tmp_path / "a.usearch")
-    assert sorted(usearch.Index.restore(tmp_path / "a.usearch").keys) == [0, 1]
+    assert sorted(usearch.index.Index.restore(tmp_path / "a.usearch").keys) == [0, 1]
     assert (tmp_path / "a.keys.jsonl").read_text() == "-3\n5\n"
 
 

@@ -5,6 +5,8 @@ import sys
 import zipfile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from onlinehash import HCOH, LSH, Collection
@@ -115,7 +117,6 @@ def test_columns_have_names(tmp_path):
 
 
 def test_a_wide_parquet_file_is_read_by_its_columns_of_numbers(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pa.table(
         {"key": ["a", "b"], "p": [1.0, 2.0], "q": [3, 4], "label": ["x", None], "payload": [{"n": 1}, None]}
     )
@@ -212,7 +213,6 @@ def test_rows_of_binary_files_are_named_too(tmp_path, data):
             import_items(collection, tmp_path / "b.npz")
         with pytest.raises(FileFormatError, match="pickle"):
             import_items(collection, tmp_path / "c.npz")
-        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         for vectors, message in (
             ([[1.0] * 6, [1.0] * 6, [1.0]], "row 3: 'vector' has 1 numbers; the first row has 6"),
             ([[1.0] * 6, None], "row 2: 'vector' has 0 numbers"),
