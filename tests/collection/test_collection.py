@@ -295,3 +295,24 @@ def test_nothing_is_added_for_no_keys(small):
     assert len(collection) == 40
     assert onlinehash.Collection is Collection
     assert Every(3).is_due(5, looked_at=2) and not Every(3).is_due(4, looked_at=2)
+
+
+def test_marks_are_stored_with_the_items_they_came_with(small, path):
+    collection, X, y = small
+    assert collection.mark("queue") is None
+    collection.add([100, 101], X[:2], y[:2], marks={"queue": {"last": 17}})
+    collection.delete([100], marks={"other": [1]})
+    with pytest.raises(UnknownKeyError):
+        collection.delete([100], marks={"queue": 18})
+    with pytest.raises(InvalidFeaturesError):
+        collection.add([102], X[:1, :2], y[:1], marks={"queue": 18})
+    for marks in ([1], {1: 2}, {"queue": object()}, {"queue": float("nan")}):
+        with pytest.raises(InvalidInputError, match="marks"):
+            collection.add([102], X[:1], y[:1], marks=marks)
+    assert 102 not in collection
+    collection.close()
+    with Collection.open(path) as again:
+        assert again.mark("queue") == {"last": 17}
+        again.delete([100], missing="ignore", marks={"queue": 19})
+        again.add([], np.empty((0, 6)), marks={"other": 2})
+        assert (again.mark("queue"), again.mark("other")) == (19, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -176,7 +177,15 @@ class Collection(Reading):
 
     # ------------------------------------------------------------------ changing
 
-    def add(self, keys: Any, X: ArrayLike, labels: Any = None, payload: Any = None) -> None:
+    def add(
+        self,
+        keys: Any,
+        X: ArrayLike,
+        labels: Any = None,
+        payload: Any = None,
+        *,
+        marks: Mapping[str, Any] | None = None,
+    ) -> None:
         """Store items, learn from them and make them searchable; an item whose key is there already is replaced.
 
         The call is applied whole, durably, or not at all.
@@ -191,12 +200,17 @@ class Collection(Reading):
             item without. Several labels an item are lists. For one key: its label, or a list of them.
         payload : optional
             A small JSON value an item, in a list; for one key, the value itself.
+        marks : mapping of str to JSON value, optional
+            Notes to store with the items, in the same breath: where in a stream they came from, say, so that after a
+            crash a reader of that stream knows what is in already. See :meth:`mark`.
         """
         with self._changes:
             hasher = self._ready()
             single = incoming.is_single(keys)
             listed = incoming.check_keys(keys, self.key_kind)
+            noted = incoming.mark_settings(marks)
             if not listed:
+                self._note(noted)
                 return
             features = incoming.check_rows(
                 X, len(listed), single, self.n_features, self._store.setting("feature_dtype")
@@ -204,7 +218,7 @@ class Collection(Reading):
             label_kind = self._store.setting("label_kind")
             texts, label_kind = incoming.label_texts(labels, len(listed), single, label_kind)
             payloads = incoming.payload_texts(payload, len(listed), single)
-            self._put(hasher, listed, features, texts, payloads, label_kind)
+            self._put(hasher, listed, features, texts, payloads, {"label_kind": label_kind, **noted})
 
     def update(self, keys: Any, X: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
         """Change what is given of items that are there; the hasher learns from them again if X or labels are.
@@ -232,12 +246,12 @@ class Collection(Reading):
             if payload is not ...:
                 payloads = incoming.payload_texts(payload, len(listed), single)
             if X is not None or labels is not ...:
-                self._put(hasher, listed, features, texts, payloads, label_kind)
+                self._put(hasher, listed, features, texts, payloads, {"label_kind": label_kind})
             elif payload is not ...:
                 with self._store.writing():
                     self._store.put_payloads(listed, payloads)
 
-    def delete(self, keys: Any, *, missing: str = "raise") -> None:
+    def delete(self, keys: Any, *, missing: str = "raise", marks: Mapping[str, Any] | None = None) -> None:
         """Delete items. What was learned from them stays learned.
 
         Parameters
@@ -245,20 +259,25 @@ class Collection(Reading):
         keys : int or str, or several
         missing : "raise" or "ignore", default="raise"
             What to do about unknown keys; if it raises, nothing is deleted.
+        marks : mapping of str to JSON value, optional
+            As for :meth:`add`.
         """
         check_choice("missing", missing, ("raise", "ignore"))
         with self._changes:
             hasher = self._ready()
             listed = incoming.check_keys(keys, self.key_kind)
+            noted = incoming.mark_settings(marks)
             if missing == "raise":
                 self._demand_known(listed)
             else:
                 listed = [key for key, seq in zip(listed, self._store.seqs(listed), strict=True) if seq is not None]
             if not listed:
+                self._note(noted)
                 return
             self._hasher = None
             with self._store.writing():
                 self._store.delete(listed, self._position.seq + 1)
+                self._put_settings(noted)
             self._position = self._position._replace(seq=self._position.seq + len(listed))
             self._live.remove(listed)
             self._hasher = hasher
@@ -270,7 +289,7 @@ class Collection(Reading):
         features: NDArray[Any],
         labels: list[str | None],
         payloads: list[str | None],
-        label_kind: str | None,
+        settings: Mapping[str, Any],
     ) -> None:
         """Learn from checked items, store them with their codes, then change memory."""
         first = self._position.seq + 1
@@ -285,8 +304,7 @@ class Collection(Reading):
             raise
         self._unsaved += features.nbytes
         with self._store.writing():
-            self._store.put_setting("n_features", features.shape[1])
-            self._store.put_setting("label_kind", label_kind)
+            self._put_settings({"n_features": features.shape[1], **settings})
             self._store.put(rows, {generation.number: some for generation, some in codes})
             self._store.put_setting("n_learned", learning.n_learned(hasher))
             if self._unsaved > max(_STATE_LEAST, _STATE_SHARE * self._state_size):
@@ -296,6 +314,24 @@ class Collection(Reading):
             self._live.put(keys, some, generation)
         self._hasher = hasher
         self._after_change()
+
+    def mark(self, name: str) -> Any:
+        """Return what :meth:`add` or :meth:`delete` has stored under a name last; None if nothing.
+
+        Parameters
+        ----------
+        name : str
+        """
+        return self._store.setting(f"{incoming.MARK}{name}")
+
+    def _note(self, settings: Mapping[str, Any]) -> None:
+        if settings:
+            with self._store.writing():
+                self._put_settings(settings)
+
+    def _put_settings(self, settings: Mapping[str, Any]) -> None:
+        for name, value in settings.items():
+            self._store.put_setting(name, value)
 
     def _save_state(self, hasher: OnlineHasher, learned_to: int | None = None) -> None:
         state = hasher.to_bytes()

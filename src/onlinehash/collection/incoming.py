@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import numbers
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from onlinehash.collection.types import Key, Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import LabelSets
 
+MARK = "mark:"  # begins the names of the settings that hold marks
 MAX_PAYLOAD = 1 << 16
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
@@ -167,6 +168,25 @@ def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
             f"payload has an entry of {longest} characters of JSON; at most {MAX_PAYLOAD}. Store a link instead."
         )
     return texts
+
+
+def mark_settings(marks: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return marks as settings of the store.
+
+    Examples
+    --------
+    >>> mark_settings({"queue": 17})
+    {'mark:queue': 17}
+    """
+    if marks is None:
+        return {}
+    if not isinstance(marks, Mapping) or not all(isinstance(name, str) for name in marks):
+        raise InvalidInputError(f"marks is {marks!r}, not a mapping from names to JSON values.")
+    try:
+        json.dumps(dict(marks), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"marks cannot be written as JSON: {error}.") from error
+    return {f"{MARK}{name}": value for name, value in marks.items()}
 
 
 def wanted_labels(labels: Any) -> list[Label]:
