@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check browser format docs bench clean
+.PHONY: help demo test check programs format docs bench clean
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -11,7 +11,7 @@ help:  ## Show this help
 demo: .venv/core  ## Learn from a stream of real data, search it, draw the curve
 	@.venv/bin/onlinehash demo
 
-test: check browser  ## Run all checks and tests
+test: check programs  ## Run all checks and tests
 	@.venv/bin/python -m pytest
 
 check: .venv/dev  ## Lint, types and layers only
@@ -20,14 +20,16 @@ check: .venv/dev  ## Lint, types and layers only
 	@.venv/bin/mypy --no-error-summary
 	@.venv/bin/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 
-# The tests of the page need Chromium: installed where that may be done, else they are skipped, and never if CI=true.
-browser:
-	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || { \
+# Some tests start real programs: installed where that may be done, else those tests are skipped, and never if CI=true.
+PROGRAMS = chromium postgresql redis-server nats-server
+programs:
+	@missing=; for program in $(PROGRAMS); do \
+	  command -v $$program > /dev/null || ls /usr/lib/$$program/*/bin/postgres > /dev/null 2>&1 || missing="$$missing $$program"; done; \
+	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-	    echo "Installing Chromium, for the tests of the page ..."; \
-	    apt-get -qq update > /dev/null && apt-get -qq install -y --no-install-recommends chromium > /dev/null; \
-	  fi; \
-	  command -v chromium > /dev/null || echo "SKIPPING tests/service/test_page.py: there is no Chromium, and it could not be installed here."; }
+	    echo "Installing for the tests:$$missing ..."; \
+	    apt-get -qq update > /dev/null && apt-get -qq install -y --no-install-recommends $$missing > /dev/null; \
+	  else echo "SKIPPING the tests that need$$missing: not installed, and this user may not."; fi; fi
 
 format: .venv/dev  ## Rewrite the code in the one style
 	@.venv/bin/ruff check --quiet --fix .
