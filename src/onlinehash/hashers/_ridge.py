@@ -18,6 +18,7 @@ _N_PROBES = 16  # random right-hand sides that stand for all classes, and for th
 _GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for rows of unit length
 _START = 4
 _TOLERANCE = 1.02
+_STRIP = 192
 NOTHING = 1e-6  # what rounding may leave of a class whose rows were taken out
 
 
@@ -223,7 +224,7 @@ class RidgeFactor:
     def __init__(self, lower: Matrix, penalty: float) -> None:
         self.lower = lower
         self.penalty = penalty
-        self._single: NDArray[np.float32] | None = None
+        self._strips: _Strips | None = None
 
     def solve(self, towards: Matrix) -> Matrix:
         """Return (A + penalty I)^-1 times the columns given."""
@@ -239,12 +240,38 @@ class RidgeFactor:
         """
         roots = np.sqrt(counts)[:, None]
         rows, targets = roots * rows, roots * targets
-        if self._single is None:
-            self._single = self.lower.astype(np.float32, order="F")
-        half = blas.strsm(1.0, self._single, np.asfortranarray(rows.T, np.float32), lower=1)
+        if self._strips is None:
+            self._strips = _Strips(self.lower)
+        half = self._strips.solve(rows.T)
         inner = np.eye(len(rows)) + (half.T @ half).astype(np.float64)
         change = half @ np.linalg.solve(inner, targets - rows @ weights).astype(np.float32)
-        return np.asarray(weights + blas.strsm(1.0, self._single, np.asfortranarray(change), lower=1, trans_a=1))
+        return np.asarray(weights + self._strips.solve_transposed(change))
+
+
+class _Strips:
+    """A lower triangle in single precision, and the inverses of the blocks on its diagonal.
+
+    With these a solve with many columns is products of matrices, a fifth faster than the triangular solve of BLAS;
+    with few columns the latter is faster. The first reads the triangle by rows, the other by columns.
+    """
+
+    def __init__(self, lower: Matrix) -> None:
+        self._columns = np.asfortranarray(lower, np.float32)
+        self._rows = np.ascontiguousarray(self._columns)
+        self._strips = [slice(start, start + _STRIP) for start in range(0, len(lower), _STRIP)]
+        self._inverses = [np.tril(lapack.strtri(self._columns[at, at], lower=1)[0]) for at in self._strips]
+
+    def solve(self, columns: NDArray[Any]) -> NDArray[np.float32]:
+        """Return L^-1 times the columns."""
+        solved = np.array(columns, np.float32, order="C")
+        for at, inverse in zip(self._strips, self._inverses, strict=True):
+            solved[at] = inverse @ (solved[at] - self._rows[at, : at.start] @ solved[: at.start])
+        return solved
+
+    def solve_transposed(self, columns: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return L^-T times the columns."""
+        solved: NDArray[np.float32] = blas.strsm(1.0, self._columns, np.asfortranarray(columns), lower=1, trans_a=1)
+        return solved
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -33,17 +33,33 @@ _HEAD = 256  # rows from which the bandwidth is taken
 
 
 class _Part(NamedTuple):
-    """Some bits, from the first so many features, solved for the rows that are summed."""
+    """Some bits, from the first so many features, solved for the rows that are summed.
+
+    Where there are fewer classes than bits, the solution is that for each class alone: codewords combine it.
+    """
 
     bits: slice
     n_inputs: int
     factor: RidgeFactor
-    weights: Matrix
+    solution: Matrix
+    by_class: bool
+
+    def weights(self, codewords: NDArray[Any]) -> Matrix:
+        """Return the weights of the bits."""
+        return self._combined(self.solution, codewords)
 
     def with_rows(self, rows: Matrix, members: Members, codewords: NDArray[Any]) -> Matrix:
-        """Return the solution for a few rows more."""
-        targets = members.targets(codewords[:, self.bits])
-        return self.factor.solve_with(self.weights, rows[:, : self.n_inputs], members.weight, targets)
+        """Return the weights for a few rows more."""
+        solution, basis = self.solution, codewords[:, self.bits]
+        if self.by_class:
+            basis = np.eye(len(codewords))
+            solution = np.pad(solution, ((0, 0), (0, len(codewords) - solution.shape[1])))  # classes new since
+        moved = self.factor.solve_with(solution, rows[:, : self.n_inputs], members.weight, members.targets(basis))
+        return self._combined(moved, codewords)
+
+    def _combined(self, solution: Matrix, codewords: NDArray[Any]) -> Matrix:
+        words = codewords[: solution.shape[1], self.bits].astype(np.float64)
+        return solution @ words if self.by_class else solution
 
 
 class HROH(WithCodewords):
@@ -167,6 +183,9 @@ class HROH(WithCodewords):
         self._absorb(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
         return self
 
+    def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
+        super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # a sibling has its precision already
+
     def _start(self, n_features: int) -> None:
         check_choice("assignment", self.assignment, ("learned", "arrival"))
         check_choice("features", self.features, ("fourier", "dense_fourier", "anchors", "none"))
@@ -289,10 +308,14 @@ class HROH(WithCodewords):
 
     def _sum(self, rows: Matrix, members: Members) -> None:
         """Add rows to the sums; now and then, let classes settle on their codewords."""
-        self._solved = None
         self._add_to(self._statistics, rows, members)
+        self._count(len(rows))
+
+    def _count(self, n_rows: int) -> None:
+        """Count instances that were added to the sums; when enough have been, let classes settle."""
+        self._solved = None
         settling = next_settling(self._n_summed)
-        self._n_summed += len(rows)
+        self._n_summed += n_rows
         if self._n_summed >= settling and self._classes.provisional:
             self._classes.settle(self._statistics)
 
@@ -350,12 +373,12 @@ class HROH(WithCodewords):
         if self._n_waiting and (self.decay < 1.0 or _FEW * self._n_waiting > self._statistics.total):
             statistics = copy.deepcopy(self._statistics)
             self._add_to(statistics, rows, self._waiting)
-            return self._joined([(part, part.weights) for part in self._solve(statistics)])
+            return self._joined([(part, part.weights(self._classes.codewords)) for part in self._solve(statistics)])
         if self._solved is None:
             self._solved = self._solve(self._statistics)
-        if not self._n_waiting:
-            return self._joined([(part, part.weights) for part in self._solved])
         words = self._classes.codewords
+        if not self._n_waiting:
+            return self._joined([(part, part.weights(words)) for part in self._solved])
         return self._joined([(part, part.with_rows(rows, self._waiting, words)) for part in self._solved])
 
     def _joined(self, solutions: list[tuple[_Part, Matrix]]) -> Matrix:
@@ -368,7 +391,9 @@ class HROH(WithCodewords):
         """Solve for the class bits from all features, and for the structure bits from the rows alone."""
         if self._classes.provisional:
             self._classes.assign(statistics)
-        towards = statistics.towards(self._classes.codewords)
+        words = self._classes.codewords
+        by_class = len(statistics.counts) < self.n_bits
+        towards = statistics.sums.T if by_class else statistics.towards(words)
         n_features, n_inputs = self._n_features, len(statistics.gram)
         n_class_bits = self.n_bits - self.structure_bits
         parts = []
@@ -379,7 +404,11 @@ class HROH(WithCodewords):
             mean_square = float(np.trace(statistics.gram[:n_features, :n_features])) / n_features
             penalty = max(_STRUCTURE * mean_square, NOTHING)
             parts.append((slice(n_class_bits, None), n_features, statistics.factor(penalty, n_features)))
-        return [_Part(bits, n, factor, factor.solve(towards[:n, bits])) for bits, n, factor in parts]
+        every = slice(None)
+        return [
+            _Part(bits, n, factor, factor.solve(towards[:n, every if by_class else bits]), by_class)
+            for bits, n, factor in parts
+        ]
 
     def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the classes that have rows by their labels: an order that does not depend on the stream's."""
@@ -390,6 +419,8 @@ class HROH(WithCodewords):
 
     def sibling(self) -> Self:
         """Return a hasher that has seen nothing but has the same feature map, so that the two can :meth:`merge`.
+
+        It takes rows of the same width, and computes in the same precision.
 
         Examples
         --------
@@ -407,14 +438,48 @@ class HROH(WithCodewords):
             if self._head is not None:
                 self._open_head()
             twin.bandwidth = self._bandwidth
+        twin.n_features_in_, twin._dtype = self.n_features_in_, self._dtype
         return twin
+
+    def cuts(self, n_rows: int) -> list[int]:
+        """Return where the next ``n_rows`` instances of the stream may be cut, to be learned in parts.
+
+        Learn what comes before the first cut, then :meth:`merge` what :meth:`sibling` hashers learned from one cut to
+        the next, in order, then learn what comes after the last. This hasher is then the one that had learned all
+        rows in order: it knows the same classes, which settled on the same codewords, and only the rounding of
+        its sums differs. A part may itself be merged of any number of siblings, in order.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows without a label do not count.
+
+        Examples
+        --------
+        >>> HROH().cuts(5000)
+        [256, 1024, 2048, 4096, 4864]
+        """
+        if not self.__sklearn_is_fitted__():
+            n_before, first = 0, _BLOCK
+        elif self._head is not None:
+            n_before, first = self.n_seen_, self._head_size() - self.n_seen_
+        else:
+            n_before = self._n_summed + self._n_waiting
+            first = -self._n_waiting % min(_BLOCK, next_settling(self._n_summed) - self._n_summed)
+        cuts = [min(first, n_rows)]
+        while (cut := next_settling(n_before + cuts[-1]) - n_before) <= n_rows:
+            cuts.append(cut)
+        if n_rows - cuts[-1] >= _BLOCK:
+            cuts.append(n_rows - (n_rows - cuts[-1]) % _BLOCK)
+        return cuts
 
     def merge(self, other: HROH) -> Self:
         """Take in all that another hasher learned, as if this one had seen both streams.
 
         The two must have the same feature map: the same ``random_state``, ``features``, ``n_components`` and
         ``bandwidth``, or one is made by the other's :meth:`sibling`. Their codebooks need not be the same; this one's
-        holds. The other hasher is left as it is.
+        holds. Classes that only the other knows follow those known here, in its order. The other hasher is left as it
+        is. Where to cut a stream so that merging its parts equals learning it in order: :meth:`cuts`.
         """
         self._demand_learned()
         other._demand_learned()
@@ -427,8 +492,7 @@ class HROH(WithCodewords):
         self._flush()
         numbers = self._classes.numbers(labels)
         self._statistics.merge(other._statistics, numbers)
-        self._solved = None
-        self._n_summed += other._n_summed
+        self._count(other._n_summed)
         self.n_seen_ += other.n_seen_
         self.n_skipped_ += other.n_skipped_
         self.n_forgotten_ += other.n_forgotten_
