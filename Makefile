@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check programs format docs bench clean
+.PHONY: help demo test check programs format docs bench package clean
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -40,6 +40,15 @@ docs: .venv/dev  ## Write the pages that are made of code and results
 
 bench: .venv/dev  ## Measure speed against competitors, as ratios in one run
 	@.venv/bin/python -m benchmarks
+
+# The wheel is built from the source archive, so that both are tried.
+package: .venv/dev  ## Build the wheel and the source archive; try the wheel in an empty environment
+	@rm -rf dist .venv/empty
+	@.venv/bin/python -m build --quiet
+	@$(PYTHON) -m venv .venv/empty
+	@.venv/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	@cd .venv/empty && bin/python -W error -c "import onlinehash" && bin/python ../../tests/smoke.py
+	@ls -sh dist
 
 clean:  ## Remove the environment and everything generated
 	@rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
