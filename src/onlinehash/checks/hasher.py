@@ -36,7 +36,13 @@ def check_hasher(hasher: Any) -> None:
 
 
 def hasher_checks() -> Iterator[HasherCheck]:
-    """Yield the single checks, each a function of an unlearned hasher."""
+    """Yield the single checks, each a function of an unlearned hasher.
+
+    Examples
+    --------
+    >>> next(hasher_checks()).__name__
+    'check_same_seed_gives_same_codes'
+    """
     yield check_same_seed_gives_same_codes
     yield check_one_row_at_a_time_equals_the_batch
     yield check_saved_stream_continues_exactly

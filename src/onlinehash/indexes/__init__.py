@@ -1,6 +1,7 @@
-"""Indexes over packed codes."""
+"""Indexes over packed codes: our own here, those of other engines in :mod:`onlinehash.indexes.engines`."""
 
 from onlinehash.indexes.buckets import BucketIndex
 from onlinehash.indexes.flat import FlatIndex
+from onlinehash.indexes.index import Index, SoftIndex
 
-__all__ = ["BucketIndex", "FlatIndex"]
+__all__ = ["BucketIndex", "FlatIndex", "Index", "SoftIndex"]

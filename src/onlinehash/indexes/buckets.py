@@ -6,24 +6,18 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinehash._files import read_arrays, write_arrays
-from onlinehash._validation import check_codes, check_n_bits, check_positive_int, check_soft_codes
+from onlinehash._validation import check_codes
 from onlinehash.codes import _bucket_kernels, _kernels, code_width
 from onlinehash.codes.asymmetric import byte_tables
 from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
 from onlinehash.exceptions import FileFormatError
-from onlinehash.indexes._keys import (
-    check_different_keys,
-    check_keys,
-    check_new_keys,
-    check_radius,
-    check_within,
-    rising,
-)
+from onlinehash.indexes._keys import rising
 from onlinehash.indexes._tables import CodeTable, KeyTable, Members, Numbers, by_bucket
-from onlinehash.types import Codes, Keys, Matches
+from onlinehash.indexes.index import SoftIndex
+from onlinehash.types import Codes, Keys, Matches, SoftCodes
 
 _LAYOUT = 1
 _SPARE = 1024  # keys or codes left behind that are not worth packing
@@ -38,7 +32,7 @@ class _View(NamedTuple):
     sizes: NDArray[np.int64]
 
 
-class BucketIndex:
+class BucketIndex(SoftIndex):
     """Search packed codes exactly, by scanning each distinct code once and expanding the nearest.
 
     Learned codes repeat. Items of one code share a bucket; a search reads the distinct codes, and keys only of buckets
@@ -62,7 +56,7 @@ class BucketIndex:
     """
 
     def __init__(self, n_bits: int) -> None:
-        self.n_bits = check_n_bits(n_bits)
+        super().__init__(n_bits)
         self._codes = CodeTable(np.empty((0, code_width(self.n_bits)), np.uint8))
         self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
         self._table: KeyTable | None = None
@@ -75,7 +69,7 @@ class BucketIndex:
         return key in self._bucket_of()
 
     def __repr__(self) -> str:
-        return f"<BucketIndex of {len(self)} codes of {self.n_bits} bits in {self.n_buckets} buckets>"
+        return f"{super().__repr__()[:-1]} in {self.n_buckets} buckets>"
 
     @property
     def n_buckets(self) -> int:
@@ -94,41 +88,28 @@ class BucketIndex:
         codes.flags.writeable = False
         return codes
 
-    def get(self, keys: ArrayLike) -> Codes:
-        """Return the codes of the given keys."""
-        return self._codes.codes[self._bucket_of().find_known(check_keys(keys))]
+    def _get(self, keys: Keys) -> Codes:
+        return self._codes.codes[self._bucket_of().find_known(keys)]
 
     # ------------------------------------------------------------------ changing
 
-    def add(self, codes: ArrayLike, keys: ArrayLike | None = None) -> None:
-        """Add items; a key that is there already gets the new code.
-
-        Parameters
-        ----------
-        codes : array-like of uint8, shape (n_items, n_bytes)
-            May be read-only or memory-mapped.
-        keys : array-like of int, shape (n_items,), optional
-            All different. Without them, items are numbered on from the largest key.
-        """
-        packed = check_codes(codes, self.n_bits)
-        new_keys = check_new_keys(keys, packed, self._next_key() if keys is None else 0)
-        if not rising(new_keys):
-            order = np.argsort(new_keys)
-            packed, new_keys = packed[order], new_keys[order]
+    def _put(self, codes: Codes, keys: Keys) -> None:
+        if not rising(keys):
+            order = np.argsort(keys)
+            codes, keys = codes[order], keys[order]
         table = self._bucket_of()
-        before, after = table.find(new_keys), self._codes.number(packed)
+        before, after = table.find(keys), self._codes.number(codes)
         moved = (before >= 0) & (before != after)
         if moved.any():
-            self._members.remove(before[moved], new_keys[moved])
+            self._members.remove(before[moved], keys[moved])
         fresh = before != after
-        self._members.insert(after[fresh], new_keys[fresh], len(self._codes))
-        table.put(new_keys, after)
+        self._members.insert(after[fresh], keys[fresh], len(self._codes))
+        table.put(keys, after)
         self._size += int(np.count_nonzero(before < 0))
         self._pack()
 
-    def remove(self, keys: ArrayLike) -> None:
-        """Remove items by key; if any key is unknown, nothing is removed."""
-        doomed = np.sort(check_different_keys(keys))
+    def _drop(self, keys: Keys) -> None:
+        doomed = np.sort(keys)
         table = self._bucket_of()
         self._members.remove(table.find_known(doomed), doomed)
         table.drop(doomed)
@@ -137,22 +118,7 @@ class BucketIndex:
 
     # ------------------------------------------------------------------ searching
 
-    def search(self, codes: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
-        """Find the k nearest items of every query.
-
-        Parameters
-        ----------
-        codes : array-like of uint8, shape (n_queries, n_bytes)
-        k : int
-        within : array-like of int, optional
-            Keys of the items to search among, all by default. Keys without an item are passed over.
-
-        Returns
-        -------
-        matches : Matches
-            Keys and distances of shape (n_queries, min(k, number of items searched)), nearest first, ties by key.
-        """
-        queries = check_codes(codes, self.n_bits)
+    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
         found, view = self._search_among(len(queries), k, within, np.int32)
         if found.keys.size:
             query_words, words = same_words(queries, view.codes)
@@ -160,31 +126,7 @@ class BucketIndex:
             _bucket_kernels.top_k_members(query_words, words, *view[1:], buffer, found.distances, found.keys)
         return found
 
-    def search_soft(self, soft: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
-        """Find the k nearest items of every soft query, by asymmetric distance.
-
-        Parameters
-        ----------
-        soft : array-like of shape (n_queries, n_bits)
-            Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
-        k : int
-        within : array-like of int, optional
-            Keys of the items to search among, as for :meth:`search`.
-
-        Returns
-        -------
-        matches : Matches
-            As for :meth:`search`, with distances of :func:`onlinehash.codes.asymmetric_distances`.
-
-        Examples
-        --------
-        >>> index = BucketIndex(n_bits=2)
-        >>> index.add(np.array([[0b00], [0b01], [0b10], [0b01]], np.uint8))
-        >>> found = index.search_soft([[1.0, 0.5]], k=3)
-        >>> found.keys, found.distances
-        (array([[1, 3, 2]]), array([[0.75, 0.75, 1.25]], dtype=float32))
-        """
-        queries = check_soft_codes(soft, self.n_bits)
+    def _search_soft(self, queries: SoftCodes, k: int, within: Keys | None) -> Matches:
         found, view = self._search_among(len(queries), k, within, np.float32)
         if found.keys.size:
             buffer = np.empty(_kernels.TILE, np.float32)
@@ -193,22 +135,7 @@ class BucketIndex:
                 _bucket_kernels.top_k_members(tables, view.codes, *view[1:], buffer, *out)
         return found
 
-    def search_radius(self, codes: ArrayLike, radius: int, *, within: ArrayLike | None = None) -> list[Matches]:
-        """Find all items at most ``radius`` away from every query, the radius included.
-
-        Parameters
-        ----------
-        codes : array-like of uint8, shape (n_queries, n_bytes)
-        radius : int
-        within : array-like of int, optional
-            Keys of the items to search among, as for :meth:`search`.
-
-        Returns
-        -------
-        matches : list of Matches
-            One a query, nearest first, ties by key.
-        """
-        queries, radius = check_codes(codes, self.n_bits), check_radius(radius)
+    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
         view = self._view(within)
         query_words, words = same_words(queries, view.codes)
         distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
@@ -268,19 +195,18 @@ class BucketIndex:
         largest = self._members.pool[(starts + sizes - 1)[sizes > 0]]
         return int(largest.max()) + 1 if len(largest) else 0
 
-    def _view(self, within: ArrayLike | None) -> _View:
+    def _view(self, within: Keys | None) -> _View:
         codes, members = self._codes.codes, self._members
         if within is None:
             return _View(codes, members.pool, members.starts, members.sizes)
-        keys = check_within(within)
-        buckets = self._bucket_of().find(keys)
-        keys = keys[buckets >= 0]
+        buckets = self._bucket_of().find(within)
+        keys = within[buckets >= 0]
         order, used, bounds = by_bucket(buckets[buckets >= 0])
         return _View(codes[used], keys[order], bounds[:-1], np.diff(bounds))
 
-    def _search_among(self, n_queries: int, k: int, within: ArrayLike | None, dtype: Any) -> tuple[Matches, _View]:
+    def _search_among(self, n_queries: int, k: int, within: Keys | None, dtype: Any) -> tuple[Matches, _View]:
         """Return room for the k nearest items of every query, and what to search."""
-        k, view = check_positive_int("k", k), self._view(within)
+        view = self._view(within)
         k = min(k, self._size if within is None else len(view.pool))
         return Matches(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype)), view
 

@@ -6,29 +6,23 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinehash._files import read_arrays, write_arrays
-from onlinehash._validation import check_codes, check_n_bits, check_positive_int, check_soft_codes
+from onlinehash._validation import check_codes
 from onlinehash.codes import _kernels, code_width
 from onlinehash.codes.asymmetric import byte_tables
 from onlinehash.codes.hamming import distance_buffer, same_words
 from onlinehash.exceptions import FileFormatError
-from onlinehash.indexes._keys import (
-    check_different_keys,
-    check_keys,
-    check_new_keys,
-    check_radius,
-    check_within,
-    rising,
-)
+from onlinehash.indexes._keys import rising
 from onlinehash.indexes._tables import KeyTable, grown
-from onlinehash.types import Codes, Keys, Matches
+from onlinehash.indexes.index import SoftIndex
+from onlinehash.types import Codes, Keys, Matches, SoftCodes
 
 _LAYOUT = 1
 
 
-class FlatIndex:
+class FlatIndex(SoftIndex):
     """Search packed codes exactly by Hamming distance, by scanning all of them.
 
     Items have integer keys that stay theirs whatever is removed. Adding, replacing and removing cost O(1) an item; a
@@ -52,7 +46,7 @@ class FlatIndex:
     """
 
     def __init__(self, n_bits: int) -> None:
-        self.n_bits = check_n_bits(n_bits)
+        super().__init__(n_bits)
         self._codes: Codes = np.empty((0, code_width(self.n_bits)), np.uint8)
         self._keys: Keys = np.empty(0, np.int64)
         self._rows: KeyTable | None = None
@@ -64,9 +58,6 @@ class FlatIndex:
 
     def __contains__(self, key: object) -> bool:
         return key in self._row_of()
-
-    def __repr__(self) -> str:
-        return f"<FlatIndex of {len(self)} codes of {self.n_bits} bits>"
 
     @property
     def keys(self) -> Keys:
@@ -80,42 +71,28 @@ class FlatIndex:
         view.flags.writeable = False
         return view
 
-    def get(self, keys: ArrayLike) -> Codes:
-        """Return the codes of the given keys."""
-        return self._codes[self._row_of().find_known(check_keys(keys))]
+    def _get(self, keys: Keys) -> Codes:
+        return self._codes[self._row_of().find_known(keys)]
 
     # ------------------------------------------------------------------ changing
 
-    def add(self, codes: ArrayLike, keys: ArrayLike | None = None) -> None:
-        """Add items; a key that is there already gets the new code.
-
-        Parameters
-        ----------
-        codes : array-like of uint8, shape (n_items, n_bytes)
-            May be read-only or memory-mapped.
-        keys : array-like of int, shape (n_items,), optional
-            All different. Without them, items are numbered on from the largest key.
-        """
-        packed = check_codes(codes, self.n_bits)
-        new_keys = check_new_keys(keys, packed, self._next_key() if keys is None else 0)
-        rows = self._row_of().find(new_keys)
+    def _put(self, codes: Codes, keys: Keys) -> None:
+        rows = self._row_of().find(keys)
         known = rows >= 0
         if known.any():
             self._make_room(self._size)
-            self._codes[rows[known]] = packed[known]
-            packed, new_keys = packed[~known], new_keys[~known]
-        if len(new_keys):
-            self._append(packed, new_keys)
+            self._codes[rows[known]] = codes[known]
+            codes, keys = codes[~known], keys[~known]
+        if len(keys):
+            self._append(codes, keys)
 
-    def remove(self, keys: ArrayLike) -> None:
-        """Remove items by key; if any key is unknown, nothing is removed."""
-        doomed = check_different_keys(keys)
+    def _drop(self, keys: Keys) -> None:
         table = self._row_of()
-        rows = table.find_known(doomed)
+        rows = table.find_known(keys)
         self._make_room(self._size)
-        table.drop(doomed)
-        size = self._size - len(doomed)
-        stays = np.ones(len(doomed), bool)
+        table.drop(keys)
+        size = self._size - len(keys)
+        stays = np.ones(len(keys), bool)
         stays[rows[rows >= size] - size] = False
         free, last = rows[rows < size], size + np.flatnonzero(stays)
         if len(free):  # the last items take the free places
@@ -126,29 +103,7 @@ class FlatIndex:
 
     # ------------------------------------------------------------------ searching
 
-    def search(self, codes: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
-        """Find the k nearest items of every query.
-
-        Parameters
-        ----------
-        codes : array-like of uint8, shape (n_queries, n_bytes)
-        k : int
-        within : array-like of int, optional
-            Keys of the items to search among, all by default. Keys without an item are passed over.
-
-        Returns
-        -------
-        matches : Matches
-            Keys and distances of shape (n_queries, min(k, number of items searched)), nearest first, ties by key.
-
-        Examples
-        --------
-        >>> index = FlatIndex(n_bits=8)
-        >>> index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
-        >>> index.search(np.array([[0b0001]], np.uint8), k=2, within=[10, 30, 40]).keys
-        array([[10, 30]])
-        """
-        queries, k = check_codes(codes, self.n_bits), check_positive_int("k", k)
+    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
         items, item_keys, ordered = self._among(within)
         k = min(k, len(items))
         distances = np.empty((len(queries), k), np.int32)
@@ -158,33 +113,7 @@ class FlatIndex:
             _kernels.top_k(query_words, words, item_keys, ordered, distance_buffer(items.shape[1]), distances, keys)
         return Matches(keys, distances)
 
-    def search_soft(self, soft: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
-        """Find the k nearest items of every soft query, by asymmetric distance.
-
-        Reads every code once a query, as :meth:`search` does, but with a look-up a byte.
-
-        Parameters
-        ----------
-        soft : array-like of shape (n_queries, n_bits)
-            Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
-        k : int
-        within : array-like of int, optional
-            Keys of the items to search among, as for :meth:`search`.
-
-        Returns
-        -------
-        matches : Matches
-            As for :meth:`search`, with distances of :func:`onlinehash.codes.asymmetric_distances`.
-
-        Examples
-        --------
-        >>> index = FlatIndex(n_bits=2)
-        >>> index.add(np.array([[0b00], [0b01], [0b10]], np.uint8))
-        >>> found = index.search_soft([[1.0, 0.5]], k=2)
-        >>> found.keys, found.distances
-        (array([[1, 2]]), array([[0.75, 1.25]], dtype=float32))
-        """
-        queries, k = check_soft_codes(soft, self.n_bits), check_positive_int("k", k)
+    def _search_soft(self, queries: SoftCodes, k: int, within: Keys | None) -> Matches:
         items, item_keys, ordered = self._among(within)
         k = min(k, len(items))
         distances = np.empty((len(queries), k), np.float32)
@@ -195,22 +124,7 @@ class FlatIndex:
                 _kernels.top_k(tables, items, item_keys, ordered, buffer, distances[rows], keys[rows])
         return Matches(keys, distances)
 
-    def search_radius(self, codes: ArrayLike, radius: int, *, within: ArrayLike | None = None) -> list[Matches]:
-        """Find all items at most ``radius`` away from every query, the radius included.
-
-        Parameters
-        ----------
-        codes : array-like of uint8, shape (n_queries, n_bytes)
-        radius : int
-        within : array-like of int, optional
-            Keys of the items to search among, as for :meth:`search`.
-
-        Returns
-        -------
-        matches : list of Matches
-            One a query, nearest first, ties by key.
-        """
-        queries, radius = check_codes(codes, self.n_bits), check_radius(radius)
+    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
         items, item_keys, _ = self._among(within)
         if not len(items) or not len(queries):
             return [Matches(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in queries]
@@ -252,13 +166,12 @@ class FlatIndex:
 
     # ------------------------------------------------------------------ storage
 
-    def _among(self, within: ArrayLike | None) -> tuple[Codes, Keys, bool]:
+    def _among(self, within: Keys | None) -> tuple[Codes, Keys, bool]:
         """Return the codes and keys to search among, and whether the keys rise."""
         if within is None:
             return self._codes[: self._size], self._keys[: self._size], self._ordered
-        keys = check_within(within)
-        rows = self._row_of().find(keys)
-        return self._codes[rows[rows >= 0]], keys[rows >= 0], True
+        rows = self._row_of().find(within)
+        return self._codes[rows[rows >= 0]], within[rows >= 0], True
 
     def _next_key(self) -> int:
         return int(self._keys[: self._size].max()) + 1 if self._size else 0

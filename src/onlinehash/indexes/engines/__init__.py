@@ -1,0 +1,21 @@
+"""Indexes in other engines, behind the contract of the others. Each needs an extra; none is imported before its use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onlinehash.indexes.engines.faiss import FaissIndex
+    from onlinehash.indexes.engines.milvus import MilvusIndex
+    from onlinehash.indexes.engines.postgres import PostgresIndex
+
+__all__ = ["FaissIndex", "MilvusIndex", "PostgresIndex"]
+
+_MODULES = {"FaissIndex": "faiss", "MilvusIndex": "milvus", "PostgresIndex": "postgres"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,222 @@
+"""FaissIndex: the lists of faiss, exact with one list, approximate with many."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._files import read_arrays, write_arrays
+from onlinehash._validation import check_positive_int
+from onlinehash.codes import code_width
+from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError
+from onlinehash.indexes.flat import FlatIndex
+from onlinehash.indexes.index import Index
+from onlinehash.types import Codes, Keys, Matches
+
+try:
+    import faiss
+except ImportError as error:
+    raise MissingExtraError.of("faiss", "faiss") from error
+
+_LAYOUT = 1
+_LEAST, _MOST = 39, 256  # codes a list to train with: faiss warns below the one and samples above the other
+_NONE = np.iinfo(np.int32).max  # the distance of an answer that faiss did not find
+_RESERVED = np.int64(-6_148_914_691_236_517_206)
+_MASK = ~_RESERVED  # faiss takes -1 for no item: ids are keys ^ _MASK, and what becomes -1 is a key that nobody uses
+
+
+class FaissIndex(Index):
+    """Search packed codes by Hamming distance with faiss, in one list of all items or in the nearest of many lists.
+
+    Without ``n_lists`` a search reads every code and is exact. With them it reads the ``n_probes`` lists whose centres
+    are nearest to the query: the nearest items may be in another list, and which of several items at the last distance
+    are found is left to faiss. Any search with ``within``, queries whose lists hold fewer than k items, and those where
+    an exact search has to choose by key, are answered by the scan of :class:`~onlinehash.FlatIndex`.
+
+    Lists are learned from the first codes, once there are 39 a list (at most 256 a list are looked at); until then
+    every search is exact. They are not learned again: after a change of encoder, fill a new index.
+
+    Adding, replacing and removing cost O(1) an item, with many lists a look at all centres. An item takes 100 bytes or
+    so, its code twice among them: faiss keeps codes by list, and what it does not do (keys, filters) needs them by key.
+    A search uses as many threads as ``faiss.omp_set_num_threads`` allows; on a busy machine, one is faster.
+
+    Parameters
+    ----------
+    n_bits : int
+        Length of the codes.
+    n_lists : int, optional
+        Number of lists; the square root of the number of items, or a few times that. One exact list by default.
+    n_probes : int
+        Number of lists that a search reads: more find more of the nearest, in proportionally more time. May be set
+        on the index at any time; :func:`onlinehash.checks.recall` tells what it is worth.
+
+    Examples
+    --------
+    >>> index = FaissIndex(n_bits=8)
+    >>> index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
+    >>> found = index.search(np.array([[0b0011]], np.uint8), k=2)
+    >>> found.keys, found.distances
+    (array([[20, 30]]), array([[1, 1]], dtype=int32))
+    """
+
+    def __init__(self, n_bits: int, n_lists: int | None = None, n_probes: int = 16) -> None:
+        super().__init__(n_bits)
+        self._items = FlatIndex(n_bits)
+        self.n_lists = None if n_lists is None else check_positive_int("n_lists", n_lists)
+        self._lists: Any = None  # of faiss, once they are learned
+        self.n_probes = n_probes
+        if n_lists is None:
+            self._learn_lists(np.zeros((1, code_width(self.n_bits)), np.uint8))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def __repr__(self) -> str:
+        lists = "" if self.n_lists is None else f" in {self.n_lists} lists" + (", not yet learned" * (not self.learned))
+        return f"{super().__repr__()[:-1]}{lists}>"
+
+    @property
+    def learned(self) -> bool:
+        """Whether there were enough codes to learn the lists from."""
+        return self._lists is not None
+
+    @property
+    def n_probes(self) -> int:
+        """Number of lists that a search reads; may be set at any time."""
+        return self._n_probes
+
+    @n_probes.setter
+    def n_probes(self, n_probes: int) -> None:
+        self._n_probes = check_positive_int("n_probes", n_probes)
+        if self._lists is not None:
+            self._lists.nprobe = min(n_probes, self._lists.nlist)
+
+    @property
+    def keys(self) -> Keys:
+        """Keys of all items, in storage order."""
+        return self._items.keys
+
+    @property
+    def codes(self) -> Codes:
+        """Codes of all items, in storage order, read-only."""
+        return self._items.codes
+
+    def _get(self, keys: Keys) -> Codes:
+        return self._items.get(keys)
+
+    # ------------------------------------------------------------------ changing
+
+    def _next_key(self) -> int:
+        return self._items._next_key()
+
+    def _put(self, codes: Codes, keys: Keys) -> None:
+        if (keys == _RESERVED).any():
+            raise InvalidInputError(f"keys holds {_RESERVED}, the one integer that faiss has no room for; use another.")
+        size = len(self)
+        self._items.add(codes, keys)
+        if self._lists is not None:
+            if len(self) < size + len(keys):  # faiss would keep the old code beside the new
+                self._drop_from_lists(keys)
+            self._put_in_lists(codes, keys)
+        elif self.n_lists is not None and len(self) >= _LEAST * self.n_lists:
+            self._learn_lists(self._sample(_MOST * self.n_lists))
+            self._put_in_lists(self.codes, self.keys)
+
+    def _drop(self, keys: Keys) -> None:
+        self._items.remove(keys)
+        if self._lists is not None:
+            self._drop_from_lists(keys)
+
+    # ------------------------------------------------------------------ searching
+
+    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
+        k = min(k, len(self))
+        if within is not None or self._lists is None or not k or not len(queries):
+            return self._items.search(queries, max(k, 1), within=within)
+        # One more than asked for tells whether faiss chose among items at the same distance, in an order of its own.
+        distances, ids = self._lists.search(np.ascontiguousarray(queries), k + 1)
+        keys, distances, beyond = ids[:, :k] ^ _MASK, distances[:, :k], distances[:, k]
+        order = np.lexsort((keys, distances))
+        found = Matches(*(np.take_along_axis(array, order, axis=1) for array in (keys, distances)))
+        unsettled = distances[:, -1] == _NONE
+        if self.n_probes >= self._lists.nlist:
+            unsettled |= distances[:, -1] == beyond
+        if unsettled.any():
+            exact = self._items.search(queries[unsettled], k)
+            found.keys[unsettled], found.distances[unsettled] = exact.keys, exact.distances
+        return found
+
+    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
+        if within is not None or self._lists is None or not len(queries):
+            return self._items.search_radius(queries, radius, within=within)
+        bounds, distances, ids = self._lists.range_search(np.ascontiguousarray(queries), min(radius, self.n_bits) + 1)
+        keys, distances = ids ^ _MASK, distances.astype(np.int32)
+        matches = []
+        for start, stop in pairwise(bounds.tolist()):
+            order = start + np.lexsort((keys[start:stop], distances[start:stop]))
+            matches.append(Matches(keys[order], distances[order]))
+        return matches
+
+    # ------------------------------------------------------------------ saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to one file (safetensors, with the lists in the format of faiss; no pickle)."""
+        arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "keys": self.keys}
+        if self._lists is not None:
+            arrays["lists"] = faiss.serialize_index_binary(self._lists)
+        header = {"index": "faiss", "n_bits": self.n_bits, "n_lists": self.n_lists, "n_probes": self.n_probes}
+        write_arrays(path, "index", _LAYOUT, header, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> FaissIndex:
+        """Read an index that :meth:`save` wrote; it lives in memory, ``mmap`` saves a copy while it is read."""
+        header, arrays = read_arrays(path, "index", _LAYOUT, mmap=mmap)
+        if header["index"] != "faiss":
+            raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not 'faiss'.")
+        index = cls(header["n_bits"], header["n_lists"], header["n_probes"])
+        index._items.add(arrays["codes"], arrays["keys"])
+        if "lists" in arrays:
+            try:
+                index._lists = faiss.deserialize_index_binary(np.array(arrays["lists"]))
+            except RuntimeError as error:
+                raise FileFormatError(f"The lists in {path} are damaged.") from error
+        if index.learned and index._lists.ntotal != len(index):
+            raise FileFormatError(f"The lists in {path} hold {index._lists.ntotal} items, not {len(index)}.")
+        return index
+
+    # ------------------------------------------------------------------ storage
+
+    def _sample(self, n_items: int) -> Codes:
+        """Return the codes of some items at random, the same ones every time."""
+        if n_items >= len(self):
+            return self.codes
+        rows: NDArray[np.int64] = np.random.default_rng(0).choice(len(self), n_items, replace=False)
+        return self.codes[np.sort(rows)]
+
+    def _learn_lists(self, codes: Codes) -> None:
+        """Make empty lists around centres learned from codes; a single list takes the first code."""
+        n_lists, n_bits = self.n_lists or 1, 8 * code_width(self.n_bits)
+        centres = faiss.IndexBinaryFlat(n_bits)
+        lists: Any = faiss.IndexBinaryIVF(centres, n_bits, n_lists)
+        if n_lists == 1:
+            centres.add(codes[:1])
+            lists.is_trained = True
+        else:
+            lists.train(codes)
+        lists.set_direct_map_type(lists.direct_map.Hashtable)
+        lists.nprobe = min(self.n_probes, n_lists)
+        self._lists = lists
+
+    def _put_in_lists(self, codes: Codes, keys: Keys) -> None:
+        self._lists.add_with_ids(np.ascontiguousarray(codes), keys ^ _MASK)
+
+    def _drop_from_lists(self, keys: Keys) -> None:
+        """Take keys out of their lists, those that are in one."""
+        self._lists.remove_ids(faiss.IDSelectorArray(keys ^ _MASK))
