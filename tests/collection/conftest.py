@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from tests.collection.places import EnginePlace, FilePlace
 
 from onlinehash import HCOH
-from onlinehash.collection import Collection, Never
+from onlinehash.collection import Never
 
 CENTRES = np.random.default_rng(7).normal(size=(4, 6)).astype(np.float32)
 
@@ -28,11 +29,26 @@ def path(tmp_path):
     return tmp_path / "items.oh"
 
 
+@pytest.fixture(scope="session")
+def server():
+    from tests.servers.postgres import postgres
+
+    with postgres() as running:
+        yield running
+
+
+@pytest.fixture(params=["file", "postgres"])
+def place(request, tmp_path):
+    if request.param == "file":
+        return FilePlace(tmp_path)
+    return EnginePlace(request.getfixturevalue("server").url)
+
+
 @pytest.fixture
-def small(path, data):
+def small(place, data):
     """A collection of 40 items with integer keys, and what is in it."""
     X, y = data.take(40)
-    collection = Collection.open(path, HCOH(n_bits=12, random_state=0), Never())
+    collection = place.open(HCOH(n_bits=12, random_state=0), Never())
     collection.add(range(40), X, y)
     yield collection, X, y
     collection.close()

@@ -37,10 +37,10 @@ def test_what_is_added_can_be_had_again(small):
     assert {item.version for item in items} == {40}
 
 
-def test_keys_may_be_strings_and_come_out_in_their_order(path, data):
+def test_keys_may_be_strings_and_come_out_in_their_order(place, data):
     X, y = data.take(30)
     keys = [f"key {i}" for i in range(30)]
-    with Collection.open(path, "hcoh") as collection:
+    with place.open("hcoh") as collection:
         collection.add(keys[::2], X[::2], y[::2])
         collection.add(keys[1::2], X[1::2], y[1::2])
         assert list(collection) == sorted(keys)
@@ -153,9 +153,9 @@ def test_deleted_items_are_gone(small):
         collection.get([5])
 
 
-def test_items_without_labels_are_found_but_not_learned_from(path, data):
+def test_items_without_labels_are_found_but_not_learned_from(place, data):
     X, y = data.take(30)
-    with Collection.open(path, HCOH(n_bits=8), Never()) as collection:
+    with place.open(HCOH(n_bits=8), Never()) as collection:
         collection.add(range(10), X[:10])
         stats = collection.stats()
         assert (stats.n_items, stats.n_searchable, stats.n_learned, stats.generation) == (10, 0, 0, 0)
@@ -168,9 +168,9 @@ def test_items_without_labels_are_found_but_not_learned_from(path, data):
         assert pairs(collection.search(X[0], 30)) == ranking(collection, X[0])
 
 
-def test_an_unsupervised_hasher_learns_from_every_item(path, data):
+def test_an_unsupervised_hasher_learns_from_every_item(place, data):
     X, y = data.take(20)
-    with Collection.open(path, LSH(n_bits=8), Never()) as collection:
+    with place.open(LSH(n_bits=8), Never()) as collection:
         collection.add(range(10), X[:10])
         collection.add(range(10, 20), X[10:], y[10:])
         assert collection.stats().n_learned == 20
@@ -216,10 +216,10 @@ def test_refused_input_changes_nothing(small, error, words, call):
     assert 77 in collection
 
 
-def test_labels_that_the_hasher_refuses_are_not_stored(path, data):
+def test_labels_that_the_hasher_refuses_are_not_stored(place, data):
     words = {0: np.ones(8), 1: -np.ones(8)}
     X, _ = data.take(3)
-    with Collection.open(path, HCOH(n_bits=8, codebook=words)) as collection:
+    with place.open(HCOH(n_bits=8, codebook=words)) as collection:
         with pytest.raises(InvalidLabelsError):
             collection.add([1, 2], X[:2], [0, 5])
         assert len(collection) == 0
@@ -230,16 +230,16 @@ def test_labels_that_the_hasher_refuses_are_not_stored(path, data):
         assert collection.stats().n_learned == 2
 
 
-def test_features_may_be_stored_in_half_precision(path, data):
+def test_features_may_be_stored_in_half_precision(place, data):
     X, y = data.take(20)
-    with Collection.open(path, "hcoh", feature_dtype="float16") as collection:
+    with place.open("hcoh", feature_dtype="float16") as collection:
         collection.add(range(20), X, y)
         assert collection.get(3)[0].features.dtype == np.float16
         assert np.array_equal(collection.get(3)[0].features, X[3].astype(np.float16))
         with pytest.raises(InvalidFeaturesError, match="too large for float16"):
             collection.add(30, X[0] * 1e6)
     with pytest.raises(InvalidInputError, match="stores float16"):
-        Collection.open(path, feature_dtype="float32")
+        place.open(feature_dtype="float32")
 
 
 def test_creating_needs_a_hasher_and_a_folder(path, data):
@@ -270,10 +270,10 @@ def test_a_closed_collection_says_so(small):
         collection.get(1)
 
 
-def test_the_hasher_given_is_copied(path, data):
+def test_the_hasher_given_is_copied(place, data):
     X, y = data.take(20)
     mine = HCOH(n_bits=8, random_state=1).partial_fit(X, y)
-    with Collection.open(path, mine) as collection:
+    with place.open(mine) as collection:
         collection.add(range(20), X, y)
         assert mine.n_seen_ == 20
         assert collection.hasher.n_seen_ == 40
@@ -297,7 +297,7 @@ def test_nothing_is_added_for_no_keys(small):
     assert Every(3).is_due(5, looked_at=2) and not Every(3).is_due(4, looked_at=2)
 
 
-def test_marks_are_stored_with_the_items_they_came_with(small, path):
+def test_marks_are_stored_with_the_items_they_came_with(small, place):
     collection, X, y = small
     assert collection.mark("queue") is None
     collection.add([100, 101], X[:2], y[:2], marks={"queue": {"last": 17}})
@@ -311,7 +311,7 @@ def test_marks_are_stored_with_the_items_they_came_with(small, path):
             collection.add([102], X[:1], y[:1], marks=marks)
     assert 102 not in collection
     collection.close()
-    with Collection.open(path) as again:
+    with place.open() as again:
         assert again.mark("queue") == {"last": 17}
         again.delete([100], missing="ignore", marks={"queue": 19})
         again.add([], np.empty((0, 6)), marks={"other": 2})

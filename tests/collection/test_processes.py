@@ -5,27 +5,28 @@ import sys
 import pytest
 from tests.collection.brute import pairs, ranking
 
-from onlinehash import HCOH, Collection
-from onlinehash.collection import Never, sqlite
+from onlinehash import HCOH
+from onlinehash.collection import Never
+from onlinehash.collection.stores import sqlite
 from onlinehash.exceptions import LockedError, StorageError
 
 
-def test_a_second_writer_is_refused_with_the_pid_of_the_first(small, path):
+def test_a_second_writer_is_refused_with_the_pid_of_the_first(small, place):
     with pytest.raises(LockedError, match=f"process {os.getpid()}.*readonly=True"):
-        Collection.open(path)
-    program = f"from onlinehash import Collection; Collection.open({str(path)!r})"
+        place.open()
+    program = f"from onlinehash import Collection; {place.source()}"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert f"is open for writing already (process {os.getpid()})" in run.stderr
+    assert f"is open for writing already (process {os.getpid()}" in run.stderr
     small[0].close()
-    Collection.open(path).close()
+    place.open().close()
 
 
-def test_another_process_may_read_while_one_writes(small, path):
+def test_another_process_may_read_while_one_writes(small, place):
     collection, X, _ = small
     program = f"""
 import numpy as np
 from onlinehash import Collection
-with Collection.open({str(path)!r}, readonly=True) as items:
+with {place.source(readonly=True)} as items:
     print(len(items), items.search(np.array({X[0].tolist()}, np.float32), 5).keys)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -45,12 +46,12 @@ def same(reader, writer, queries):
 
 @pytest.mark.parametrize("keys", [lambda i: i, "item {}".format], ids=["int", "str"])
 @pytest.mark.parametrize("tombstones", [100_000, 3])
-def test_a_reader_follows_all_that_is_committed(path, data, monkeypatch, keys, tombstones):
+def test_a_reader_follows_all_that_is_committed(place, data, monkeypatch, keys, tombstones):
     monkeypatch.setattr(sqlite, "_TOMBSTONES", tombstones)
     X, y = data.take(60)
     names = [keys(i) for i in range(60)]
-    writer = Collection.open(path, HCOH(n_bits=12, random_state=0), Never())
-    with writer, Collection.open(path, readonly=True) as reader:
+    writer = place.open(HCOH(n_bits=12, random_state=0), Never())
+    with writer, place.open(readonly=True) as reader:
         assert reader.search(X[0]).keys == []
         writer.add(names[:5], X[:5])
         assert len(reader) == 5
@@ -71,9 +72,9 @@ def test_a_reader_follows_all_that_is_committed(path, data, monkeypatch, keys, t
         assert reader.hasher.n_seen_ == writer.hasher.n_seen_
 
 
-def test_a_reader_may_not_write(small, path):
+def test_a_reader_may_not_write(small, place):
     _, X, y = small
-    with Collection.open(path, readonly=True) as reader:
+    with place.open(readonly=True) as reader:
         assert reader.readonly
         for call in (
             lambda: reader.add(1, X[0], y[0]),

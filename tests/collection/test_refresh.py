@@ -3,7 +3,7 @@ import pytest
 from tests.collection.brute import pairs, ranking
 
 from onlinehash import HCOH, LSH, OKH, Collection
-from onlinehash.collection import Every, Never, WhenDrifted, WhenInformative, renewal, sqlite
+from onlinehash.collection import Every, Never, WhenDrifted, WhenInformative, renewal
 from onlinehash.collection.refresh import Outlook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, StorageError
@@ -14,15 +14,15 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(renewal, "_CHUNK", 15)
 
 
-def filled(path, data, policy, n=40, hasher=None):
+def filled(place, data, policy, n=40, hasher=None):
     X, y = data.take(n)
-    collection = Collection.open(path, hasher or HCOH(n_bits=12, random_state=0), policy)
+    collection = place.open(hasher or HCOH(n_bits=12, random_state=0), policy)
     collection.add(range(n), X, y)
     return collection, X, y
 
 
-def test_codes_stay_until_a_refresh_takes_them_over_whole(path, data):
-    collection, X, _ = filled(path, data, Never())
+def test_codes_stay_until_a_refresh_takes_them_over_whole(place, data):
+    collection, X, _ = filled(place, data, Never())
     more, labels = data.take(200)
     collection.add(range(100, 300), more, labels)
     stats = collection.stats()
@@ -39,8 +39,8 @@ def test_codes_stay_until_a_refresh_takes_them_over_whole(path, data):
     collection.close()
 
 
-def test_changes_during_a_refresh_are_in_both_generations(path, data, monkeypatch):
-    collection, X, y = filled(path, data, Never())
+def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypatch):
+    collection, X, y = filled(place, data, Never())
     collection.add(40, X[0], y[0])
     step = renewal.Renewal._encode_chunk
     done = []
@@ -64,13 +64,13 @@ def test_changes_during_a_refresh_are_in_both_generations(path, data, monkeypatc
     assert set(collection.search(X[0], 300).keys) == {*range(41), 200} - {3, 38}
     assert pairs(collection.search(X[0], 300)) == ranking(collection, X[0])
     collection.close()
-    with Collection.open(path) as again:
+    with place.open() as again:
         assert pairs(again.search(X[0], 300)) == ranking(again, X[0])
 
 
 @pytest.mark.parametrize("chunks", [0, 1, 3])
-def test_an_interrupted_refresh_goes_on_when_opened_again(path, data, monkeypatch, chunks):
-    collection, X, y = filled(path, data, Never())
+def test_an_interrupted_refresh_goes_on_when_opened_again(place, data, monkeypatch, chunks):
+    collection, X, y = filled(place, data, Never())
     collection.add(range(40, 60), X[:20], y[:20])
     step = renewal.Renewal._encode_chunk
     left = [chunks]
@@ -88,22 +88,22 @@ def test_an_interrupted_refresh_goes_on_when_opened_again(path, data, monkeypatc
         assert collection.stats().refreshing
         assert collection.stats().version == 40
         collection.close()
-    with Collection.open(path) as again:
+    with place.open() as again:
         again._renewal.wait()
         assert again.stats().version == 60
         assert again.stats().bits_recomputed == 60 * 12
         assert pairs(again.search(X[0], 300)) == ranking(again, X[0])
 
 
-def test_what_goes_wrong_in_a_refresh_is_told(path, data, monkeypatch):
-    collection, X, y = filled(path, data, Never())
+def test_what_goes_wrong_in_a_refresh_is_told(place, data, monkeypatch):
+    collection, X, y = filled(place, data, Never())
     collection.add(40, X[0], y[0])
 
     def full(self, *args, **kwargs):
         raise StorageError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite.SqliteStore, "put_codes", full)
+        patch.setattr(type(collection._store), "put_codes", full)
         with pytest.raises(StorageError, match="no room"):
             collection.refresh()
         assert collection.stats().refresh_error == "no room"
@@ -115,8 +115,8 @@ def test_what_goes_wrong_in_a_refresh_is_told(path, data, monkeypatch):
     collection.close()
 
 
-def test_every_refreshes_after_so_many_instances(path, data):
-    collection, X, y = filled(path, data, Every(25), n=20)
+def test_every_refreshes_after_so_many_instances(place, data):
+    collection, X, y = filled(place, data, Every(25), n=20)
     collection.add(range(20, 40), X, y)
     assert collection.stats().generation == 1
     collection.add(range(40, 60), X, y)
@@ -129,8 +129,8 @@ def test_every_refreshes_after_so_many_instances(path, data):
 
 
 @pytest.mark.parametrize("policy", [WhenDrifted(every=50, sample=100), WhenInformative(every=50, sample=100)])
-def test_a_policy_that_looks_refreshes_early_learners_and_leaves_settled_ones(path, data, policy):
-    collection, _, _ = filled(path, data, policy, n=4)
+def test_a_policy_that_looks_refreshes_early_learners_and_leaves_settled_ones(place, data, policy):
+    collection, _, _ = filled(place, data, policy, n=4)
     for i in range(10):
         X, y = data.take(60)
         collection.add(range(60 * i + 10, 60 * i + 70), X, y)
@@ -165,8 +165,8 @@ def test_policies_decide_by_what_they_see():
 
 
 @pytest.mark.parametrize("hasher", [24, "lsh", OKH(n_bits=8, n_anchors=15, random_state=1)], ids=str)
-def test_another_hasher_learns_from_what_is_stored_and_cuts_over(path, data, hasher):
-    collection, X, y = filled(path, data, Never(), n=60)
+def test_another_hasher_learns_from_what_is_stored_and_cuts_over(place, data, hasher):
+    collection, X, y = filled(place, data, Never(), n=60)
     collection.add([3, 70], X[[9, 8]], y[[9, 8]])
     collection.delete(5)
     collection.change_hasher(hasher)
@@ -178,14 +178,14 @@ def test_another_hasher_learns_from_what_is_stored_and_cuts_over(path, data, has
     assert collection.hasher.n_seen_ == 61
     weights = collection.hasher.snapshot().weights
     collection.close()
-    with Collection.open(path) as again:
+    with place.open() as again:
         assert np.allclose(again.hasher.snapshot().weights, weights, atol=1e-6)
         assert pairs(again.search(X[0], 300)) == ranking(again, X[0])
 
 
-def test_a_hasher_can_be_changed_before_anything_can_be_learned(path, data):
+def test_a_hasher_can_be_changed_before_anything_can_be_learned(place, data):
     X, y = data.take(20)
-    with Collection.open(path, LSH(n_bits=8)) as collection:
+    with place.open(LSH(n_bits=8)) as collection:
         collection.change_hasher("hcoh")
         collection.add(range(10), X[:10])
         collection.change_hasher(16)
@@ -194,9 +194,9 @@ def test_a_hasher_can_be_changed_before_anything_can_be_learned(path, data):
         assert (collection.stats().n_searchable, collection.stats().n_bits) == (20, 16)
 
 
-def test_a_new_hasher_without_labels_takes_over_once_it_has_some(path, data):
+def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data):
     X, y = data.take(20)
-    with Collection.open(path, LSH(n_bits=8), Never()) as collection:
+    with place.open(LSH(n_bits=8), Never()) as collection:
         collection.add(range(10), X[:10])
         collection.change_hasher("hcoh")
         assert (collection.stats().n_searchable, collection.encoder.method) == (10, "lsh")

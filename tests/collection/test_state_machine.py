@@ -6,9 +6,17 @@ from pathlib import Path
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.collection.places import EnginePlace, FilePlace
 
-from onlinehash import HCOH, Collection, hamming_distances
+from onlinehash import HCOH, hamming_distances
 from onlinehash.collection import Every, Never, renewal
 from onlinehash.exceptions import UnknownKeyError
 
@@ -24,18 +32,24 @@ class CollectionMachine(RuleBasedStateMachine):
     @initialize(strings=st.booleans(), policy=st.sampled_from([Never(), Every(1), Every(5)]))
     def create(self, strings, policy):
         renewal._CHUNK = 3
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "items.oh"
+        self.make_place()
         self.name = (lambda number: "k" * (number % 3) + str(number)) if strings else (lambda number: number)
         self.items = {}  # by key: number of the vector, labels, payload
         self.n_learned = 0
-        self.collection = Collection.open(self.path, HCOH(n_bits=9, random_state=0), policy)
+        self.collection = self.place.open(HCOH(n_bits=9, random_state=0), policy)
+
+    def make_place(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.place = FilePlace(Path(self.folder.name))
 
     def teardown(self):
         if hasattr(self, "collection"):
             self.collection.close()
-            self.folder.cleanup()
+            self.leave_place()
             renewal._CHUNK = CHUNK
+
+    def leave_place(self):
+        self.folder.cleanup()
 
     @rule(given=rows, payload=st.none() | st.integers())
     def add(self, given, payload):
@@ -86,7 +100,7 @@ class CollectionMachine(RuleBasedStateMachine):
     def reopen(self, wait):
         """Close and open again."""
         self.collection.close()
-        self.collection = Collection.open(self.path)
+        self.collection = self.place.open()
         if wait:
             self.collection._renewal.wait()
 
@@ -139,3 +153,14 @@ class CollectionMachine(RuleBasedStateMachine):
 
 TestCollection = CollectionMachine.TestCase
 TestCollection.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_a_collection_in_postgres_does_the_same(server):
+    class PostgresMachine(CollectionMachine):
+        def make_place(self):
+            self.place = EnginePlace(server.url)
+
+        def leave_place(self):
+            server.execute(f"DROP SCHEMA onlinehash_{self.place.name} CASCADE")
+
+    run_state_machine_as_test(PostgresMachine, settings=settings(max_examples=8, stateful_step_count=20, deadline=None))

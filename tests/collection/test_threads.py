@@ -2,15 +2,15 @@ import threading
 
 import numpy as np
 
-from onlinehash import HCOH, Collection
+from onlinehash import HCOH
 from onlinehash.collection import Every
 from onlinehash.collection.locks import SharedLock
 
 
-def test_searches_see_whole_batches_while_others_write_and_refresh(path, data):
+def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
     """Items come and go in pairs of equal vectors: a search finds both or none."""
     X, y = data.take(200)
-    collection = Collection.open(path, HCOH(n_bits=16, random_state=0), Every(100))
+    collection = place.open(HCOH(n_bits=16, random_state=0), Every(100))
     collection.add([0, 1], X[[0, 0]], y[[0, 0]])
     failures, done = [], threading.Event()
 

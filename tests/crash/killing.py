@@ -11,12 +11,14 @@ import random
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from onlinehash import HCOH, Collection, hamming_distances
 from onlinehash.collection import Never, renewal
+from onlinehash.exceptions import LockedError
 
 VECTORS = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
 N_KEYS = 60
@@ -37,6 +39,7 @@ class Model:
 def operation(kind, number, model):
     """Return the operation of a number: what it does to a collection, and to the model."""
     rng = random.Random(f"{kind} {number}")
+    kind = rng.choice(["add", "update", "delete", "refresh"]) if kind == "any" else kind
     kind = kind if model.items and rng.random() < 0.6 else "add"
     names = {"add": range(N_KEYS)}.get(kind, sorted(model.items))
     keys = rng.sample(list(names), min(rng.randint(1, 12), len(names)))
@@ -73,9 +76,9 @@ def operation(kind, number, model):
     return apply, foresee
 
 
-def write(path, log, kind, number, model):
+def write(again, log, kind, number, model):
     """Do one operation after the other, for ever."""
-    collection = Collection.open(path)
+    collection = again()
     while True:
         apply, foresee = operation(kind, number, model)
         apply(collection)
@@ -110,33 +113,49 @@ def check_codes(collection):
     assert list(zip(hits.distances, hits.keys, strict=True)) == sorted(zip(distances.tolist(), keys, strict=True))
 
 
-def warm_up(path):
+def warm_up(place):
     """Compile and load all that a writer needs, so that it starts at once; return how long it takes to do a little."""
-    with Collection.open(path, HCOH(n_bits=16, random_state=0), Never()) as collection:
+    with Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh=Never()) as collection:
         collection.add(range(64), VECTORS, [0, 1] * 32)
         collection.refresh()
         collection.search(VECTORS[0])
     start = time.perf_counter()
-    with Collection.open(path) as collection:
+    with Collection.open(**place) as collection:
         collection.add(range(64), VECTORS, [0, 1] * 32)
         collection.refresh()
     return time.perf_counter() - start
 
 
-def main(folder, kind, n_kills):
+def place_of(folder, kind, engine, name):
+    """Return where a collection is, as :meth:`Collection.open` takes it."""
+    return {"path": Path(folder) / f"{name}.oh" if engine is None else f"{name}_{kind}", "engine": engine}
+
+
+def reopen(place):
+    """Open a collection whose writer was killed; a server may take a moment to notice."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return Collection.open(**place)
+        except LockedError:
+            if place["engine"] is None or time.monotonic() > deadline:
+                raise
+
+
+def main(folder, kind, n_kills, engine=None):
     """Kill so many writers, and say what they had done."""
     renewal._CHUNK = 9
-    path, acknowledged = Path(folder) / "items.oh", Path(folder) / "acknowledged"
+    place, acknowledged = place_of(folder, kind, engine, "items"), Path(folder) / "acknowledged"
     rng = random.Random(kind)
-    longest = 3 * warm_up(Path(folder) / "other.oh")  # that a writer may live
+    longest = 3 * warm_up(place_of(folder, kind, engine, "other"))  # that a writer may live
     model, number, n_done, n_in_flight, n_cut_off = Model(), 0, 0, 0, 0
-    Collection.open(path, HCOH(n_bits=16, random_state=0), Never()).close()
+    Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh=Never()).close()
     for _ in range(n_kills):
         log = os.open(acknowledged, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
         writer = os.fork()
         if not writer:
             try:
-                write(path, log, kind, number, model)
+                write(partial(reopen, place), log, kind, number, model)
             finally:
                 os._exit(1)
         time.sleep(rng.random() * longest)
@@ -147,7 +166,7 @@ def main(folder, kind, n_kills):
         for _ in acknowledged.read_text().split():
             model = operation(kind, number, model)[1]()
             number, n_done = number + 1, n_done + 1
-        with Collection.open(path) as collection:
+        with reopen(place) as collection:
             collection._renewal.halt()  # look before it goes on
             after = operation(kind, number, model)[1]()
             if not holds(collection, model):
@@ -164,4 +183,4 @@ def main(folder, kind, n_kills):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH, Collection
-from onlinehash.collection import Never, schema, sqlite
+from onlinehash.collection import Never
+from onlinehash.collection.stores import sqlite
+from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.exceptions import FileFormatError, StorageError
 
 X = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
@@ -145,7 +147,7 @@ def test_a_full_disk_is_told_and_what_was_stored_stays(path, tmp_path):
 READ_ONLY_FOLDER = """
 import os, sys
 from pathlib import Path
-from onlinehash.collection.sqlite import SqliteStore
+from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import StorageError
 
 path = Path(sys.argv[1])

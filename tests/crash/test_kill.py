@@ -6,18 +6,33 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.servers.postgres import postgres
 
 N_KILLS = 50  # of each kind: 200 in all
+N_KILLS_IN_POSTGRES = 16
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
+def kill(folder, kind, n_kills, *engine):
+    program = [sys.executable, Path(__file__).with_name("killing.py"), folder, kind, str(n_kills), *engine]
+    run = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert not run.returncode, run.stderr
+    return json.loads(run.stdout)
+
+
 @pytest.mark.parametrize("kind", ["add", "update", "delete", "refresh"])
 def test_a_killed_writer_loses_nothing(tmp_path, kind):
-    program = Path(__file__).with_name("killing.py")
-    run = subprocess.run(
-        [sys.executable, program, tmp_path, kind, str(N_KILLS)], capture_output=True, text=True, check=False
-    )
-    assert not run.returncode, run.stderr
-    told = json.loads(run.stdout)
+    told = kill(tmp_path, kind, N_KILLS)
     assert told["acknowledged"] > N_KILLS // 2
     assert told["cut_off"] or kind != "refresh"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgres(settings={}) as running:
+        yield running
+
+
+def test_a_killed_writer_loses_nothing_in_postgres(tmp_path, server):
+    assert kill(tmp_path, "any", N_KILLS_IN_POSTGRES, server.url)["acknowledged"] > N_KILLS_IN_POSTGRES // 2

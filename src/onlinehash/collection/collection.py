@@ -6,21 +6,17 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.collection import incoming, learning
-from onlinehash.collection.generation import Generation
-from onlinehash.collection.live import LiveCodes
 from onlinehash.collection.reading import Reading
 from onlinehash.collection.refresh import Outlook, Policy, WhenDrifted, pack_policy, unpack_policy
 from onlinehash.collection.renewal import Renewal
-from onlinehash.collection.sqlite import SqliteStore
-from onlinehash.collection.store import ItemStore, Rows
+from onlinehash.collection.stores import open_store
+from onlinehash.collection.stores.protocol import Rows, Store
 from onlinehash.collection.types import Stats
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -39,7 +35,7 @@ _STATE_LEAST = 1 << 20
 
 
 class Collection(Reading):
-    """Keep items in one file, learn from them as they come, and search their codes at any time.
+    """Keep items in one file or an engine, learn from them as they come, and search their codes at any time.
 
     The SQLite of learned binary codes: it lives in the user's process, and what :meth:`add` has acknowledged
     survives the end of the process and of the power. The hasher learns from every item with a label (from every item,
@@ -68,7 +64,7 @@ class Collection(Reading):
     >>> folder.cleanup()
     """
 
-    def __init__(self, store: ItemStore, policy: Policy) -> None:
+    def __init__(self, store: Store, policy: Policy) -> None:
         super().__init__(store)
         self._policy = policy
         self._renewal = Renewal(store, self._live, self._changes)
@@ -87,6 +83,7 @@ class Collection(Reading):
         *,
         feature_dtype: str | None = None,
         readonly: bool = False,
+        engine: str | None = None,
     ) -> Self:
         """Open a collection; create it if there is none.
 
@@ -95,7 +92,8 @@ class Collection(Reading):
         Parameters
         ----------
         path : path of the file
-            Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``.
+            Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``. With an
+            engine, the name of the collection: letters, digits and ``_``.
         hasher : hasher or name of one, optional
             Needed to create. The collection learns on a copy of its own. For a collection that exists, it must be the
             one it has; :meth:`change_hasher` changes it.
@@ -105,21 +103,21 @@ class Collection(Reading):
             In which features are stored; "float32" when created.
         readonly : bool, default=False
             See what another process commits; changes are refused.
+        engine : str, optional
+            Where the collection lives and is searched, if not in a file: ``"postgresql://user@host/database"``, or
+            ``"milvus:"`` and the path of a file or the address of a server.
         """
-        file = Path(path)
         given = None if hasher is None else learning.as_hasher(hasher)
         packed = None if refresh is None else pack_policy(refresh)
         if feature_dtype is not None:
             check_choice("feature_dtype", feature_dtype, ("float32", "float16"))
-        if not readonly and given is None and not file.exists():
-            raise DataNotFoundError(f"There is no collection {file}; pass a hasher to create it.")
-        store = SqliteStore(file, readonly=readonly)
+        store = open_store(path, engine, readonly=readonly, create=given is not None)
         try:
             if store.setting("feature_dtype") is None:
                 _create(store, given, feature_dtype or "float32")
             stored_dtype = store.setting("feature_dtype")
             if feature_dtype not in (None, stored_dtype):
-                raise InvalidInputError(f"feature_dtype={feature_dtype!r}, but {file} stores {stored_dtype}.")
+                raise InvalidInputError(f"feature_dtype={feature_dtype!r}, but {path} stores {stored_dtype}.")
             collection = cls(store, refresh or unpack_policy(store.setting("refresh")))
             if readonly:
                 collection._catch_up()
@@ -158,7 +156,7 @@ class Collection(Reading):
 
     def _read(self) -> None:
         """Read the hasher and all codes from the store."""
-        self._live.replace(LiveCodes.load(self._store))
+        self._live.read()
         self._position = self._store.position()
         self._hasher = learning.restore(self._store)
         self._unsaved, self._state_size = self._position.seq - self._store.state_seq(), len(self._store.state())
@@ -294,7 +292,8 @@ class Collection(Reading):
         """Learn from checked items, store them with their codes, then change memory."""
         first = self._position.seq + 1
         rows = Rows(keys, list(range(first, first + len(keys))), features, labels, payloads)
-        codes = [(generation, generation.encode(features)) for generation in self._live.generations]
+        generations = (self._live.current, self._live.building)
+        codes = {one.number: one.encode(features) for one in generations if one is not None}
         # From here to the end memory may be ahead of the store: if anything fails, both are made equal again.
         self._hasher = None
         try:
@@ -305,13 +304,12 @@ class Collection(Reading):
         self._unsaved += features.nbytes
         with self._store.writing():
             self._put_settings({"n_features": features.shape[1], **settings})
-            self._store.put(rows, {generation.number: some for generation, some in codes})
+            self._store.put(rows, codes)
             self._store.put_setting("n_learned", learning.n_learned(hasher))
             if self._unsaved > max(_STATE_LEAST, _STATE_SHARE * self._state_size):
                 self._save_state(hasher, rows.seqs[-1])
         self._position = self._position._replace(seq=rows.seqs[-1])
-        for generation, some in codes:
-            self._live.put(keys, some, generation)
+        self._live.put(keys, codes)
         self._hasher = hasher
         self._after_change()
 
@@ -343,7 +341,8 @@ class Collection(Reading):
         if self._store.readonly:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         if self._hasher is None:
-            self._read()
+            with self._store.writing():  # where another might have written meanwhile, not before it is ruled out
+                self._read()
         assert self._hasher is not None
         return self._hasher
 
@@ -367,16 +366,16 @@ class Collection(Reading):
         error = self._renewal.error
         return Stats(
             n_items=n_items,
-            n_searchable=self._live.n_searchable,
+            n_searchable=self._live.n_searchable(),
             n_learned=n_learned,
             method=method,
             n_bits=n_bits if current is None else current.encoder.n_bits,
             generation=0 if current is None else current.number,
             version=None if current is None else current.encoder.version,
             staleness=n_learned - (0 if current is None else current.encoder.version),
-            index="flat" if current is None else current.kind,
+            index=self._live.kind,
             refreshing=building is not None,
-            progress=1.0 if building is None else min(1.0, len(building.index) / max(1, n_items)),
+            progress=1.0 if building is None else min(1.0, self._live.n_built() / max(1, n_items)),
             bits_recomputed=self._store.setting("bits_recomputed", 0),
             refresh_error=None if error is None else str(error),
             n_bytes=self._store.size(),
@@ -476,31 +475,28 @@ class Collection(Reading):
         with self._store.writing():
             self._save_state(hasher)
             number = self._store.begin_generation(encoder.to_bytes())
-        self._live.building, self._looked_at = Generation(number, encoder), encoder.version
+        self._live.begin(number, encoder)
+        self._looked_at = encoder.version
 
     def _sample(self, n_items: int) -> tuple[Features, list[tuple[Any, ...]]]:
         """Return features and labels of searchable items at random."""
-        assert self._live.current is not None
-        numbers = self._live.current.index.keys
-        rng = np.random.default_rng(self._position.seq)
-        some = rng.choice(numbers, min(n_items, len(numbers)), replace=False, shuffle=False)
-        rows = self._store.rows(self._live.keys(np.sort(some)))
+        rows = self._store.rows(self._live.sample(n_items, self._position.seq))
         labels = [incoming.labels_of(text) for text in rows.labels]
         sets = [() if some is None else some if isinstance(some, tuple) else (some,) for some in labels]
         return rows.features, sets
 
 
-def _create(store: ItemStore, hasher: OnlineHasher | None, feature_dtype: str) -> None:
+def _create(store: Store, hasher: OnlineHasher | None, feature_dtype: str) -> None:
     """Write what makes an empty store a collection."""
     if hasher is None:
-        raise DataNotFoundError("This file holds no collection yet; pass a hasher to create it.")
+        raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
     with store.writing():
         store.put_setting("feature_dtype", feature_dtype)
         store.put_setting("refresh", pack_policy(WhenDrifted()))
         _put_hasher(store, hasher, 0)
 
 
-def _put_hasher(store: ItemStore, hasher: OnlineHasher, learned_to: int) -> None:
+def _put_hasher(store: Store, hasher: OnlineHasher, learned_to: int) -> None:
     store.put_state(hasher.to_bytes(), learned_to)
     store.put_setting("method", hasher.name)
     store.put_setting("n_bits", hasher.n_bits)

@@ -1,4 +1,4 @@
-"""A generation: an encoder, and the codes it made, in memory for search."""
+"""A generation: an encoder, and the codes it made."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ _REPEATS = 2  # items a distinct code from which buckets are scanned faster
 
 
 class Generation:
-    """The codes that one encoder made, under the numbers of their keys.
-
-    The index is flat at first. Each time the items have doubled, and codes turn out to repeat, it becomes one of
-    buckets, or flat again.
+    """An encoder, and how far it has come.
 
     Parameters
     ----------
@@ -35,6 +32,34 @@ class Generation:
     Examples
     --------
     >>> generation = Generation(1, Encoder(np.array([[1.0, -1.0]])))
+    >>> generation.encode(np.ones((2, 1)))
+    array([[1],
+           [1]], dtype=uint8)
+    """
+
+    def __init__(self, number: int, encoder: Encoder, cursor: int = 0) -> None:
+        self.number, self.encoder, self.cursor = number, encoder, cursor
+
+    def encode(self, features: NDArray[Any]) -> Codes:
+        """Return the codes of a chunk of features, on this thread: the products are too small to share."""
+        with single_threaded_products(len(features)):
+            return self.encoder.encode(features)
+
+
+class IndexedGeneration(Generation):
+    """The codes that one encoder made, in memory, under the numbers of their keys.
+
+    The index is flat at first. Each time the items have doubled, and codes turn out to repeat, it becomes one of
+    buckets, or flat again.
+
+    Parameters
+    ----------
+    number, encoder, cursor
+        As of :class:`Generation`.
+
+    Examples
+    --------
+    >>> generation = IndexedGeneration(1, Encoder(np.array([[1.0, -1.0]])))
     >>> generation.put(np.arange(4000), generation.encode(np.ones((4000, 1))))
     >>> generation.reconsider()
     >>> generation.kind, len(generation.index)
@@ -42,7 +67,7 @@ class Generation:
     """
 
     def __init__(self, number: int, encoder: Encoder, cursor: int = 0) -> None:
-        self.number, self.encoder, self.cursor = number, encoder, cursor
+        super().__init__(number, encoder, cursor)
         self.index: Index = FlatIndex(encoder.n_bits)
         self._next_look = _FIRST_LOOK
 
@@ -50,11 +75,6 @@ class Generation:
     def kind(self) -> str:
         """How codes are searched: "flat" or "buckets"."""
         return "buckets" if isinstance(self.index, BucketIndex) else "flat"
-
-    def encode(self, features: NDArray[Any]) -> Codes:
-        """Return the codes of a chunk of features, on this thread: the products are too small to share."""
-        with single_threaded_products(len(features)):
-            return self.encoder.encode(features)
 
     def put(self, numbers: Numbers, codes: Codes) -> None:
         """Add codes, in place of those with the same numbers."""

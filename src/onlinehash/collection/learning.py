@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_n_bits
-from onlinehash.collection.store import ItemStore
+from onlinehash.collection.stores.protocol import ItemStore
 from onlinehash.hashers import HROH, OnlineHasher, get_hasher, load_hasher
 
 _AT_A_TIME = 1 << 22  # bytes of features read at a time

@@ -1,137 +1,200 @@
-"""What a search reads: the codes of the generation in use, and of the next while it is made, in memory."""
+"""What a search reads: the codes of the generation in use, and of the next while it is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.collection.generation import Generation
-from onlinehash.collection.locks import SharedLock
-from onlinehash.collection.order import IntegerOrder, KeyOrder, Numbers, StringOrder
-from onlinehash.collection.store import ItemStore
-from onlinehash.collection.types import Label
+from onlinehash.collection.memory import MemoryCodes
+from onlinehash.collection.stores.protocol import (
+    Among,
+    Answers,
+    GenerationGone,
+    GenerationRow,
+    Position,
+    SearchingStore,
+    Store,
+)
 from onlinehash.encoders import Encoder
+from onlinehash.exceptions import StorageError
 from onlinehash.types import Codes
 
+T = TypeVar("T")
 
-class LiveCodes:
+
+class LiveCodes(Protocol):
     """Codes by key, in one or two generations. One thread changes them at a time; others search meanwhile.
 
-    A change to the codes in use waits until the searches that have begun are done, and new ones wait for it: both are
-    short. The next generation is nobody's to see before :meth:`cut_over`, which is an assignment.
+    Changes are told after they are stored.
     """
 
-    def __init__(self) -> None:
+    @property
+    def current(self) -> Generation | None:
+        """The generation in use."""
+
+    @property
+    def building(self) -> Generation | None:
+        """The next, while it is made."""
+
+    @property
+    def kind(self) -> str:
+        """How codes are searched."""
+
+    # changing
+
+    def read(self) -> None:
+        """Read everything from the store."""
+
+    def follow(self, since: Position, now: Position) -> None:
+        """Take in what another process has stored since."""
+
+    def begin(self, number: int, encoder: Encoder) -> None:
+        """Start the next generation."""
+
+    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes]) -> None:
+        """Take in codes, by the number of their generation."""
+
+    def remove(self, keys: Sequence[Any]) -> None:
+        """Take keys out of all generations."""
+
+    def cut_over(self) -> None:
+        """Take the next generation into use."""
+
+    # searching
+
+    def search(self, X: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False) -> Answers:
+        """Return the k nearest items of every query, encoded by the encoder in use."""
+
+    def search_radius(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
+        """Return all items at most ``radius`` away from every query."""
+
+    def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
+        """Return the keys that have a code in use, in order, the codes, and the encoder that made them."""
+
+    def searchable(self, keys: Sequence[Any]) -> list[bool]:
+        """Tell which keys have a code in use."""
+
+    def n_searchable(self) -> int:
+        """Return how many items have a code in use."""
+
+    def n_built(self) -> int:
+        """Return how many items have a code in the next generation."""
+
+    def sample(self, n_items: int, seed: int) -> list[Any]:
+        """Return keys that have a code in use, at random."""
+
+
+def live_codes(store: Store) -> LiveCodes:
+    """Return what searches the codes of a store: the store itself, if it can, or memory."""
+    return EngineCodes(store) if isinstance(store, SearchingStore) else MemoryCodes(store)
+
+
+class EngineCodes:
+    """Codes in a store that searches them itself: what is stored is all there is.
+
+    Parameters
+    ----------
+    store : SearchingStore
+    """
+
+    def __init__(self, store: SearchingStore) -> None:
+        self._store = store
         self.current: Generation | None = None
         self.building: Generation | None = None
-        self._order: KeyOrder | None = None
-        self._filters: dict[Label, Numbers] = {}
-        self._lock = SharedLock()
-
-    @classmethod
-    def load(cls, store: ItemStore) -> LiveCodes:
-        """Read all codes from a store; of a generation in the making only if the store can be written to."""
-        live = cls()
-        for row in store.generations():
-            if store.readonly and not row.current:
-                continue
-            generation = Generation(row.number, Encoder.load(row.encoder), row.cursor)
-            if row.current:
-                live.current = generation
-            else:
-                live.building = generation
-            live.put(*store.codes(row.number), generation)
-        return live
 
     @property
-    def generations(self) -> list[Generation]:
-        """Those that there are."""
-        return [generation for generation in (self.current, self.building) if generation is not None]
-
-    @property
-    def n_searchable(self) -> int:
-        """Number of items in use."""
-        return 0 if self.current is None else len(self.current.index)
+    def kind(self) -> str:
+        """How codes are searched: "engine"."""
+        return "engine"
 
     # ------------------------------------------------------------------ changing
 
-    def put(self, keys: Sequence[Any], codes: Codes, generation: Generation) -> None:
-        """Write codes to a generation."""
-        if not len(keys):
-            return
-        if self._order is None:
-            self._order = StringOrder() if isinstance(keys[0], str) else IntegerOrder()
-        fresh = [key for key, known in zip(keys, self._order.known(keys), strict=True) if not known]
-        if fresh or generation is not self.building:
-            with self._changing():
-                moved = self._order.insert(fresh)
-                for other in self.generations:
-                    other.renumber(*moved)
-                generation.put(self._order.numbers(keys), codes)
-        else:
-            generation.put(self._order.numbers(keys), codes)
-        generation.reconsider()
+    def read(self) -> None:
+        """Read the encoders from the store."""
+        rows = {row.current: row for row in self._store.generations()}
+        self.current, self.building = self._generation(rows.get(True)), self._generation(rows.get(False))
+
+    def _generation(self, row: GenerationRow | None) -> Generation | None:
+        return None if row is None else Generation(row.number, Encoder.load(row.encoder), row.cursor)
+
+    def follow(self, since: Position, now: Position) -> None:
+        """Read the encoders if they are others."""
+        if now.generation != since.generation:
+            self.read()
+
+    def begin(self, number: int, encoder: Encoder) -> None:
+        """Start the next generation."""
+        self.building = Generation(number, encoder)
+
+    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes]) -> None:
+        """Do nothing: they are in the store."""
 
     def remove(self, keys: Sequence[Any]) -> None:
-        """Remove codes from all generations."""
-        numbers = self.numbers(keys)
-        if self._order is None or not len(numbers):
-            return
-        with self._changing():
-            for generation in self.generations:
-                generation.remove(numbers)
-            self._order.remove(self._order.keys(numbers))
+        """Do nothing: the store has done it."""
 
     def cut_over(self) -> None:
         """Take the next generation into use."""
         self.current, self.building = self.building, None
 
-    def replace(self, other: LiveCodes) -> None:
-        """Take over all that another one holds."""
-        with self._changing():
-            self.current, self.building, self._order = other.current, other.building, other._order
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        with self._lock.changing():
-            self._filters.clear()
-            yield
-
     # ------------------------------------------------------------------ searching
 
-    @contextmanager
-    def reading(self) -> Iterator[Generation | None]:
-        """Give the generation in use, unchanged while the block lasts."""
-        with self._lock.reading():
-            yield self.current
+    def search(self, X: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False) -> Answers:
+        """Return the k nearest items of every query, encoded by the encoder in use."""
 
-    def numbers(self, keys: Sequence[Any]) -> Numbers:
-        """Return the numbers of those keys that have one."""
-        if self._order is None:
-            return np.empty(0, np.int64)
-        return self._order.numbers([k for k, known in zip(keys, self._order.known(keys), strict=True) if known])
+        def ask(generation: Generation) -> Answers:
+            if asymmetric:
+                return self._store.search_soft(generation.number, generation.encoder.encode_soft(X), k, among)
+            return self._store.search(generation.number, generation.encoder.encode(X), k, among)
 
-    def labelled(self, label: Label, fetch: Callable[[Label], list[Any]]) -> Numbers:
-        """Return the numbers of the items that have a label, fetched once between two changes."""
-        found = self._filters.get(label)
-        if found is None:
-            found = self._filters[label] = np.sort(self.numbers(fetch(label)))
-        return found
+        return self._in_use(ask, [([], []) for _ in X])
 
-    def keys(self, numbers: Numbers) -> list[Any]:
-        """Return the keys of numbers."""
-        return self._order.keys(numbers) if self._order is not None else []
+    def search_radius(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
+        """Return all items at most ``radius`` away from every query."""
+
+        def ask(generation: Generation) -> Answers:
+            return self._store.search_radius(generation.number, generation.encoder.encode(X), radius, among)
+
+        return self._in_use(ask, [([], []) for _ in X])
+
+    def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
+        """Return the keys that have a code in use, in order, the codes, and the encoder that made them."""
+
+        def ask(generation: Generation) -> tuple[list[Any], Codes, Encoder | None]:
+            return *self._store.codes(generation.number), generation.encoder
+
+        nothing: tuple[list[Any], Codes, Encoder | None] = [], np.empty((0, 0), np.uint8), None
+        return self._in_use(ask, nothing)
 
     def searchable(self, keys: Sequence[Any]) -> list[bool]:
         """Tell which keys have a code in use."""
-        with self.reading() as generation:
-            if self._order is None or generation is None:
-                return [False] * len(keys)
-            known = self._order.known(keys)
-            return [
-                here and int(self._order.numbers([key])[0]) in generation.index
-                for key, here in zip(keys, known, strict=True)
-            ]
+        return self._in_use(lambda generation: self._store.coded(generation.number, keys), [False] * len(keys))
+
+    def n_searchable(self) -> int:
+        """Return how many items have a code in use."""
+        return self._in_use(lambda generation: self._store.n_coded(generation.number), 0)
+
+    def n_built(self) -> int:
+        """Return how many items have a code in the next generation."""
+        building = self.building
+        return 0 if building is None else self._store.n_coded(building.number)
+
+    def sample(self, n_items: int, seed: int) -> list[Any]:
+        """Return keys that have a code in use, at random."""
+        return self._in_use(lambda generation: self._store.sample(generation.number, n_items, seed), [])
+
+    def _in_use(self, ask: Callable[[Generation], T], otherwise: T) -> T:
+        """Ask about the generation in use, and again about the next one where that is dropped meanwhile."""
+        generation = self.current
+        while generation is not None:
+            try:
+                return ask(generation)
+            except GenerationGone:
+                row = next((row for row in self._store.generations() if row.current), None)
+                if row is not None and row.number == generation.number:
+                    raise StorageError(f"The codes of generation {row.number}, which is in use, are missing.") from None
+                generation = self._generation(row)
+        return otherwise

@@ -12,24 +12,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice, check_features, check_positive_int, is_one_row
 from onlinehash.collection import incoming
-from onlinehash.collection.live import LiveCodes
+from onlinehash.collection.live import live_codes
 from onlinehash.collection.rescoring import rescored
-from onlinehash.collection.store import ItemStore, Position, Rows
+from onlinehash.collection.stores.protocol import Among, Answers, Position, Rows, Store
 from onlinehash.collection.types import Hits, Item, Key
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, UnknownKeyError
+from onlinehash.indexes._keys import check_radius
 from onlinehash.types import Codes
 
 
 class Reading:
-    """Look at the items of a store and search their codes in memory; nothing here changes them.
+    """Look at the items of a store and search their codes; nothing here changes them.
 
     Where another process writes, each look takes in first what it has committed.
     """
 
-    def __init__(self, store: ItemStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._live = LiveCodes()
+        self._live = live_codes(store)
         self._changes = RLock()  # one change at a time
         self._position = Position(0, 0)  # up to where memory follows the store
 
@@ -107,12 +108,7 @@ class Reading:
         Asked for one by one, a refresh might come between them.
         """
         self._catch_up()
-        with self._live.reading() as generation:
-            if generation is None:
-                return [], np.empty((0, 0), np.uint8), None
-            numbers = generation.index.keys
-            order = np.argsort(numbers)
-            return self._live.keys(numbers[order]), generation.index.codes[order], generation.encoder
+        return self._live.codes()
 
     def _items(self, rows: Rows) -> list[Item]:
         encoder = self.encoder
@@ -170,21 +166,13 @@ class Reading:
             check_choice("rescore", rescore, ("cosine", "l2"))
         queries, single = self._queries(X)
         wanted = k if rescore is None else max(10 * k, 100)
-        with self._live.reading() as generation:
-            if generation is None:
-                return _hits([[] for _ in queries], [[] for _ in queries], single)
-            within = self._within(labels, keys)
-            if asymmetric:
-                found = generation.index.search_soft(generation.encoder.encode_soft(queries), wanted, within=within)
-            else:
-                found = generation.index.search(generation.encoder.encode(queries), wanted, within=within)
-            found_keys = [self._live.keys(row) for row in found.keys]
+        found = self._live.search(queries, wanted, self._among(labels, keys), asymmetric=asymmetric)
         if rescore is None:
-            return _hits(found_keys, found.distances.tolist(), single)
+            return _hits(found, single)
         ranked = [
-            rescored(query, self._store.rows(some), rescore, k) for query, some in zip(queries, found_keys, strict=True)
+            rescored(query, self._store.rows(some), rescore, k) for query, (some, _) in zip(queries, found, strict=True)
         ]
-        return _hits([keys for keys, _ in ranked], [distances for _, distances in ranked], single)
+        return _hits(ranked, single)
 
     def search_radius(
         self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Iterable[Key] | None = None
@@ -197,14 +185,9 @@ class Reading:
             As for :meth:`search`.
         radius : int
         """
+        radius = check_radius(radius)
         queries, single = self._queries(X)
-        with self._live.reading() as generation:
-            if generation is None:
-                return _hits([[] for _ in queries], [[] for _ in queries], single)
-            codes = generation.encoder.encode(queries)
-            found = generation.index.search_radius(codes, radius, within=self._within(labels, keys))
-            found_keys = [self._live.keys(matches.keys) for matches in found]
-        return _hits(found_keys, [matches.distances.tolist() for matches in found], single)
+        return _hits(self._live.search_radius(queries, radius, self._among(labels, keys)), single)
 
     def _queries(self, X: ArrayLike) -> tuple[NDArray[Any], bool]:
         self._catch_up()
@@ -214,34 +197,23 @@ class Reading:
         width = self.n_features if current is None else current.encoder.n_features
         return check_features(rows, n_features=width, owner="this collection"), single
 
-    def _within(self, labels: Any, keys: Iterable[Key] | None) -> NDArray[np.int64] | None:
-        """Return the numbers of the items that pass the filters; None without any."""
-        allowed: NDArray[np.int64] | None = None
-        if labels is not None:
-            parts = [self._live.labelled(label, self._store.keys_labelled) for label in incoming.wanted_labels(labels)]
-            allowed = np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]
-        if keys is not None:
-            listed = [keys] if incoming.is_single(keys) else list(dict.fromkeys(keys))
-            some = np.unique(self._live.numbers(incoming.check_keys(listed, self.key_kind)))
-            allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)
-        return allowed
+    def _among(self, labels: Any, keys: Iterable[Key] | None) -> Among:
+        """Return the filters, checked."""
+        wanted = None if labels is None else incoming.wanted_labels(labels)
+        if keys is None:
+            return Among(wanted)
+        listed = [keys] if incoming.is_single(keys) else list(dict.fromkeys(keys))
+        return Among(wanted, incoming.check_keys(listed, self.key_kind))
 
     def _catch_up(self) -> None:
         """Take in what another process has committed since; a writer knows everything already."""
         if not self._store.readonly or self._store.position() == self._position:
             return
         with self._changes, self._store.reading():
-            position, current = self._store.position(), self._live.current
-            changes = None
-            if current is not None and position.generation == current.number:
-                changes = self._store.changes(self._position.seq)
-            if current is not None and changes is not None:
-                self._live.remove(changes.deleted)
-                self._live.put(changes.keys, changes.codes, current)
-            else:
-                self._live.replace(LiveCodes.load(self._store))
+            position = self._store.position()
+            self._live.follow(self._position, position)
             self._position = position
 
 
-def _hits(keys: list[list[Any]], distances: list[list[Any]], single: bool) -> Hits:
-    return Hits(keys[0], distances[0]) if single else Hits(keys, distances)
+def _hits(found: Answers, single: bool) -> Hits:
+    return Hits(*found[0]) if single else Hits([keys for keys, _ in found], [distances for _, distances in found])

@@ -6,7 +6,7 @@ import time
 from threading import Event, RLock, Thread
 
 from onlinehash.collection.live import LiveCodes
-from onlinehash.collection.store import ItemStore
+from onlinehash.collection.stores.protocol import ItemStore
 
 _CHUNK = 250  # items; more would keep others waiting, fewer would spend the time on the disk
 _PAUSE = 0.001  # seconds in which those who wait to change something get their turn
@@ -83,7 +83,7 @@ class Renewal:
                     self._store.put_codes(building.number, building.cursor, rows.seqs[-1], codes)
                     bits = self._store.setting("bits_recomputed", 0)
                     self._store.put_setting("bits_recomputed", bits + recomputed)
-                self._live.put(rows.keys, codes, building)
+                self._live.put(rows.keys, {building.number: codes})
                 building.cursor = rows.seqs[-1]
             if len(rows) == _CHUNK:
                 return True

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.store import Rows
+from onlinehash.collection.stores.protocol import Rows
 
 
 def rescored(query: NDArray[Any], rows: Rows, measure: str, k: int) -> tuple[list[Any], list[float]]:

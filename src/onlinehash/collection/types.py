@@ -98,7 +98,7 @@ class Stats:
     staleness : int
         Instances learned since that version.
     index : str
-        ``"flat"`` or ``"buckets"``: how codes are searched.
+        How codes are searched: ``"flat"`` or ``"buckets"``, in memory, or ``"engine"``.
     refreshing : bool
         Whether a new generation is being made.
     progress : float
@@ -108,7 +108,7 @@ class Stats:
     refresh_error : str or None
         Why the last refresh failed, if it did.
     n_bytes : int
-        Size of the file.
+        Size of the file, or of all tables.
 
     Examples
     --------

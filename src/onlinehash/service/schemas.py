@@ -167,7 +167,7 @@ class StatsAnswer(BaseModel):
     generation: int
     version: int | None
     staleness: int
-    index: Literal["flat", "buckets"]
+    index: Literal["flat", "buckets", "engine"]
     refreshing: bool
     progress: float
     bits_recomputed: int

@@ -17,7 +17,7 @@ import numpy as np
 from onlinehash._validation import check_positive_int
 from onlinehash.collection import incoming
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.store import ItemStore, Rows
+from onlinehash.collection.stores.protocol import ItemStore, Rows
 from onlinehash.collection.transfer import arrays, codes, parquet, text
 from onlinehash.collection.transfer.chunks import Chunk, Columns, Sheet
 from onlinehash.exceptions import (

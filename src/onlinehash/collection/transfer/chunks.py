@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.store import Rows
+from onlinehash.collection.stores.protocol import Rows
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.types import Progress
 

@@ -1,0 +1,368 @@
+"""PostgresStore: a collection in PostgreSQL, which searches it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from onlinehash.collection.stores import postgres_schema as schema
+from onlinehash.collection.stores.blobs import from_blobs, to_blobs
+from onlinehash.collection.stores.postgres_server import PostgresSchema
+from onlinehash.collection.stores.protocol import Among, Answers, GenerationGone, GenerationRow, Position, Rows
+from onlinehash.collection.types import Key
+from onlinehash.encoders import Encoder
+from onlinehash.indexes.engines._postgres import CodeScan, Connection, code_from, from_bits, to_bytes
+from onlinehash.types import Codes, SoftCodes
+
+_FETCH = 50_000
+_DROP_WAIT = "500ms"  # for those who search a table that is dropped; new ones wait as long
+_KINDS = {"INTEGER": "bigint", "TEXT": 'text COLLATE "C"'}  # the order of "C" is that of Python
+_FIXED = ("key_kind", "feature_dtype")  # settings that never change
+
+
+class PostgresStore(PostgresSchema):
+    """Keep a collection in a schema of a PostgreSQL database, and search it there.
+
+    What was written survives as PostgreSQL is set up to let it. Other processes may read meanwhile.
+
+    Parameters
+    ----------
+    name : str
+        The schema is ``onlinehash_<name>``.
+    url : str
+        ``"postgresql://user:password@host:port/database"``, with ``?approximate=true`` for a search by pgvector's HNSW
+        index, which may miss some of the nearest. A filter, a radius or an asymmetric search is exact nevertheless.
+    readonly : bool
+        Read what another process writes.
+    create : bool
+        Make it if there is none.
+    """
+
+    def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
+        self._known: dict[str, Any] = {}  # settings that never change
+        self._n_bits: dict[int, int] = {}  # of generations
+        super().__init__(name, url, readonly=readonly, create=create)
+
+    # ------------------------------------------------------------------ settings
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Return a setting."""
+        if self._is_writing and name in self._settings:
+            return self._settings[name]
+        if name in self._known:
+            return self._known[name]
+        value = self._stored_setting(name, default)
+        if name in _FIXED and value is not None and not self._is_writing:
+            self._known[name] = value
+        return value
+
+    def put_setting(self, name: str, value: Any) -> None:
+        """Write a setting."""
+        self._settings[name] = value
+
+    # ------------------------------------------------------------------ items
+
+    def count(self) -> int:
+        """Return the number of items."""
+        return int(self.setting("n_items", 0))
+
+    def size(self) -> int:
+        """Return the number of bytes of all tables and their indexes."""
+        found = self._query(
+            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+            "WHERE relnamespace = %s::regnamespace AND relkind = 'r'",
+            self._schema,
+        )
+        return int(found[0][0])
+
+    def _kind(self) -> str | None:
+        """Return what keys are to PostgreSQL; None before the first, when there are no tables of items."""
+        kind = self.setting("key_kind")
+        return None if kind is None else _KINDS[kind]
+
+    def _listed(self) -> str:
+        """Return what several keys are to PostgreSQL."""
+        return "text[]" if self.setting("key_kind") == "TEXT" else "bigint[]"
+
+    def _items(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Ask about items, if there are any."""
+        return [] if self._kind() is None else self._query(sql, *values)
+
+    def seqs(self, keys: Sequence[Key]) -> list[int | None]:
+        """Return where items are in the stream; None of unknown keys."""
+        sql = f"SELECT key, seq FROM {self._schema}.items WHERE key = ANY(%s::{self._listed()})"
+        found = dict(self._items(sql, list(keys)))
+        return [found.get(key) for key in keys]
+
+    def keys(self) -> Iterator[Key]:
+        """Yield all keys in order."""
+        last: Key | None = None
+        while found := self._after("key", last, _FETCH):
+            yield from (key for (key,) in found)
+            last = found[-1][0]
+
+    def rows(self, keys: Sequence[Key]) -> Rows:
+        """Return the items of keys, in that order, without those that are unknown."""
+        sql = f"SELECT {_COLUMNS} FROM {self._schema}.items WHERE key = ANY(%s::{self._listed()})"
+        found = {row[0]: row for row in self._items(sql, list(keys))}
+        return self._rows([found[key] for key in keys if key in found])
+
+    def rows_after(self, key: Key | None, limit: int) -> Rows:
+        """Return the next items in order of key."""
+        return self._rows(self._after(_COLUMNS, key, limit))
+
+    def _after(self, columns: str, key: Key | None, limit: int) -> list[tuple[Any, ...]]:
+        select = f"SELECT {columns} FROM {self._schema}.items"
+        if key is None:
+            return self._items(f"{select} ORDER BY key LIMIT %s", limit)
+        return self._items(f"{select} WHERE key > %s ORDER BY key LIMIT %s", key, limit)
+
+    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
+        keys, seqs, features, labels, payloads = map(list, zip(*found, strict=True)) if found else ([], [], [], [], [])
+        return Rows(keys, seqs, from_blobs(features, self.setting("feature_dtype", "float32")), labels, payloads)
+
+    def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
+        """Write items and their codes by generation, in place of those with the same keys."""
+        if self._kind() is None:
+            self.put_setting("key_kind", "TEXT" if isinstance(rows.keys[0], str) else "INTEGER")
+            for statement in schema.ITEMS.format(schema=self._schema, kind=self._kind()).split(";\n"):
+                self._write(statement)
+        n_before = self._retire(rows.keys)
+        columns = zip(rows.seqs, rows.keys, to_blobs(rows.features), rows.labels, rows.payloads, strict=True)
+        into = f"COPY {self._schema}.items FROM STDIN (FORMAT BINARY)"
+        with self._writer.cursor() as cursor, cursor.copy(into) as copy:
+            copy.set_types(["bigint", self._listed().removesuffix("[]"), "bytea", "text", "text"])
+            for row in columns:
+                copy.write_row(row)
+        for number, some in codes.items():
+            self._put_codes(number, rows.seqs[0] - 1, rows.seqs[-1], some)
+        self.put_setting("n_items", self.count() + len(rows) - n_before)
+        self.put_setting("seq", rows.seqs[-1])
+
+    def put_payloads(self, keys: Sequence[Key], payloads: Sequence[str | None]) -> None:
+        """Write the payloads of known keys."""
+        self._write(
+            f"""UPDATE {self._schema}.items SET payload = given.payload
+                FROM unnest(%s::{self._listed()}, %s::text[]) given(key, payload) WHERE items.key = given.key""",
+            list(keys),
+            list(payloads),
+        )
+
+    def delete(self, keys: Sequence[Key], first_seq: int) -> None:
+        """Delete known keys and their codes; the sequence numbers of that start at ``first_seq``."""
+        self._retire(keys)
+        for (number,) in self._query(f"SELECT number FROM {self._schema}.generations"):
+            self._write(f"DELETE FROM {self._table(number)} WHERE key = ANY(%s::{self._listed()})", list(keys))
+        self.put_setting("n_items", self.count() - len(keys))
+        self.put_setting("seq", first_seq + len(keys) - 1)
+
+    def _retire(self, keys: Sequence[Key]) -> int:
+        """Take items out, and keep those that the hasher has learned since its last state; return how many."""
+        return self._write(
+            f"""WITH gone AS (DELETE FROM {self._schema}.items WHERE key = ANY(%s::{self._listed()}) RETURNING *),
+                     kept AS (INSERT INTO {self._schema}.retired SELECT * FROM gone
+                              WHERE seq > (SELECT learned_to FROM {self._schema}.hasher))
+                SELECT seq FROM gone""",
+            list(keys),
+        )
+
+    # ------------------------------------------------------------------ the stream and the state
+
+    def position(self) -> Position:
+        """Return where the store stands."""
+        found = self._query(
+            f"""SELECT (SELECT value FROM {self._schema}.settings WHERE name = 'seq'),
+                       (SELECT number FROM {self._schema}.generations WHERE current)"""
+        )
+        return Position(int(found[0][0] or 0), found[0][1] or 0)
+
+    def vectors(self, after: int, limit: int) -> Rows:
+        """Return keys, sequence numbers and features of the next instances, and nothing else of them."""
+        columns = "key, seq, features, NULL, NULL"
+        sql = f"SELECT {columns} FROM {self._schema}.items WHERE seq > %s ORDER BY seq LIMIT %s"
+        return self._rows(self._items(sql, after, limit))
+
+    def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
+        """Return the next instances of the stream."""
+        tables = [f"{self._schema}.items", *([f"{self._schema}.retired"] if retired else [])]
+        condition = "seq > %s AND labels IS NOT NULL" if labelled else "seq > %s"
+        parts = [f"(SELECT {_COLUMNS} FROM {table} WHERE {condition} ORDER BY seq LIMIT %s)" for table in tables]
+        values = [after, limit] * len(tables)
+        sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) stream ORDER BY seq LIMIT %s"
+        return self._rows(self._items(sql, *values, limit))
+
+    def state(self) -> bytes:
+        """Return the last state of the hasher."""
+        return bytes(self._query(f"SELECT state FROM {self._schema}.hasher")[0][0])
+
+    def state_seq(self) -> int:
+        """Return the sequence number up to which that state has learned."""
+        return int(self._query(f"SELECT learned_to FROM {self._schema}.hasher")[0][0])
+
+    def put_state(self, state: bytes, learned_to: int) -> None:
+        """Write the state of the hasher; what was kept of the stream up to there may go."""
+        self._write(
+            f"""INSERT INTO {self._schema}.hasher VALUES (0, %s, %s)
+                ON CONFLICT (id) DO UPDATE SET state = excluded.state, learned_to = excluded.learned_to""",
+            state,
+            learned_to,
+        )
+        if self._kind() is not None:
+            self._write(f"DELETE FROM {self._schema}.retired WHERE seq <= %s", learned_to)
+
+    # ------------------------------------------------------------------ generations
+
+    def _table(self, number: int) -> str:
+        return f"{self._schema}.codes_{number}"
+
+    def _bits(self, number: int) -> int:
+        """Return the length of the codes of a generation."""
+        if number not in self._n_bits:
+            found = self._query(f"SELECT n_bits FROM {self._schema}.generations WHERE number = %s", number)
+            if not found:
+                raise GenerationGone
+            self._n_bits[number] = found[0][0]
+        return self._n_bits[number]
+
+    def generations(self) -> list[GenerationRow]:
+        """Return the generations: the one in use, one that is being made, or both."""
+        return [
+            GenerationRow(*row)
+            for row in self._query(
+                f"SELECT number, current, encoder, cursor FROM {self._schema}.generations ORDER BY number"
+            )
+        ]
+
+    def begin_generation(self, encoder: bytes) -> int:
+        """Start a generation in place of any that was being made; return its number."""
+        self._write(f"DELETE FROM {self._schema}.generations WHERE NOT current")
+        n_bits = Encoder.load(encoder).n_bits
+        ((number,),) = self._query(
+            f"""INSERT INTO {self._schema}.generations (current, n_bits, encoder) VALUES (false, %s, %s)
+                RETURNING number""",
+            n_bits,
+            encoder,
+        )
+        table = self._table(number)
+        self._write(schema.CODES.format(table=table, kind=self._kind(), n_bits=n_bits))
+        if self._approximate and self._pgvector is not None:
+            self._write(self._pgvector.make_index(table))
+        self._sweep()
+        return int(number)
+
+    def finish_generation(self, number: int) -> None:
+        """Take a generation into use and drop the others."""
+        self._write(f"DELETE FROM {self._schema}.generations WHERE number <> %s", number)
+        self._write(f"UPDATE {self._schema}.generations SET current = true")
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Drop the codes of generations that are gone. A table that somebody reads for long is left for next time."""
+        found = self._query(
+            f"""SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'codes\\_%%'
+                AND tablename NOT IN (SELECT 'codes_' || number FROM {self._schema}.generations)""",
+            self._schema.strip('"'),
+        )
+        for (table,) in found:
+            try:
+                with self._writer.transaction():
+                    self._write(f"SET LOCAL lock_timeout = '{_DROP_WAIT}'")
+                    self._write(f"DROP TABLE {self._schema}.{table}")
+            except psycopg.errors.LockNotAvailable:
+                continue
+
+    def codes(self, number: int) -> tuple[list[Any], Codes]:
+        """Return all keys that have a code, in order, and the codes."""
+        keys: list[Any] = []
+        parts: list[Codes] = []
+        with self.reading():
+            found = self._of(number, f"SELECT key, code FROM {{table}} ORDER BY key LIMIT {_FETCH}")
+            while found:
+                keys += [key for key, _ in found]
+                parts.append(from_bits([code for _, code in found]))
+                found = self._of(
+                    number, f"SELECT key, code FROM {{table}} WHERE key > %s ORDER BY key LIMIT {_FETCH}", keys[-1]
+                )
+        return keys, np.concatenate(parts) if parts else np.empty((0, 0), np.uint8)
+
+    def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
+        """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
+        self._put_codes(number, after, cursor, codes)
+        self._write(f"UPDATE {self._schema}.generations SET cursor = %s WHERE number = %s", cursor, number)
+
+    def _put_codes(self, number: int, after: int, last: int, codes: Codes) -> None:
+        """Write codes beside the labels of their items; one statement is faster than one a code."""
+        code = code_from("%(codes)s::bytea", "row_number() OVER (ORDER BY seq)", self._bits(number))
+        self._writer.execute(
+            f"""INSERT INTO {self._table(number)} SELECT key, {_LABELS}, {code}
+                FROM {self._schema}.items WHERE seq > %(after)s AND seq <= %(last)s
+                ON CONFLICT (key) DO UPDATE SET labels = excluded.labels, code = excluded.code""",
+            {"codes": to_bytes(codes), "after": after, "last": last},
+        )
+
+    # ------------------------------------------------------------------ searching
+
+    def search(self, number: int, queries: Codes, k: int, among: Among) -> Answers:
+        """Return the k nearest items of every query, of the codes of a generation."""
+        return self._scanned(number, among, lambda scan, connection: scan.search(connection, queries, k))
+
+    def search_soft(self, number: int, queries: SoftCodes, k: int, among: Among) -> Answers:
+        """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
+        return self._scanned(number, among, lambda scan, connection: scan.search_soft(connection, queries, k))
+
+    def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
+        """Return all items at most ``radius`` away from every query."""
+        return self._scanned(number, among, lambda scan, connection: scan.search_radius(connection, queries, radius))
+
+    def _scanned(self, number: int, among: Among, ask: Callable[[CodeScan, Connection], Answers]) -> Answers:
+        where, values = ["true"], {}
+        if among.labels is not None:
+            where.append("labels && %(labels)s::text[]")
+            values["labels"] = [json.dumps(label) for label in among.labels]
+        if among.keys is not None:
+            where.append(f"key = ANY(%(keys)s::{self._listed()})")
+            values["keys"] = among.keys
+        scan = CodeScan(
+            self._table(number), self._bits(number), self._pgvector, " AND ".join(where), values, self._approximate
+        )
+        with self._errors(), self._connection() as connection:
+            try:
+                return ask(scan, connection)
+            except psycopg.errors.UndefinedTable:
+                raise GenerationGone from None
+
+    def _of(self, number: int, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Ask about the table of a generation."""
+        with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
+            try:
+                return cursor.execute(sql.format(table=self._table(number)), values).fetchall()
+            except psycopg.errors.UndefinedTable:
+                raise GenerationGone from None
+
+    def coded(self, number: int, keys: Sequence[Key]) -> list[bool]:
+        """Tell which keys have a code in a generation."""
+        sql = f"SELECT key FROM {{table}} WHERE key = ANY(%s::{self._listed()})"
+        found = {key for (key,) in self._of(number, sql, list(keys))}
+        return [key in found for key in keys]
+
+    def n_coded(self, number: int) -> int:
+        """Return how many items have a code in a generation: all, if it is in use."""
+        if self.position().generation == number:
+            return self.count()
+        return int(self._of(number, "SELECT count(*) FROM {table}")[0][0])
+
+    def sample(self, number: int, n_items: int, seed: int) -> list[Any]:
+        """Return keys that have a code in a generation, at random, all different."""
+        kind = "hashtextextended" if self.setting("key_kind") == "TEXT" else "hashint8extended"
+        sql = f"SELECT key FROM {{table}} ORDER BY {kind}(key, %s), key LIMIT %s"
+        return sorted(key for (key,) in self._of(number, sql, seed, n_items))
+
+
+_COLUMNS = "key, seq, features, labels, payload"
+# One label is its JSON, several are a list in JSON: both become a list of texts.
+_LABELS = """CASE WHEN labels LIKE '[%%' THEN ARRAY(SELECT label::text FROM json_array_elements(labels::json) label)
+                  WHEN labels IS NOT NULL THEN ARRAY[labels] END"""

@@ -1,0 +1,226 @@
+"""What a collection asks of the place that keeps it: items, codes by generation, the stream, the hasher's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
+
+from onlinehash.collection.types import Key, Label
+from onlinehash.types import Codes, SoftCodes
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Items as they are kept, column by column.
+
+    Parameters
+    ----------
+    keys : list of keys
+    seqs : list of int
+        Place of each in the stream that the hasher learns from.
+    features : ndarray of shape (n_rows, n_features)
+    labels, payloads : list of str or None
+        As JSON.
+    """
+
+    keys: list[Any]
+    seqs: list[int]
+    features: NDArray[Any]
+    labels: list[str | None]
+    payloads: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class GenerationRow(NamedTuple):
+    """An encoder, and up to which sequence number (``cursor``) items have its codes while it is being made."""
+
+    number: int
+    current: bool
+    encoder: bytes
+    cursor: int
+
+
+class Position(NamedTuple):
+    """Where a store stands: its last sequence number, and the generation in use (0: none)."""
+
+    seq: int
+    generation: int
+
+
+class Changes(NamedTuple):
+    """What happened after a sequence number: keys written and their codes, keys deleted."""
+
+    keys: list[Any]
+    codes: Codes
+    deleted: list[Any]
+
+
+class Among(NamedTuple):
+    """What to search among: items that have any of the labels and are one of the keys; None: no such filter.
+
+    Examples
+    --------
+    >>> Among(labels=["cat", "dog"])
+    Among(labels=['cat', 'dog'], keys=None)
+    """
+
+    labels: list[Label] | None = None
+    keys: list[Any] | None = None
+
+
+Answers = list[tuple[list[Any], list[Any]]]
+"""Keys and distances of what was found for every query."""
+
+
+class GenerationGone(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
+    """The generation asked for was dropped meanwhile; another one is in use."""
+
+
+class ItemStore(Protocol):
+    """Durable items. Reads see what was committed, from any thread; writes happen inside :meth:`writing`.
+
+    One thread writes at a time: the collection sees to that.
+    """
+
+    readonly: bool
+
+    def close(self) -> None:
+        """Let go of everything; the store cannot be used again."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Apply all writes of the block, durably, or none."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """See one moment of the store in all reads of the block."""
+
+    # settings: JSON values by name
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Return a setting."""
+
+    def put_setting(self, name: str, value: Any) -> None:
+        """Write a setting."""
+
+    # items
+
+    def count(self) -> int:
+        """Return the number of items."""
+
+    def size(self) -> int:
+        """Return the number of bytes that everything takes."""
+
+    def seqs(self, keys: Sequence[Key]) -> list[int | None]:
+        """Return where items are in the stream; None of unknown keys."""
+
+    def keys(self) -> Iterator[Key]:
+        """Yield all keys in order."""
+
+    def rows(self, keys: Sequence[Key]) -> Rows:
+        """Return the items of keys, in that order, without those that are unknown."""
+
+    def rows_after(self, key: Key | None, limit: int) -> Rows:
+        """Return the next items in order of key."""
+
+    def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
+        """Write items and their codes by generation, in place of those with the same keys."""
+
+    def put_payloads(self, keys: Sequence[Key], payloads: Sequence[str | None]) -> None:
+        """Write the payloads of known keys."""
+
+    def delete(self, keys: Sequence[Key], first_seq: int) -> None:
+        """Delete known keys and their codes; the sequence numbers of that start at ``first_seq``."""
+
+    # the stream and the state
+
+    def position(self) -> Position:
+        """Return where the store stands."""
+
+    def vectors(self, after: int, limit: int) -> Rows:
+        """Return keys, sequence numbers and features of the next instances, and nothing else of them."""
+
+    def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
+        """Return the next instances of the stream.
+
+        Parameters
+        ----------
+        after : int
+            Sequence number after which to start.
+        limit : int
+            How many at most.
+        retired : bool
+            Include items replaced or deleted after the last state of the hasher, which has learned from them.
+        labelled : bool
+            Leave out items without labels.
+        """
+
+    def state(self) -> bytes:
+        """Return the last state of the hasher."""
+
+    def state_seq(self) -> int:
+        """Return the sequence number up to which that state has learned."""
+
+    def put_state(self, state: bytes, learned_to: int) -> None:
+        """Write the state of the hasher; what was kept of the stream up to there may go."""
+
+    # generations
+
+    def generations(self) -> list[GenerationRow]:
+        """Return the generations: the one in use, one that is being made, or both."""
+
+    def begin_generation(self, encoder: bytes) -> int:
+        """Start a generation in place of any that was being made; return its number."""
+
+    def finish_generation(self, number: int) -> None:
+        """Take a generation into use and drop the others."""
+
+    def codes(self, number: int) -> tuple[list[Any], Codes]:
+        """Return all keys that have a code, in order, and the codes."""
+
+    def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
+        """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
+
+
+class FollowedStore(ItemStore, Protocol):
+    """A store whose codes are searched in memory: it tells what changes."""
+
+    def keys_labelled(self, label: Label) -> list[Any]:
+        """Return the keys of the items that have a label."""
+
+    def changes(self, after: int) -> Changes | None:
+        """Return what happened after a sequence number, or None if the store does not reach back that far."""
+
+
+@runtime_checkable
+class SearchingStore(ItemStore, Protocol):
+    """A store that searches codes itself, so that they need not be in memory.
+
+    Answers are in order of distance, ties by key. All raise :class:`GenerationGone` if there is no such generation any
+    more.
+    """
+
+    def search(self, number: int, queries: Codes, k: int, among: Among) -> Answers:
+        """Return the k nearest items of every query, of the codes of a generation."""
+
+    def search_soft(self, number: int, queries: SoftCodes, k: int, among: Among) -> Answers:
+        """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
+
+    def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
+        """Return all items at most ``radius`` away from every query."""
+
+    def coded(self, number: int, keys: Sequence[Key]) -> list[bool]:
+        """Tell which keys have a code in a generation."""
+
+    def n_coded(self, number: int) -> int:
+        """Return how many items have a code in a generation."""
+
+    def sample(self, number: int, n_items: int, seed: int) -> list[Any]:
+        """Return keys that have a code in a generation, at random, all different."""
+
+
+Store = FollowedStore | SearchingStore

@@ -1,0 +1,276 @@
+"""What an index and a collection in PostgreSQL share: connections, errors in our words, and the SQL of distances.
+
+A code is a ``bit(n)`` whose i-th bit is the i-th of the code. Distances come from pgvector's operator where the
+extension is installed, and from ``bit_count`` where it is not.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.codes import unpack_bits
+from onlinehash.codes.asymmetric import byte_tables
+from onlinehash.exceptions import InvalidInputError, MissingExtraError, StorageError
+from onlinehash.types import Codes, SoftCodes
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+except ImportError as error:
+    raise MissingExtraError.of("psycopg", "postgres") from error
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Values = Mapping[str, Any]
+
+_OLDEST = 140000  # version 14: the first with bit_count
+_PATIENCE = 10  # seconds to connect
+_NO_CODES = np.empty((0, 0), np.uint8)
+_WIDEST = 1000  # candidates that pgvector looks at, at most
+
+REVERSED: NDArray[np.uint8] = np.packbits(unpack_bits(np.arange(256, dtype=np.uint8)[:, np.newaxis], 8), axis=1)[:, 0]
+"""Bytes by value, with their bits in reverse order."""
+
+
+def place_of(url: str) -> str:
+    """Return where a URL leads, without who asks.
+
+    Examples
+    --------
+    >>> place_of("postgresql://me:secret@db.example:5433/items")
+    'db.example:5433/items'
+    """
+    given = _parts(url)
+    name = given.get("dbname") or given.get("user") or ""
+    return f"{given.get('host') or 'localhost'}:{given.get('port') or 5432}/{name}"
+
+
+def _parts(url: str) -> dict[str, Any]:
+    try:
+        return dict(conninfo_to_dict(url))
+    except psycopg.Error as error:
+        raise InvalidInputError(
+            f"This is no URL of PostgreSQL: {str(error).strip()}. Use postgresql://user:password@host:port/database."
+        ) from None
+
+
+def connect(url: str, *, readonly: bool = False) -> Connection:
+    """Open a connection on which each statement is a transaction of its own."""
+    given = {"connect_timeout": _PATIENCE, **_parts(url)}
+    given["application_name"] = f"onlinehash, process {os.getpid()} on {socket.gethostname()}"[:63]
+    place = place_of(url)
+    try:
+        connection = psycopg.connect(**given, autocommit=True)
+    except psycopg.Error as error:
+        raise StorageError(f"Cannot connect to {place}: {_said(error)}.") from error
+    try:
+        if connection.info.server_version < _OLDEST:
+            raise StorageError(
+                f"{place} runs PostgreSQL {connection.info.server_version // 10000}; 14 or later is needed."
+            )
+        if connection.info.parameter_status("server_encoding") != "UTF8":
+            raise StorageError(f"The encoding of the database {place} is not UTF8; use one whose is.")
+        with errors(place):
+            # A plan for any query would look up the tables of soft ones anew for every row.
+            connection.execute("SET plan_cache_mode = force_custom_plan")
+            if readonly:
+                connection.execute("SET default_transaction_read_only = on")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def is_alive(connection: Connection) -> bool:
+    """Tell whether an idle connection is still there: to one that is, nobody has anything to say."""
+    if connection.closed:
+        return False
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.pgconn.socket, selectors.EVENT_READ)
+        return not selector.select(0)
+
+
+@contextmanager
+def errors(place: str) -> Iterator[None]:
+    """Say in our words what PostgreSQL says."""
+    try:
+        yield
+    except psycopg.Error as error:
+        state = error.sqlstate or ""
+        said = _said(error)
+        if isinstance(error, psycopg.DataError) or state.startswith("54"):
+            raise InvalidInputError(f"{place} cannot hold this: {said}.") from error
+        if state == "42501":
+            raise StorageError(f"{place} does not allow this: {said}. Ask its owner, or use another user.") from error
+        if state == "25006":
+            raise StorageError(f"{place} cannot be written to: {said}. Open it with readonly=True.") from error
+        if state.startswith("53"):
+            raise StorageError(
+                f"{place} cannot be written: {said}. Nothing of this call was stored; make room and try again."
+            ) from error
+        if isinstance(error, psycopg.OperationalError) and (not state or state.startswith(("08", "57P"))):
+            raise StorageError(
+                f"{place} has lost its server: {said}. A change that was under way is applied whole or not at all: "
+                "look before you repeat it."
+            ) from error
+        raise StorageError(f"{place}: {said}.") from error
+
+
+def _said(error: psycopg.Error) -> str:
+    text = (error.diag.message_primary or str(error)).strip()
+    return " ".join(text.split()).rstrip(".") or type(error).__name__
+
+
+# ---------------------------------------------------------------------- codes
+
+
+def to_bytes(codes: Codes) -> bytes:
+    """Return codes one after the other, the first bit of each byte foremost, as PostgreSQL has them.
+
+    Examples
+    --------
+    >>> to_bytes(np.array([[0b00000011, 0b1]], np.uint8)).hex()
+    'c080'
+    """
+    return REVERSED[codes].tobytes()
+
+
+def from_bits(found: Sequence[bytes]) -> Codes:
+    """Return codes from values of ``bit(n)`` as they come in binary: four bytes of length, then the bits.
+
+    Examples
+    --------
+    >>> from_bits([bytes([0, 0, 0, 9, 0xC0, 0x80])])
+    array([[3, 1]], dtype=uint8)
+    """
+    return REVERSED[np.frombuffer(b"".join(found), np.uint8).reshape(len(found), -1)[:, 4:]] if found else _NO_CODES
+
+
+def code_from(blob: str, place: str, n_bits: int) -> str:
+    """Return SQL for the code at a place, counted from 1, of bytes that :func:`to_bytes` made."""
+    width = (n_bits + 7) // 8
+    part = f"substr({blob}, (1 + {width} * ({place} - 1))::int, {width})"
+    return f"('x' || encode({part}, 'hex'))::varbit::bit({n_bits})"
+
+
+# ---------------------------------------------------------------------- distances
+
+
+class Pgvector(NamedTuple):
+    """Where pgvector is: the schema that has its operators."""
+
+    schema: str
+
+    def hamming(self, one: str, other: str) -> str:
+        """Return SQL for the Hamming distance of two codes."""
+        return f'{one} OPERATOR("{self.schema}".<~>) {other}'
+
+    def make_index(self, table: str) -> str:
+        """Return SQL that makes an index for approximate search."""
+        return f'CREATE INDEX ON {table} USING hnsw (code "{self.schema}".bit_hamming_ops)'
+
+
+def find_pgvector(connection: Connection) -> Pgvector | None:
+    """Return where pgvector is in a database, None if it has none that knows bits (0.7 or later)."""
+    found = connection.execute(
+        """SELECT nspname FROM pg_operator JOIN pg_namespace spaces ON spaces.oid = oprnamespace
+           WHERE oprname = '<~>' AND oprleft = 'bit'::regtype AND oprright = 'bit'::regtype"""
+    ).fetchone()
+    return None if found is None else Pgvector(found[0])
+
+
+class CodeScan(NamedTuple):
+    """A table with columns ``key`` and ``code``, and which of its rows to search.
+
+    Parameters
+    ----------
+    table : str
+        As SQL names it.
+    n_bits : int
+    pgvector : Pgvector or None
+    where : str
+        A condition, with values by name.
+    values : mapping
+    approximate : bool
+        Whether to ask the index of pgvector, which may miss some of the nearest. It is not asked where there is a
+        condition, and not believed where it finds fewer than k.
+    """
+
+    table: str
+    n_bits: int
+    pgvector: Pgvector | None = None
+    where: str = "true"
+    values: Values = MappingProxyType({})
+    approximate: bool = False
+
+    def search(self, connection: Connection, queries: Codes, k: int) -> list[tuple[list[Any], list[Any]]]:
+        """Return keys and distances of the k nearest of every query, ties by key."""
+        if self.approximate and self.pgvector is not None and self.where == "true" and k <= _WIDEST:
+            distance = self.pgvector.hamming("code", f"%(query)s::bit({self.n_bits})")
+            near = f"SELECT key, ({distance})::int AS distance FROM {self.table} ORDER BY {distance} LIMIT {k}"
+            connection.execute(f"SET hnsw.ef_search = {min(_WIDEST, max(100, 2 * k))}")
+            found = self._ask(connection, f"SELECT * FROM ({near}) near ORDER BY distance, key", self._texts(queries))
+            if all(len(keys) == k for keys, _ in found):
+                return found
+        sql = f"{self._distances(self._hamming())} ORDER BY distance, key LIMIT {k}"
+        return self._ask(connection, sql, self._texts(queries))
+
+    def search_radius(self, connection: Connection, queries: Codes, radius: int) -> list[tuple[list[Any], list[Any]]]:
+        """Return keys and distances of all that are at most ``radius`` away from every query."""
+        all_of_them = self._distances(self._hamming())
+        sql = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, key"
+        return self._ask(connection, sql, self._texts(queries))
+
+    def search_soft(self, connection: Connection, queries: SoftCodes, k: int) -> list[tuple[list[Any], list[Any]]]:
+        """Return keys and asymmetric distances of the k nearest of every query, ties by key."""
+        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, key LIMIT {k}"
+        found = []
+        for _, tables in byte_tables(queries):
+            found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist() for table in tables])
+        return found
+
+    def _distances(self, distance: str) -> str:
+        return f"SELECT key, {distance} AS distance FROM {self.table} WHERE {self.where}"
+
+    def _hamming(self) -> str:
+        query = f"%(query)s::bit({self.n_bits})"
+        if self.pgvector is None:
+            return f"bit_count(code # {query})::int"
+        return f"({self.pgvector.hamming('code', query)})::int"
+
+    def _asymmetric(self) -> str:
+        """Return SQL for a look-up a byte, summed in single precision in the order of the kernels: equal to the bit."""
+        looks = [
+            f"(%(query)s::float4[])[{1 + 256 * byte} + substring(code FROM {1 + 8 * byte} FOR 8)::bit(8)::int]"
+            for byte in range((self.n_bits + 7) // 8)
+        ]
+        fours = len(looks) - len(looks) % 4
+        groups = [looks[start : start + 4] for start in range(0, fours, 4)]
+        return " + ".join([f"(({a} + {b}) + ({c} + {d}))" for a, b, c, d in groups] + looks[fours:])
+
+    def _texts(self, queries: Codes) -> list[str]:
+        return ["".join(map(str, bits)) for bits in unpack_bits(queries, self.n_bits).tolist()]
+
+    def _ask(self, connection: Connection, sql: str, queries: list[Any]) -> list[tuple[list[Any], list[Any]]]:
+        values = [{**self.values, "query": query} for query in queries]
+        with connection.cursor(binary=True) as cursor:
+            if len(values) == 1:
+                return [_answer(cursor.execute(sql, values[0]).fetchall())]
+            found = []
+            cursor.executemany(sql, values, returning=True)
+            for _ in values:
+                found.append(_answer(cursor.fetchall()))
+                cursor.nextset()
+        return found
+
+
+def _answer(rows: list[tuple[Any, ...]]) -> tuple[list[Any], list[Any]]:
+    return [key for key, _ in rows], [distance for _, distance in rows]

@@ -1,0 +1,209 @@
+"""PostgresIndex: codes in a table of PostgreSQL, which searches them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onlinehash.exceptions import InvalidInputError, UnknownKeyError
+from onlinehash.indexes.engines._postgres import (
+    CodeScan,
+    Connection,
+    code_from,
+    connect,
+    errors,
+    find_pgvector,
+    from_bits,
+    place_of,
+    to_bytes,
+)
+from onlinehash.indexes.index import SoftIndex
+from onlinehash.types import Codes, Keys, Matches, SoftCodes
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
+
+
+class PostgresIndex(SoftIndex):
+    """Search packed codes in a table of PostgreSQL: exactly, ties by key, unless told otherwise.
+
+    The table has a ``key`` and a ``code`` of type ``bit(n_bits)``; it is made if there is none, and stays. A search
+    reads every code, with the operator of pgvector where the extension is installed, and with ``bit_count`` where it
+    is not. What several processes do to one table is seen by all at once.
+
+    Parameters
+    ----------
+    n_bits : int
+        Length of the codes.
+    url : str
+        ``"postgresql://user:password@host:port/database"``; PostgreSQL 14 or later.
+    table : str, default="codes"
+        Letters, digits and ``_``.
+    approximate : bool, default=False
+        Have pgvector keep an index (HNSW) and ask it, which takes less time and may miss some of the nearest. Needs
+        pgvector 0.7 or later. :meth:`search` with ``within``, and the other searches, stay exact.
+
+    Examples
+    --------
+    With a server at hand::
+
+        index = PostgresIndex(8, "postgresql://me@localhost/items")
+        index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
+        index.search(np.array([[0b0011]], np.uint8), k=2).keys  # array([[20, 30]])
+        index.close()
+    """
+
+    def __init__(self, n_bits: int, url: str, *, table: str = "codes", approximate: bool = False) -> None:
+        super().__init__(n_bits)
+        if not _NAME.fullmatch(str(table)):
+            raise InvalidInputError(f"table={table!r} is no name; use letters, digits and _, at most 63 of them.")
+        self._table = f'"{table}"'
+        self._place = f"The table {table!r} in {place_of(url)}"
+        self._connection = connect(url)
+        try:
+            with errors(self._place):
+                self._open(approximate)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, approximate: bool) -> None:
+        pgvector = find_pgvector(self._connection)
+        if approximate and pgvector is None:
+            raise InvalidInputError("approximate=True needs pgvector 0.7 or later. Run: CREATE EXTENSION vector")
+        self._scan = CodeScan(self._table, self.n_bits, pgvector, approximate=approximate)
+        with self._connection.transaction():
+            # Two that make it at once: one waits for the other.
+            self._connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (self._table,))
+            if self._ask("SELECT to_regclass(%s)", self._table)[0][0] is None:
+                self._connection.execute(
+                    f"CREATE TABLE {self._table} (key bigint PRIMARY KEY, code bit({self.n_bits}) NOT NULL)"
+                )
+                if pgvector is not None and approximate:
+                    self._connection.execute(pgvector.make_index(self._table))
+        kind = self._ask(
+            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = %s::regclass "
+            "AND attname = 'code'",
+            self._table,
+        )
+        if kind != [(f"bit({self.n_bits})",)]:
+            found = f"codes of {kind[0][0]}" if kind else "no codes"
+            raise InvalidInputError(f"{self._place} has {found}, not of {self.n_bits} bits; name another table.")
+
+    def close(self) -> None:
+        """Let go of the connection; the table stays."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return int(self._ask(f"SELECT count(*) FROM {self._table}")[0][0])
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, (int, np.integer)) or not -(2**63) <= int(key) < 2**63:
+            return False
+        return bool(self._ask(f"SELECT 1 FROM {self._table} WHERE key = %s::bigint", int(key)))
+
+    @property
+    def keys(self) -> Keys:
+        """Keys of all items, rising."""
+        return np.array([key for (key,) in self._ask(f"SELECT key FROM {self._table} ORDER BY key")], np.int64)
+
+    @property
+    def codes(self) -> Codes:
+        """Codes of all items, in the order of `keys`, read-only."""
+        codes = self._codes(self._ask(f"SELECT code FROM {self._table} ORDER BY key"))
+        codes.flags.writeable = False
+        return codes
+
+    def _get(self, keys: Keys) -> Codes:
+        found = self._ask(
+            f"""SELECT wanted.key, code FROM unnest(%s::bigint[]) WITH ORDINALITY wanted(key, place)
+                LEFT JOIN {self._table} codes ON codes.key = wanted.key ORDER BY place""",
+            keys.tolist(),
+        )
+        self._demand([key for key, code in found if code is None])
+        return self._codes([(code,) for _, code in found])
+
+    # ------------------------------------------------------------------ changing
+
+    def add(self, codes: ArrayLike, keys: ArrayLike | None = None) -> None:
+        """Add items, as every index does; others may add at the same time."""
+        with self._changing():
+            if keys is None:
+                self._connection.execute(f"LOCK TABLE {self._table} IN SHARE ROW EXCLUSIVE MODE")
+            super().add(codes, keys)
+
+    def _next_key(self) -> int:
+        return int(self._ask(f"SELECT coalesce(max(key) + 1::numeric, 0) FROM {self._table}")[0][0])
+
+    def _put(self, codes: Codes, keys: Keys) -> None:
+        self._connection.execute(
+            f"""INSERT INTO {self._table} (key, code)
+                SELECT key, {code_from("%(codes)s::bytea", "place", self.n_bits)}
+                FROM unnest(%(keys)s::bigint[]) WITH ORDINALITY given(key, place) ORDER BY key
+                ON CONFLICT (key) DO UPDATE SET code = excluded.code""",
+            {"codes": to_bytes(codes), "keys": keys.tolist()},
+        )
+
+    def _drop(self, keys: Keys) -> None:
+        doomed = keys.tolist()
+        with self._changing():
+            gone = self._ask(f"DELETE FROM {self._table} WHERE key = ANY(%s::bigint[]) RETURNING key", doomed)
+            self._demand(sorted(set(doomed) - {key for (key,) in gone}), len(gone))
+
+    # ------------------------------------------------------------------ searching
+
+    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
+        with errors(self._place):
+            found = self._among(within).search(self._connection, queries, k)
+        return self._matches(found, k, np.int32, within)
+
+    def _search_soft(self, queries: SoftCodes, k: int, within: Keys | None) -> Matches:
+        with errors(self._place):
+            found = self._among(within).search_soft(self._connection, queries, k)
+        return self._matches(found, k, np.float32, within)
+
+    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
+        with errors(self._place):
+            found = self._among(within).search_radius(self._connection, queries, radius)
+        return [Matches(np.array(keys, np.int64), np.array(distances, np.int32)) for keys, distances in found]
+
+    # ------------------------------------------------------------------ storage
+
+    def _among(self, within: Keys | None) -> CodeScan:
+        if within is None:
+            return self._scan
+        return self._scan._replace(where="key = ANY(%(keys)s::bigint[])", values={"keys": within.tolist()})
+
+    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with errors(self._place), self._connection.cursor(binary=True) as cursor:
+            return cursor.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        with errors(self._place), self._connection.transaction():
+            yield self._connection
+
+    def _codes(self, found: list[tuple[Any, ...]]) -> Codes:
+        codes = from_bits([code for (code,) in found])
+        return codes if len(codes) else np.empty((0, (self.n_bits + 7) // 8), np.uint8)
+
+    def _demand(self, unknown: list[int], n_gone: int = 0) -> None:
+        if unknown:
+            raise UnknownKeyError(f"There is no item with key {unknown[0]} in this index of {len(self) + n_gone}.")
+
+    def _matches(self, found: list[tuple[list[Any], list[Any]]], k: int, dtype: type, within: Keys | None) -> Matches:
+        if not found:  # as wide as answers would be
+            n_among = len(self) if within is None else sum(key in self for key in within.tolist())
+            return Matches(np.empty((0, min(k, n_among)), np.int64), np.empty((0, min(k, n_among)), dtype))
+        keys, distances = zip(*found, strict=True)
+        return Matches(np.array(keys, np.int64), np.array(distances, dtype))

@@ -1,0 +1,412 @@
+"""A collection in PostgreSQL: what is special about it."""
+
+import threading
+
+import numpy as np
+import psycopg
+import pytest
+from tests.collection.brute import pairs, ranking
+from tests.collection.places import EnginePlace
+from tests.servers.postgres import postgres
+
+from onlinehash import HCOH, Collection
+from onlinehash.collection import Never
+from onlinehash.collection.stores import postgres_schema as schema
+from onlinehash.collection.stores import postgres_server
+from onlinehash.exceptions import (
+    DataNotFoundError,
+    FileFormatError,
+    InvalidInputError,
+    LockedError,
+    StorageError,
+)
+from onlinehash.indexes.engines._postgres import errors
+
+
+@pytest.fixture
+def place(server):
+    return EnginePlace(server.url)
+
+
+@pytest.fixture
+def filled(place, data):
+    """A collection of 40 items, where it is, and what is in it."""
+    X, y = data.take(40)
+    collection = place.open(HCOH(n_bits=12, random_state=0), Never())
+    collection.add(range(40), X, y)
+    yield collection, X, y
+    collection.close()
+
+
+def cut(server, collection):
+    """End the connection that writes, at the side of the server."""
+    server.execute("SELECT pg_terminate_backend(%s, 30000)", collection._store._writer.info.backend_pid)
+
+
+def check(collection, X, n_items):
+    """Demand that everything fits together."""
+    assert len(collection) == n_items == collection.stats().n_searchable
+    assert pairs(collection.search(X[0], 1000)) == ranking(collection, X[0])
+    assert collection.stats().n_learned == collection.hasher.n_seen_
+
+
+# ---------------------------------------------------------------------- opening
+
+
+@pytest.mark.parametrize("name", ["", "a b", 'a"b', "a.b", "ä", "x" * 49, "folder/items.oh"])
+def test_names_are_checked(server, name):
+    with pytest.raises(InvalidInputError, match="letters, digits and _"):
+        Collection.open(name, "hcoh", engine=server.url)
+
+
+def test_an_engine_that_nobody_knows_is_named():
+    with pytest.raises(InvalidInputError, match=r"engine 'oracle' is unknown; use 'postgresql://"):
+        Collection.open("items", "hcoh", engine="oracle://host/database")
+
+
+def test_what_cannot_be_reached_is_told_without_the_password(server):
+    with pytest.raises(StorageError, match='database "nowhere" does not exist'):
+        Collection.open("items", "hcoh", engine=server.url_of("nowhere"))
+    with pytest.raises(StorageError, match=r"Cannot connect to 127.0.0.1:1/items: .*refused") as caught:
+        Collection.open("items", "hcoh", engine="postgresql://me:secret@127.0.0.1:1/items")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(InvalidInputError, match='no URL of PostgreSQL: invalid URI query parameter: "speed"'):
+        Collection.open("items", "hcoh", engine=f"{server.url}?speed=high")
+    with pytest.raises(InvalidInputError, match="CREATE EXTENSION vector"):
+        Collection.open("items", "hcoh", engine=f"{server.url}?connect_timeout=5&approximate=true")
+
+
+def test_creating_needs_a_hasher(place, server):
+    with pytest.raises(DataNotFoundError, match="pass a hasher to create it"):
+        place.open()
+    with pytest.raises(DataNotFoundError, match="is not there; create it"):
+        place.open(readonly=True)
+    assert not server.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", f"onlinehash_{place.name}")
+
+
+def test_a_schema_of_others_is_left_alone(place, server):
+    server.execute(f"CREATE SCHEMA onlinehash_{place.name}")
+    for readonly in (False, True):
+        with pytest.raises(FileFormatError, match="not of a collection that onlinehash wrote"):
+            place.open("hcoh", readonly=readonly)
+    server.execute(f"CREATE TABLE onlinehash_{place.name}.settings (name text, value text)")
+    with pytest.raises(FileFormatError, match="not of a collection that onlinehash wrote"):
+        place.open("hcoh")
+
+
+def test_schemas_are_migrated_step_by_step_and_later_ones_refused(filled, place, server, monkeypatch):
+    filled[0].close()
+    monkeypatch.setattr(schema, "VERSION", 3)
+    with pytest.raises(FileFormatError, match="Open it once for writing"):
+        place.open(readonly=True)
+
+    def broken(connection, name):
+        connection.execute(f"DROP TABLE {name}.items")
+        raise RuntimeError("stop")
+
+    monkeypatch.setattr(schema, "MIGRATIONS", {1: broken})
+    with pytest.raises(RuntimeError, match="stop"):
+        place.open()
+    migrations = {
+        1: lambda connection, name: connection.execute(f"CREATE TABLE {name}.extra (value int)"),
+        2: lambda connection, name: connection.execute(f"INSERT INTO {name}.extra VALUES (7)"),
+    }
+    monkeypatch.setattr(schema, "MIGRATIONS", migrations)
+    with place.open() as collection:
+        assert len(collection.get(range(40))) == 40
+    assert server.execute(f"SELECT value FROM onlinehash_{place.name}.extra") == [(7,)]
+    monkeypatch.setattr(schema, "VERSION", 1)
+    for readonly in (False, True):
+        with pytest.raises(FileFormatError, match="has schema 3; this version reads up to 1"):
+            place.open(readonly=readonly)
+
+
+def test_who_may_not_is_told(filled, place, server):
+    _, X, _ = filled
+    server.execute(f"CREATE ROLE visitor_{place.name} LOGIN")
+    visit = server.url_of("postgres", f"visitor_{place.name}")
+    with pytest.raises(StorageError, match=r"does not allow this: permission denied"):
+        Collection.open(place.name, engine=visit, readonly=True)
+    with pytest.raises(StorageError, match=r"does not allow this: permission denied"):
+        Collection.open("other", "hcoh", engine=visit)
+    server.execute(f"GRANT USAGE ON SCHEMA onlinehash_{place.name} TO visitor_{place.name}")
+    server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA onlinehash_{place.name} TO visitor_{place.name}")
+    with Collection.open(place.name, engine=visit, readonly=True) as reader:
+        check(reader, X, 40)
+
+
+def test_a_full_disk_is_told():
+    with pytest.raises(StorageError, match="Nothing of this call was stored; make room"), errors("It"):
+        raise psycopg.errors.DiskFull("could not extend file")
+
+
+# ---------------------------------------------------------------------- what PostgreSQL can hold
+
+
+def test_strings_that_it_cannot_hold_are_refused_whole(place, data):
+    X, y = data.take(20)
+    with place.open(HCOH(8, random_state=0), Never()) as collection:
+        collection.add([str(i) for i in range(10)], X[:10], y[:10])
+        for wrong in ("a\0b", "".join(map(str, np.random.default_rng(0).integers(0, 10, 20_000)))):
+            with pytest.raises(InvalidInputError, match="cannot hold this"):
+                collection.add(["fine", wrong], X[10:12], y[10:12])
+            assert wrong not in collection
+        check(collection, X, 10)
+        collection.add(["fine"], X[10:11], y[10:11])
+        check(collection, X, 11)
+
+
+def test_keys_are_in_the_order_of_python_and_labels_may_be_anything(place, data):
+    X, _ = data.take(9)
+    keys = ["b", "B", "a", "_", "ä", "z", "😀", "é", "~"]
+    labels = ["a\0b", '["x"]', "ü", 'say "yes"', ["ü", "["], ["a\0b", "b"], None, "\\", ["\\", "%s"]]
+    with place.open(HCOH(8, random_state=0), Never()) as collection:
+        collection.add(keys, X, labels)
+        assert list(collection) == [item.key for item in collection.items()] == collection.codes()[0] == sorted(keys)
+        found = {label: set(collection.search(X[0], labels=label).keys) for label in ("ü", "a\0b", "\\", "%s", '["x"]')}
+        assert found == {"ü": {"a", "ä"}, "a\0b": {"b", "z"}, "\\": {"é", "~"}, "%s": {"~"}, '["x"]': {"B"}}
+        some = collection._live.sample(4, seed=1)
+        assert some == sorted(set(some)) == collection._live.sample(4, seed=1) != collection._live.sample(4, seed=2)
+        assert set(some) < set(keys)
+        assert [item.labels for item in collection.get(keys)] == [
+            tuple(some) if isinstance(some, list) else some for some in labels
+        ]
+
+
+# ---------------------------------------------------------------------- losing the server
+
+
+def test_a_writer_that_lost_its_connection_goes_on(filled, place, server):
+    collection, X, y = filled
+    cut(server, collection)
+    collection.add(40, X[0], y[0])
+    cut(server, collection)
+    collection.refresh()
+    check(collection, X, 41)
+    with pytest.raises(LockedError, match="open for writing already"):
+        place.open()
+
+
+def test_a_writer_that_lost_its_connection_gives_way_to_another(filled, place, server):
+    collection, X, y = filled
+    cut(server, collection)
+    with place.open() as other:
+        other.add(50, X[0], y[0])
+        with pytest.raises(LockedError, match="open for writing already"):
+            collection.add(40, X[0], y[0])
+        check(other, X, 41)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="close it, and open it again"):
+            collection.add(40, X[0], y[0])
+    collection.close()
+    with place.open() as again:
+        check(again, X, 41)
+
+
+def test_a_connection_lost_in_the_middle_leaves_nothing_half_done(filled, server, monkeypatch):
+    collection, X, y = filled
+    store = collection._store
+    for method in ("put", "delete", "put_codes"):
+        done = getattr(store, method)
+
+        def lost(*args, done=done):
+            done(*args)
+            cut(server, collection)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store, method, lost)
+            for change in (
+                lambda: collection.add([1, 90], X[:2], y[:2]),
+                lambda: collection.delete([2, 3]),
+                collection.refresh,
+            ):
+                try:
+                    change()
+                except StorageError as error:
+                    assert "look before you repeat it" in str(error)
+        check(collection, X, len(list(collection)))
+        collection.refresh()
+        collection.add([1, 2, 3], X[:3], y[:3])
+        check(collection, X, len(list(collection)))
+
+
+def test_a_commit_whose_answer_is_lost_is_found_out(filled, monkeypatch):
+    collection, X, y = filled
+    execute = psycopg.Connection.execute
+    collection.add(60, X[0], y[0])
+    changes = [
+        (0, lambda: collection.add([1, 50], X[:2], y[:2])),
+        (0, lambda: collection.delete([3])),
+        (0, lambda: collection.update(5, X[9])),
+        *[(n_before, collection.refresh) for n_before in range(3)],  # begun, encoded, finished
+    ]
+    for n_before, change in changes:
+        left = [n_before]
+
+        def lost(self, sql, *args, left=left, **kwargs):
+            cursor = execute(self, sql, *args, **kwargs)
+            if sql == "COMMIT" and self is collection._store._writer:
+                left[0] -= 1
+                if left[0] < 0:
+                    self.close()
+                    raise psycopg.OperationalError("the connection is lost")
+            return cursor
+
+        with monkeypatch.context() as patch:
+            patch.setattr(psycopg.Connection, "execute", lost)
+            with pytest.raises(StorageError, match="look before you repeat it"):
+                change()
+        check(collection, X, len(list(collection)))
+        for _ in range(2):
+            try:
+                collection.add(60, X[0], y[0])
+            except StorageError as error:  # the codes in use were others than it thought
+                assert "codes_" in str(error)
+        check(collection, X, len(list(collection)))
+    collection.refresh()
+    check(collection, X, 41)
+    assert 50 in collection
+    assert 3 not in collection
+    assert np.array_equal(collection.get(5)[0].features, X[9])
+
+
+def test_a_server_that_was_restarted_is_found_again(data):
+    with postgres(settings={}) as server:
+        place = EnginePlace(server.url)
+        X, y = data.take(40)
+        collection = place.open(HCOH(n_bits=12, random_state=0), Never())
+        collection.add(range(40), X, y)
+        with collection, place.open(readonly=True) as reader:
+            for how in ("SIGINT", "SIGQUIT"):
+                check(reader, X, len(collection))
+                server.stop(how)
+                with pytest.raises(StorageError, match="Cannot connect"):
+                    reader.search(X[0])
+                for _ in range(2):
+                    with pytest.raises(StorageError, match="Cannot connect"):
+                        collection.add([100, 101], X[:2], y[:2])
+                server.start()
+                collection.add([len(collection)], X[:1], y[:1])
+                collection.refresh()
+                check(collection, X, len(collection))
+            assert len(reader) == 42
+            check(reader, X, 42)
+
+
+@pytest.mark.parametrize("feature_dtype", ["float32", "float16"])
+def test_a_stream_that_crashed_goes_on_as_if_it_had_not(place, data, feature_dtype):
+    X, y = data.take(120)
+    stored = X.astype(feature_dtype).astype(np.float32)
+    collection = place.open(HCOH(12, random_state=0), Never(), feature_dtype=feature_dtype)
+    collection.add(range(50), X[:50], y[:50])
+    collection.refresh()  # the state is written here; what follows is learned again
+    collection.add(range(50, 80), X[50:80], y[50:80])
+    collection.add(range(40, 55), X[80:95], y[80:95])  # replaced: before and after the state
+    collection.delete([1, 60])  # deleted: before and after the state
+    collection.update([2, 61], labels=[0, 1])
+    collection._store.close()
+    uncut = HCOH(12, random_state=0).partial_fit(stored[[*range(95), 2, 61]], [*y[:95].tolist(), 0, 1])
+    for _ in range(2):
+        with place.open() as again:
+            assert again.hasher.n_seen_ == 97
+            assert np.allclose(again.hasher.decision_function(stored), uncut.decision_function(stored), atol=1e-4)
+            check(again, X, 78)
+
+
+# ---------------------------------------------------------------------- generations come and go
+
+
+def test_a_search_whose_codes_were_dropped_is_repeated(filled, place, monkeypatch):
+    collection, X, y = filled
+    with place.open(readonly=True) as reader:
+        before = reader.search(X[0], 50)
+        collection.add(range(40, 60), X[:20], y[:20])
+        monkeypatch.setattr(reader, "_catch_up", lambda: None)  # it had looked just before
+        for _ in range(2):
+            collection.add(60, X[0], y[0])
+            collection.refresh()
+            after = pairs(collection.search(X[0], 100))
+            assert pairs(reader.search(X[0], 100)) == after != pairs(before)
+            assert reader.codes()[0] == list(range(61))
+            assert reader._live.searchable([3, 99]) == [True, False]
+
+
+def test_codes_that_are_missing_are_told(filled, place, server):
+    collection, X, _ = filled
+    server.execute(f"DROP TABLE onlinehash_{place.name}.codes_1")
+    with pytest.raises(StorageError, match="codes of generation 1, which is in use, are missing"):
+        collection.search(X[0])
+
+
+def test_a_reader_that_takes_long_does_not_hold_up_a_refresh(filled, place, server):
+    collection, X, y = filled
+    tables = f"""SELECT tablename FROM pg_tables
+                 WHERE schemaname = 'onlinehash_{place.name}' AND tablename LIKE 'codes%%'"""
+    with place.open(readonly=True) as reader:
+        with reader._store.reading():
+            keys, _ = reader._store.codes(1)
+            collection.add(40, X[0], y[0])
+            collection.refresh()
+            assert collection.stats().generation == 2
+            check(collection, X, 41)
+            assert reader._store.codes(1)[0] == keys
+            assert len(server.execute(tables)) == 2
+        check(reader, X, 41)
+        collection.add(41, X[0], y[0])
+        collection.refresh()
+        assert server.execute(tables) == [("codes_3",)]
+
+
+def test_readers_search_while_generations_change(filled, place, monkeypatch):
+    monkeypatch.setattr(postgres_server, "_READERS", 2)
+    collection, X, y = filled
+    wrong, done = [], threading.Event()
+
+    def search(reader):
+        while not done.is_set():
+            try:
+                keys = reader.search(X[0], 50).keys
+                if len(set(keys)) != len(keys) or not {*range(40)} <= set(keys):
+                    wrong.append(keys)
+                if len(reader.search(X[:3], 5)) != 3 or not reader.search_radius(X[0], 12, labels=1).keys:
+                    wrong.append("missing")
+            except Exception as error:
+                wrong.append(error)
+
+    with place.open(readonly=True) as reader:
+        threads = [threading.Thread(target=search, args=(who,)) for who in (reader, reader, reader, collection)]
+        for thread in threads:
+            thread.start()
+        for i in range(8):
+            collection.add(40 + i, X[i], y[i])
+            collection.refresh()
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+# ---------------------------------------------------------------------- pgvector
+
+
+STAND_IN = """
+CREATE SCHEMA elsewhere;
+CREATE FUNCTION elsewhere.apart(bit, bit) RETURNS float8 IMMUTABLE LANGUAGE sql AS 'SELECT bit_count($1 # $2)::float8';
+CREATE OPERATOR elsewhere.<~> (FUNCTION = elsewhere.apart, LEFTARG = bit, RIGHTARG = bit)
+"""
+
+
+def test_the_operator_of_pgvector_is_used_where_there_is_one(server, data):
+    """Not pgvector itself: an operator of that name, in a schema of its own."""
+    server.execute("CREATE DATABASE vectors")
+    url = server.url_of("vectors")
+    with psycopg.connect(url) as connection:
+        connection.execute(STAND_IN)
+    X, y = data.take(40)
+    with Collection.open("items", HCOH(12, random_state=0), Never(), engine=url) as collection:
+        assert collection._store._pgvector.schema == "elsewhere"
+        collection.add(range(40), X, y)
+        check(collection, X, 40)
+        assert collection.search(X[0], 5).distances == [int(d) for d in collection.search(X[0], 5).distances]
+        radius = collection.search_radius(X[0], 4)
+        assert pairs(radius) == [pair for pair in ranking(collection, X[0]) if pair[0] <= 4]
