@@ -106,6 +106,7 @@ def __getattr__(name: str) -> Any:
         "hashers",
         "indexes",
         "metrics",
+        "scale",
         "types",
     }:
         return import_module(f"onlinehash.{name}")

@@ -1,0 +1,78 @@
+"""``onlinehash scale``: data sets in Parquet, learned and encoded by many processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Learn and encode data sets in Parquet with many processes (Ray).", no_args_is_help=True)
+
+_Paths = Annotated[list[Path], typer.Argument(metavar="PATHS", help="Parquet files, or folders of them.")]
+_Vector = Annotated[str, typer.Option(help="Column of the vectors: lists of numbers.")]
+_Address = Annotated[str | None, typer.Option(help="Of a Ray cluster; by default Ray is started on this machine.")]
+_Workers = Annotated[int | None, typer.Option(help="Tasks at a time.", show_default="one a CPU")]
+
+
+@app.command("learn")
+def learn(
+    paths: _Paths,
+    *,
+    out: Annotated[Path, typer.Option(help="Where the hasher goes.", show_default=False)],
+    bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of HROH; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of a new hasher.")] = 0,
+    resume: Annotated[Path | None, typer.Option(help="Go on with this saved HROH.")] = None,
+    vector: _Vector = "vector",
+    labels: Annotated[str, typer.Option(help="Column of the labels: integers, strings, or lists of them.")] = "label",
+    address: _Address = None,
+    workers: _Workers = None,
+) -> None:
+    """Learn HROH from labelled vectors, and save it: the same hasher as one process would learn, row by row."""
+    from onlinehash import scale
+    from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.cli._settings import make_hasher, parse_setting
+    from onlinehash.cli._writing import check_place
+    from onlinehash.hashers import load_hasher
+
+    check_place(out)
+    given = {} if bits is None else {"n_bits": bits}
+    given |= dict(parse_setting(setting) for setting in settings or ())
+    if resume is not None and given:
+        raise typer.BadParameter("--resume takes the parameters from the file; leave them out.")
+    hasher = make_hasher("hroh", given, {"random_state": seed}) if resume is None else load_hasher(resume)
+    start = perf_counter()
+    with progress_bar("Learning") as progress:
+        learned = scale.learn(
+            paths, hasher, vector=vector, labels=labels, address=address, n_workers=workers, progress=progress
+        )
+    learned.save(out)
+    note(f"Learned in {perf_counter() - start:.2f} s ({learned.n_seen_} seen in all). Saved {learned} to {out}.")
+
+
+@app.command("encode")
+def encode(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")],
+    paths: _Paths,
+    *,
+    out: Annotated[Path, typer.Option(help="Folder that the codes go to.", show_default=False)],
+    vector: _Vector = "vector",
+    key: Annotated[str, typer.Option(help="Column of the keys: integers or strings.")] = "key",
+    address: _Address = None,
+    workers: _Workers = None,
+) -> None:
+    """Write the codes of vectors to a folder, a Parquet file for every row group; run again, it goes on."""
+    from onlinehash import scale
+    from onlinehash.cli._encoding import load_encoder
+    from onlinehash.cli._screen import note, progress_bar
+
+    with progress_bar("Encoding") as progress:
+        parts = scale.encode(
+            paths, load_encoder(model), out, vector=vector, key=key, address=address, n_workers=workers,
+            progress=progress,
+        )  # fmt: skip
+    note(f"{out} holds the codes, in {len(parts)} parts.")

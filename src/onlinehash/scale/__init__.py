@@ -1,0 +1,32 @@
+"""Data sets in Parquet, of any size: learned and encoded by many processes, with Ray.
+
+Needs ``pip install 'onlinehash[ray]'``, on every machine of a cluster. Without an address, Ray is started on this
+machine for the length of a call; a Ray that runs already is used and left running.
+
+Examples
+--------
+>>> import tempfile, pyarrow, pyarrow.parquet
+>>> from pathlib import Path
+>>> from onlinehash import HROH, scale
+>>> from sklearn.datasets import load_digits
+>>> X, y = load_digits(return_X_y=True)
+>>> table = pyarrow.table({"key": range(len(X)), "vector": list(X), "label": y})
+>>> with tempfile.TemporaryDirectory() as name, scale.cluster(n_workers=1):
+...     data = Path(name) / "digits.parquet"
+...     pyarrow.parquet.write_table(table, data, row_group_size=1000)
+...     hasher = scale.learn(data, HROH(16, n_components=256, random_state=0))
+...     parts = scale.encode(data, hasher.snapshot(), Path(name) / "codes")
+...     codes = pyarrow.parquet.read_table(parts)
+>>> bool(hasher.score(X, y) > 0.9)
+True
+>>> [part.name for part in parts]
+['digits.00000.parquet', 'digits.00001.parquet']
+>>> codes.column("code")[0].as_py() == hasher.transform(X[:1]).tobytes()
+True
+"""
+
+from onlinehash.scale.cluster import cluster
+from onlinehash.scale.encoding import encode, encode_into
+from onlinehash.scale.learning import learn
+
+__all__ = ["cluster", "encode", "encode_into", "learn"]

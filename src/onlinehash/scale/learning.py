@@ -1,0 +1,204 @@
+"""Learning in parts: sums of partitions, added up pair by pair."""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+from onlinehash._validation import check_positive_int
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
+from onlinehash.hashers import HROH, OnlineHasher
+from onlinehash.scale.cluster import Cluster, cluster, on_one_thread
+from onlinehash.scale.partitions import (
+    Partition,
+    Paths,
+    Survey,
+    check_widths,
+    find_files,
+    named,
+    read_labelled,
+    survey,
+)
+from onlinehash.types import Progress
+
+
+class _Table(NamedTuple):
+    """Labelled rows of a data set: those of some partitions, numbered on from one to the next."""
+
+    partitions: Sequence[Partition]
+    vector: str
+    labels: str
+    width: int
+
+    @property
+    def ends(self) -> list[int]:
+        """The number of labelled rows up to the end of each partition."""
+        return list(accumulate(partition.n_labelled for partition in self.partitions))
+
+    def learn(self, hasher: HROH, start: int, stop: int) -> None:
+        """Have a hasher learn some of the rows."""
+        for place, X, y in read_labelled(self.partitions, self.vector, self.labels, self.width, start, stop):
+            with named(place):
+                hasher.partial_fit(X, y)
+
+
+def learn(
+    paths: Paths,
+    hasher: OnlineHasher,
+    *,
+    vector: str = "vector",
+    labels: str = "label",
+    address: str | None = None,
+    n_workers: int | None = None,
+    rows_per_task: int = 1 << 16,
+    progress: Progress = lambda done, total: None,
+) -> HROH:
+    """Learn from Parquet files with many processes, and return the hasher that one process would have learned.
+
+    Every process sums rows, and sums are added up pair by pair. The hasher returned has seen all rows in the order of
+    the files and of their rows, and equals the one that learned them in that order by ``partial_fit``: its feature
+    map comes from the same first rows, classes have the same numbers and settled on the same codewords after the same
+    instances, the same rows wait to be summed. Only its sums are rounded differently, in their last digits. So its
+    codes are the same, unless a projection is so near to zero that such a digit decides. How many workers there
+    are, and whether some of them die, changes not a bit. See :meth:`onlinehash.HROH.cuts` for how, and
+    :mod:`onlinehash.scale` for an example.
+
+    Parameters
+    ----------
+    paths : path, or list of paths
+        Parquet files, or folders of them, that this process and every worker find in the same place.
+    hasher : HROH
+        Left as it is. What it has learned already, the one returned has learned too.
+    vector : str, default="vector"
+        Column of the vectors: lists of numbers.
+    labels : str, default="label"
+        Column of the labels: integers or strings, or lists of them. Rows without a label are not learned from.
+    address : str, optional
+        Of a Ray cluster, as ``ray.init`` takes it.
+    n_workers : int, optional
+        Number of tasks at a time, by default one a CPU.
+    rows_per_task : int, default=65536
+        How many rows are summed in one go, at most: so many are summed again where a worker dies.
+    progress : callable, optional
+        Called as ``progress(done, total)`` with numbers of rows.
+
+    Returns
+    -------
+    hasher : HROH
+    """
+    check_positive_int("rows_per_task", rows_per_task)
+    whole = copy.deepcopy(_check_hasher(hasher))
+    files = find_files(paths)
+    with cluster(address, n_workers) as workers:
+        surveys = [workers.call(survey, path, vector, labels, True) for path, _ in files]
+        table = _join([workers.get(each) for each in surveys], vector, labels)
+        n_rows = sum(partition.n_rows for partition in table.partitions)
+        n_labelled = table.ends[-1]
+        cuts = whole.cuts(n_labelled)
+        table.learn(whole, 0, cuts[0])
+        done = cuts[0]
+        segments = _Segments(workers, table, whole.sibling().set_params(assignment="arrival"), rows_per_task)
+        for n_learned in workers.ended(segments.started(cuts)):
+            done += n_learned
+            progress(done, n_labelled)
+        for state in segments.states:
+            whole.merge(HROH.load(workers.get(state)))
+    table.learn(whole, cuts[-1], n_labelled)
+    whole.n_skipped_ += n_rows - n_labelled
+    progress(n_labelled, n_labelled)
+    return whole
+
+
+class _Segments:
+    """What was learned from one cut to the next, each a tree of tasks that adds up its sums.
+
+    The shape of the trees follows from the data set alone, so that sums are rounded the same whoever computes them.
+    """
+
+    def __init__(self, workers: Cluster, table: _Table, sibling: HROH, rows_per_task: int) -> None:
+        self._workers, self._table, self._rows_per_task = workers, table, rows_per_task
+        self._sibling = workers.put(sibling)
+        self.states: list[Any] = []
+
+    def started(self, cuts: list[int]) -> Iterator[Any]:
+        """Start the tasks that learn, one a step, and yield references to the numbers of rows they learned."""
+        ends = self._table.ends
+        for cut, next_cut in pairwise(cuts):
+            waiting: list[tuple[int, Any]] = []  # sums of 2^level tasks, which wait for as many to add up with
+            for start, stop in pairwise(_pieces(ends, cut, next_cut, self._rows_per_task)):
+                first, last = bisect_right(ends, start), bisect_right(ends, stop - 1)
+                before = ends[first - 1] if first else 0
+                part = self._table._replace(partitions=self._table.partitions[first : last + 1])
+                n_learned, state = self._workers.call(
+                    _learn_part, self._sibling, part, start - before, stop - before, n_results=2
+                )
+                level = 0
+                while waiting and waiting[-1][0] == level:
+                    state = self._workers.call(_merge, waiting.pop()[1], state)
+                    level += 1
+                waiting.append((level, state))
+                yield n_learned
+            while len(waiting) > 1:
+                (_, left), (level, right) = waiting[-2:]
+                waiting[-2:] = [(level, self._workers.call(_merge, left, right))]
+            self.states.append(waiting[0][1])
+
+
+@on_one_thread
+def _learn_part(sibling: HROH, table: _Table, start: int, stop: int) -> tuple[int, bytes]:
+    """Return how many rows there were to learn, and the hasher that has learned them."""
+    hasher = copy.deepcopy(sibling)  # what a task is given may not be changed
+    table.learn(hasher, start, stop)
+    return stop - start, hasher.to_bytes()
+
+
+@on_one_thread
+def _merge(left: bytes, right: bytes) -> bytes:
+    """Return the hasher that has learned what two have, the left one first."""
+    return HROH.load(left).merge(HROH.load(right)).to_bytes()
+
+
+def _pieces(ends: list[int], start: int, stop: int, at_most: int) -> list[int]:
+    """Return where to cut rows into tasks: at the ends of partitions, where these are not too far apart.
+
+    Examples
+    --------
+    >>> _pieces([100, 200, 300, 900], start=50, stop=800, at_most=260)
+    [50, 300, 560, 800]
+    """
+    cuts = [start]
+    while cuts[-1] < stop:
+        furthest = min(cuts[-1] + at_most, stop)
+        end = ends[bisect_right(ends, furthest) - 1] if furthest < stop and ends[0] <= furthest else furthest
+        cuts.append(end if end > cuts[-1] else furthest)
+    return cuts
+
+
+def _check_hasher(hasher: OnlineHasher) -> HROH:
+    if not isinstance(hasher, HROH):
+        raise InvalidInputError(
+            f"{type(hasher).__name__} learns row after row; only methods with merge() can be learned in parts. "
+            "Use HROH, or call partial_fit file after file."
+        )
+    if hasher.decay != 1.0:
+        raise InvalidInputError(f"With decay={hasher.decay} the last rows count most; only decay=1 learns in parts.")
+    return hasher
+
+
+def _join(surveys: list[Survey], vector: str, labels: str) -> _Table:
+    """Return all files as one table, if they fit together."""
+    filled = [each for each in surveys if each.partitions]
+    if not any(partition.n_labelled for each in filled for partition in each.partitions):
+        raise InvalidLabelsError(f"No row has a label in column {labels!r}; there is nothing to learn from.")
+    first = filled[0]
+    for each in filled:
+        if each.label_kind != first.label_kind:
+            raise InvalidLabelsError(
+                f"The labels of {each.path} are {each.label_kind}, those of {first.path} {first.label_kind}; "
+                "use one kind."
+            )
+    check_widths(filled)
+    return _Table([partition for each in filled for partition in each.partitions], vector, labels, first.width)

@@ -1,0 +1,255 @@
+"""Parquet files as partitions: their row groups, read a few rows at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_finite, check_targets
+from onlinehash.exceptions import (
+    DataNotFoundError,
+    FileFormatError,
+    InvalidFeaturesError,
+    InvalidInputError,
+    InvalidLabelsError,
+    MissingExtraError,
+)
+from onlinehash.types import Labels, LabelSets
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""A Parquet file, a folder of them, or several of both."""
+
+_ELEMENTS = 1 << 19  # of the vectors in work at a time, as an encoder takes them
+_LABELS = 1 << 16  # labels read at a time, to count them
+_BUFFER = 1 << 20  # bytes of a file read at a time, rather than all of a row group
+
+
+class File(NamedTuple):
+    """A file of a data set, by its place and by its name within the data set."""
+
+    path: Path
+    name: Path
+
+
+class Partition(NamedTuple):
+    """A row group of a file.
+
+    Parameters
+    ----------
+    path : Path
+    row_group : int
+    n_rows, n_labelled : int
+        How many rows it has, and how many of them have a label.
+    """
+
+    path: Path
+    row_group: int
+    n_rows: int
+    n_labelled: int
+
+
+class Survey(NamedTuple):
+    """What is known of a file before its vectors are read; the width is 0 if it has no rows."""
+
+    path: Path
+    partitions: list[Partition]
+    width: int
+    label_kind: str | None
+
+
+def find_files(paths: Paths) -> list[File]:
+    """Return all files, in the order given, those of a folder by name.
+
+    The name of a file in a folder is its path within it, of any other its last part.
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    files: list[File] = []
+    for place in (Path(path).absolute() for path in given):
+        if place.is_dir():
+            inside = sorted(place.rglob("*.parquet"))
+            if not inside:
+                raise DataNotFoundError(f"There is no .parquet file in {place}.")
+            files += [File(path, path.relative_to(place)) for path in inside]
+        elif place.is_file():
+            files.append(File(place, Path(place.name)))
+        else:
+            raise DataNotFoundError(f"There is no file {place}.")
+    if not files:
+        raise InvalidInputError("paths is empty; give at least one Parquet file or folder.")
+    return files
+
+
+def survey(path: Path, vector: str, beside: str, labelled: bool) -> Survey:
+    """Look at a file: its columns, the width of its vectors, and its row groups.
+
+    Parameters
+    ----------
+    path : Path
+    vector, beside : str
+        Columns of the vectors, and of their labels or keys.
+    labelled : bool
+        Whether the column beside holds labels, which are then counted.
+    """
+    arrow = _arrow()
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
+        for name in (vector, beside):
+            if name not in schema.names:
+                raise InvalidInputError(f"{path} has no column {name!r}, but {', '.join(schema.names)}.")
+        kind = schema.field(vector).type
+        if not _is_list(kind) or not (
+            arrow.types.is_integer(kind.value_type) or arrow.types.is_floating(kind.value_type)
+        ):
+            raise FileFormatError(f"{path}: column {vector!r} holds {kind}, not lists of numbers.")
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        first = next((group for group, size in enumerate(sizes) if size), None)
+        if first is None:
+            return Survey(path, [], 0, None)
+        head = next(file.iter_batches(1, row_groups=[first], columns=[vector], use_threads=False))
+        width = int(_lengths(head.column(0))[0])
+        if not width:
+            raise InvalidFeaturesError(f"{path}, row group {first}: the first vector has no numbers.")
+        counts = [_count_labelled(file, path, group, beside) for group in range(len(sizes))] if labelled else sizes
+        partitions = [
+            Partition(path, group, size, count)
+            for group, (size, count) in enumerate(zip(sizes, counts, strict=True))
+            if size
+        ]
+        return Survey(path, partitions, width, _label_kind(path, schema.field(beside)) if labelled else None)
+
+
+def check_widths(surveys: list[Survey], n_features: int | None = None) -> None:
+    """Raise if vectors are not as wide as those of the first file, or as an encoder takes."""
+    for each in surveys:
+        if n_features is not None and each.width != n_features:
+            raise InvalidFeaturesError(
+                f"{each.path} has vectors of {each.width} numbers, but the encoder takes {n_features}."
+            )
+        if each.width != surveys[0].width:
+            raise InvalidFeaturesError(
+                f"{each.path} has vectors of {each.width} numbers, {surveys[0].path} of {surveys[0].width}; "
+                "all must have one width."
+            )
+
+
+def read(partition: Partition, vector: str, beside: str, width: int) -> Iterator[tuple[str, NDArray[Any], Any]]:
+    """Yield vectors and the Arrow array beside them, a few at a time, with the name of their place."""
+    with open_parquet(partition.path) as file:
+        start = 0
+        batches = file.iter_batches(
+            max(1, _ELEMENTS // width), row_groups=[partition.row_group], columns=[vector, beside], use_threads=False
+        )
+        for batch in batches:
+            place = f"{partition.path}, row group {partition.row_group}" + (f", counted from row {start}" * bool(start))
+            with named(place):
+                rows = _rows(batch.column(vector), width)
+                check_finite(rows, rows.dtype)
+            yield place, rows, batch.column(beside)
+            start += len(rows)
+
+
+def read_labelled(
+    partitions: Iterable[Partition], vector: str, labels: str, width: int, start: int, stop: int
+) -> Iterator[tuple[str, NDArray[Any], Labels | LabelSets]]:
+    """Yield rows that have a label and their labels, from the ``start``-th of these partitions to the ``stop``-th."""
+    at = 0
+    for partition in partitions:
+        if at >= stop or at + partition.n_labelled <= start:
+            at += partition.n_labelled
+            continue
+        for place, rows, column in read(partition, vector, labels, width):
+            with named(place):
+                targets, labelled = check_targets(column.to_pylist(), len(rows))
+            if labelled is not None:
+                rows, targets = rows[labelled], _some(targets, labelled)  # noqa: PLW2901
+            wanted = slice(max(start - at, 0), max(stop - at, 0))
+            at += len(rows)
+            if len(rows[wanted]):
+                yield place, rows[wanted], _some(targets, wanted)
+            if at >= stop:
+                break
+
+
+@contextmanager
+def named(place: str) -> Iterator[None]:
+    """Have an error about rows say where they are."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise type(error)(f"{place}: {error}") from error
+
+
+# ---------------------------------------------------------------------- parts
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError.of("pyarrow", "ray") from error
+    return pyarrow
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Give a Parquet file to read from."""
+    arrow = _arrow()
+    try:
+        with arrow.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+            yield file
+    except FileNotFoundError as error:
+        raise DataNotFoundError(f"There is no file {path}; every worker must find it there.") from error
+    except arrow.ArrowException as error:
+        raise FileFormatError(f"{path} is not a Parquet file, or damaged: {error}") from error
+
+
+def _is_list(kind: Any) -> bool:
+    types = _arrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _lengths(column: Any) -> NDArray[np.int64]:
+    """Return how many numbers each list has; no list has none."""
+    if _arrow().types.is_fixed_size_list(column.type):
+        return np.where(column.is_valid(), column.type.list_size, 0)
+    return np.asarray(column.value_lengths().fill_null(0))
+
+
+def _rows(column: Any, width: int) -> NDArray[Any]:
+    """Return lists of one length as the rows of an array."""
+    lengths = _lengths(column)
+    if (lengths != width).any():
+        wrong = int(np.argmax(lengths != width))
+        raise InvalidFeaturesError(f"row {wrong} has {lengths[wrong]} numbers; all before have {width}.")
+    return np.asarray(column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), width))
+
+
+def _count_labelled(file: Any, path: Path, group: int, labels: str) -> int:
+    count = 0
+    for batch in file.iter_batches(_LABELS, row_groups=[group], columns=[labels], use_threads=False):
+        with named(f"{path}, row group {group}"):
+            labelled = check_targets(batch.column(0).to_pylist(), len(batch))[1]
+        count += len(batch) if labelled is None else int(labelled.sum())
+    return count
+
+
+def _label_kind(path: Path, field: Any) -> str:
+    """Return "integers" or "strings", of labels one a row or in lists."""
+    types, kind = _arrow().types, field.type
+    while _is_list(kind) or types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "strings"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return "integers"
+    raise InvalidLabelsError(f"{path}: column {field.name!r} holds {field.type}; labels are integers or strings.")
+
+
+def _some(targets: Labels | LabelSets, rows: slice | NDArray[Any]) -> Labels | LabelSets:
+    return targets.take(rows) if isinstance(targets, LabelSets) else targets[rows]

@@ -1,0 +1,327 @@
+"""Learning and encoding with Ray: one Ray of two workers for all of it."""
+
+import os
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import ray
+from tests.scale.test_parts import assert_same
+from threadpoolctl import threadpool_limits
+from typer.testing import CliRunner
+
+from onlinehash import HCOH, HROH, Encoder, load_hasher, scale
+from onlinehash.cli import app
+from onlinehash.exceptions import (
+    DataNotFoundError,
+    InvalidFeaturesError,
+    InvalidInputError,
+    InvalidLabelsError,
+    MissingExtraError,
+)
+
+N, D = 40_000, 24
+TASK = 6_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers():
+    assert not ray.is_initialized()
+    before = set(Path.cwd().iterdir())
+    with threadpool_limits(1), scale.cluster(n_workers=2) as found:  # small products: threads would wait, not work
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
+        yield found
+    assert not ray.is_initialized()
+    assert set(Path.cwd().iterdir()) == before
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Three files: classes come one after the other, some rows have no label, and a row group has none at all."""
+    rng = np.random.default_rng(0)
+    y = np.minimum(rng.integers(0, 60, N), 5 + np.arange(N) // 500)
+    X = (rng.normal(size=(60, D))[y] + rng.normal(size=(N, D))).astype(np.float32)
+    labelled = rng.random(N) > 0.05
+    labelled[9_000:12_000] = False
+    folder = tmp_path_factory.mktemp("data")
+    for start, stop, size in ((0, 15_000, 3_000), (15_000, 16_000, 200), (16_000, N, 20_000)):
+        rows = slice(start, stop)
+        table = {
+            "key": pa.array(np.arange(start, stop) * 3),
+            "vector": pa.FixedSizeListArray.from_arrays(X[rows].ravel(), D),
+            "label": pa.array(y[rows], mask=~labelled[rows]),
+            "name": pa.array([f"item {i}" for i in range(start, stop)]),
+        }
+        pq.write_table(pa.table(table), folder / f"{start:05d}.parquet", row_group_size=size)
+    return folder, X, np.where(labelled, y, np.nan)
+
+
+def make(kind=HROH, **params):
+    return kind(16, **{"n_components": 64, "random_state": 0} | params)
+
+
+@pytest.fixture(scope="module")
+def single(data):
+    _, X, y = data
+    return make().partial_fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def learned(data):
+    calls = []
+    hasher = scale.learn(data[0], make(), rows_per_task=TASK, progress=lambda *numbers: calls.append(numbers))
+    return hasher, calls
+
+
+# ---------------------------------------------------------------------- learning
+
+
+def test_the_hasher_is_the_one_that_a_single_process_learns(data, single, learned):
+    hasher, _ = learned
+    assert_same(hasher, single)
+    assert len(single._classes.settled) == 60
+    assert np.array_equal(hasher.snapshot().encode(data[1]), single.snapshot().encode(data[1]))
+    assert hasher.snapshot().version == single.snapshot().version
+
+
+def test_progress_counts_rows_with_a_label(data, learned):
+    n = int(np.isfinite(data[2]).sum())
+    done = [done for done, _ in learned[1]]
+    assert {total for _, total in learned[1]} == {n}
+    assert done == sorted(done)
+    assert (len(done) > 8, done[-1]) == (True, n)
+
+
+def test_the_number_of_workers_changes_not_a_bit(data, learned):
+    again = scale.learn(data[0], make(), rows_per_task=TASK, n_workers=1)
+    assert again.to_bytes() == learned[0].to_bytes()
+
+
+class Fragile(HROH):
+    """A hasher of whose siblings one kills its process in the middle of its work."""
+
+    def sibling(self):
+        twin = super().sibling()
+        twin.doom = self.marker
+        return twin
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        if hasattr(self, "doom") and hasattr(self, "n_seen_"):
+            die_once(self.doom)
+        return super().partial_fit(X, y, sample_weight)
+
+
+def die_once(marker):
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_changes_nothing(data, learned, tmp_path):
+    hasher = make(Fragile)
+    hasher.marker = tmp_path / "killed"
+    again = scale.learn(data[0], hasher, rows_per_task=TASK)
+    assert hasher.marker.exists()
+    assert again.to_bytes() == learned[0].to_bytes()
+
+
+def test_a_hasher_that_has_learned_goes_on_and_is_left_as_it_is(data):
+    folder, X, y = data
+    first = make().partial_fit(X[:700], y[:700])
+    before = first.to_bytes()
+    both = scale.learn(sorted(folder.glob("*"))[::-1], first, rows_per_task=TASK)
+    assert first.to_bytes() == before
+    order = np.concatenate([np.arange(700), np.arange(16_000, N), np.arange(15_000, 16_000), np.arange(15_000)])
+    assert_same(both, make().partial_fit(X[order], y[order]))
+
+
+@pytest.mark.parametrize(
+    "params", [{"assignment": "arrival"}, {"features": "none", "structure_bits": 4}, {"bandwidth": 0.9}], ids=str
+)
+def test_few_rows_several_labels_and_strings_are_learned(params, tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1_500, 5))
+    labels = [[f"class {i}" for i in rng.permutation(20)[:n]] for n in rng.integers(0, 3, len(X))]
+    table = pa.table({"v": list(X), "tags": labels})
+    for n in (100, 1_500):
+        pq.write_table(table[:n], tmp_path / "a.parquet", row_group_size=400)
+        found = scale.learn(tmp_path / "a.parquet", make(**params), vector="v", labels="tags")
+        assert_same(found, make(**params).partial_fit(X[:n], labels[:n]))
+
+
+def test_only_what_adds_up_can_be_learned_in_parts(data, tmp_path):
+    with pytest.raises(InvalidInputError, match=r"HCOH learns row after row; only methods with merge\(\) can be"):
+        scale.learn(data[0], HCOH(16))
+    with pytest.raises(InvalidInputError, match=r"With decay=0\.99"):
+        scale.learn(data[0], make(decay=0.99))
+    for params in ({"features": "anchors"}, {"preprocess": "running"}):
+        with pytest.raises(InvalidInputError, match="belong to one stream"):
+            scale.learn(data[0], make(**params))
+    with pytest.raises(InvalidInputError, match="n_workers=0 is not positive"):
+        scale.learn(data[0], make(), n_workers=0)
+    with pytest.raises(InvalidInputError, match="rows_per_task=0 is not positive"):
+        scale.learn(data[0], make(), rows_per_task=0)
+
+
+def test_faulty_files_are_named_before_anything_is_learned(data, tmp_path):
+    def write(name, vectors, labels):
+        pq.write_table(pa.table({"vector": vectors, "label": labels}), tmp_path / name, row_group_size=300)
+        return tmp_path / name
+
+    good = write("good.parquet", [[1.0, 2.0]] * 600, [1, 2] * 300)
+    wide = write("wide.parquet", [[1.0, 2.0, 3.0]], [1])
+    text = write("text.parquet", [[1.0, 2.0]], ["a"])
+    bare = write("bare.parquet", [[1.0, 2.0]], pa.array([None], pa.int64()))
+    for name, vectors in (("nan", [np.nan, 1.0]), ("ragged", [1.0])):
+        write(f"{name}.parquet", [[1.0, 2.0]] * 500 + [vectors], [1] * 501)
+    with pytest.raises(DataNotFoundError, match=r"There is no file .*none\.parquet"):
+        scale.learn(tmp_path / "none.parquet", make())
+    with pytest.raises(InvalidInputError, match=r"good\.parquet has no column 'x', but vector, label\."):
+        scale.learn(good, make(), labels="x")
+    with pytest.raises(InvalidFeaturesError, match=r"wide\.parquet has vectors of 3 numbers, .*good\.parquet of 2"):
+        scale.learn([good, wide], make())
+    with pytest.raises(InvalidLabelsError, match=r"labels of .*text\.parquet are strings, those of .* integers"):
+        scale.learn([good, text], make())
+    with pytest.raises(InvalidLabelsError, match="No row has a label in column 'label'"):
+        scale.learn([bare], make())
+    with pytest.raises(InvalidFeaturesError, match=r"nan\.parquet, row group 1: X contains NaN or inf: nan at row 200"):
+        scale.learn([good, tmp_path / "nan.parquet"], make())
+    with pytest.raises(InvalidFeaturesError, match=r"ragged\.parquet, row group 1: row 200 has 1 numbers"):
+        scale.learn([good, tmp_path / "ragged.parquet"], make())
+    with pytest.raises(InvalidLabelsError, match=r"text\.parquet, row group 0: y holds str labels"):
+        scale.learn([text], make().partial_fit([[1.0, 2.0]], [1]))
+    assert scale.learn([bare, good], make()).n_skipped_ == 1
+
+
+def test_a_missing_ray_says_how_to_get_it(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'onlinehash\[ray\]'"):
+        scale.learn(data[0], make())
+
+
+# ---------------------------------------------------------------------- encoding
+
+
+def test_codes_are_those_of_a_single_process(data, single, tmp_path):
+    folder, X, _ = data
+    encoder, calls = single.snapshot(), []
+    parts = scale.encode(folder, encoder, tmp_path / "codes", progress=lambda *numbers: calls.append(numbers))
+    assert (len(parts), calls[-1], len(calls)) == (12, (N, N), 12)
+    assert parts[0] == tmp_path / "codes" / "00000.00000.parquet"
+    table = pq.read_table(parts)
+    assert table.schema.names == ["key", "code", "version"]
+    assert table.schema.types == [pa.int64(), pa.binary(2), pa.int64()]
+    assert np.array_equal(table["key"], np.arange(N) * 3)
+    codes = np.frombuffer(b"".join(table["code"].to_pylist()), np.uint8).reshape(N, 2)
+    assert np.array_equal(codes, encoder.encode(X))
+    assert table["version"].unique().to_pylist() == [encoder.version]
+    assert np.array_equal(Encoder.load(tmp_path / "codes" / "encoder.oh").encode(X[:100]), encoder.encode(X[:100]))
+
+
+def test_encoding_goes_on_where_it_stopped(data, single, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("00000.parquet", "15000.parquet"):
+        (folder / name).write_bytes((data[0] / name).read_bytes())
+    encoder = single.snapshot()
+    parts = scale.encode(folder, encoder, folder / "codes", key="name")
+    content, times = parts[3].read_bytes(), {part: part.stat().st_mtime_ns for part in parts}
+    parts[3].unlink()
+    os.utime(folder / "15000.parquet", ns=(1, 1))  # it has changed, or so it seems
+    assert scale.encode([folder], Encoder.load(encoder.to_bytes()), folder / "codes", key="name") == parts
+    assert parts[3].read_bytes() == content
+    again = [part for part in parts if part.stat().st_mtime_ns != times[part]]
+    assert again == parts[3:4] + parts[5:]
+    assert not list(folder.rglob("*.part"))
+    scale.encode(folder, encoder, folder / "codes")
+    assert pq.read_table(parts)["key"].type == pa.int64()
+    with pytest.raises(DataNotFoundError, match=r"There is no \.parquet file to encode but in .*codes"):
+        scale.encode(folder / "codes", encoder, folder / "codes")
+    with pytest.raises(InvalidInputError, match="codes holds codes of another encoder, <Encoder hroh version"):
+        scale.encode(folder, make(n_components=8).partial_fit(data[1], data[2]).snapshot(), folder / "codes")
+
+
+class Table:
+    """An index in a file, which kills its process once after it has added something."""
+
+    def __init__(self, path, marker):
+        self._connection, self._marker = sqlite3.connect(path, timeout=60), marker
+        with self._connection:
+            self._connection.execute("CREATE TABLE IF NOT EXISTS codes (key INTEGER PRIMARY KEY, code BLOB)")
+
+    def add(self, codes, keys):
+        rows = zip(keys.tolist(), map(bytes, codes), strict=True)
+        with self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO codes VALUES (?, ?)", rows)
+        die_once(self._marker)
+
+    def close(self):
+        self._connection.close()
+
+
+def test_codes_go_straight_into_an_index_though_a_worker_is_killed(data, single, tmp_path):
+    path, marker = tmp_path / "index.db", tmp_path / "killed"
+    encoder = single.snapshot()
+    assert scale.encode_into(data[0], encoder, lambda: Table(path, marker)) == N
+    assert marker.exists()
+    rows = sqlite3.connect(path).execute("SELECT key, code FROM codes ORDER BY key").fetchall()
+    assert [key for key, _ in rows] == list(range(0, 3 * N, 3))
+    assert b"".join(code for _, code in rows) == encoder.encode(data[1]).tobytes()
+
+
+def test_faulty_input_is_not_encoded_and_no_folder_is_made(data, single, tmp_path):
+    encoder, out = single.snapshot(), tmp_path / "codes"
+    table = pa.table({"key": [1, None], "vector": [[1.0] * D] * 2})
+    pq.write_table(table, tmp_path / "keyless.parquet")
+    pq.write_table(pa.table({"key": [1], "vector": [[1.0]]}), tmp_path / "narrow.parquet")
+    (tmp_path / "other").mkdir()
+    pq.write_table(table, tmp_path / "other" / "keyless.pq")
+    for paths, what, message in (
+        (tmp_path / "none.parquet", encoder, "There is no file"),
+        (tmp_path / "narrow.parquet", encoder, r"narrow\.parquet has vectors of 1 numbers, but the encoder takes 24"),
+        ([tmp_path / "keyless.parquet", tmp_path / "other" / "keyless.pq"], encoder, "would have the same names"),
+        (data[0], single, r"encoder is a HROH; pass an Encoder, such as hasher\.snapshot\(\)"),
+    ):
+        with pytest.raises((InvalidInputError, DataNotFoundError), match=message):
+            scale.encode(paths, what, out)
+    assert not out.exists()
+    with pytest.raises(InvalidInputError, match=r"keyless\.parquet, row group 0: 1 rows have no key in column 'key'"):
+        scale.encode(tmp_path / "keyless.parquet", encoder, out)
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInputError, match="file is not a folder"):
+        scale.encode(data[0], encoder, tmp_path / "file")
+
+
+# ---------------------------------------------------------------------- the command line
+
+
+def test_the_command_line_learns_goes_on_and_encodes(data, tmp_path):
+    def run(*args):
+        result = CliRunner().invoke(app, ["scale", *map(str, args)], catch_exceptions=False)
+        assert (result.exit_code, result.stdout) == (0, "")
+        return result.stderr
+
+    file, model = data[0] / "15000.parquet", tmp_path / "model.oh"
+    assert "(966 seen in all)" in run("learn", file, "--out", model, "--bits", 8, "--set", "n_components=32")
+    assert "(1932 seen in all)" in run("learn", file, "--out", model, "--resume", model, "--workers", 1)
+    hasher = load_hasher(model)
+    assert (hasher.n_bits, hasher.n_components) == (8, 32)
+    assert "in 5 parts" in run("encode", model, file, "--out", tmp_path / "codes")
+    codes = pq.read_table(tmp_path / "codes" / "15000.00004.parquet")
+    assert b"".join(codes["code"].to_pylist()) == hasher.transform(data[1][15_800:16_000]).tobytes()
+
+
+def test_the_command_line_says_what_is_wrong_in_one_line(data, tmp_path):
+    for args in (
+        ["learn", tmp_path / "no.parquet", "--out", tmp_path / "m.oh"],
+        ["learn", data[0], "--out", tmp_path / "m.oh", "--labels", "x"],
+    ):
+        result = CliRunner().invoke(app, ["scale", *map(str, args)])
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
