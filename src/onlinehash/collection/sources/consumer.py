@@ -1,0 +1,265 @@
+"""From a source into a collection, every message exactly once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from onlinehash._validation import check_positive_int
+from onlinehash.collection.collection import Collection
+from onlinehash.collection.sources.message import Change, Message, read_message
+from onlinehash.collection.sources.source import Letter, Source, SourceError, UnreachableError
+from onlinehash.exceptions import InvalidInputError
+
+Answer = TypeVar("Answer")
+
+_log = logging.getLogger(__name__)
+_WAIT = 1.0  # seconds to wait for messages before looking whether to stop
+_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a server that is gone is asked again
+_TELL = 0.5  # seconds between two calls of progress
+
+
+@dataclass(frozen=True)
+class ConsumerStats:
+    """How far a consumer is.
+
+    Parameters
+    ----------
+    received : int
+        Messages that came.
+    stored : int
+        Items they brought.
+    deleted : int
+        Messages that asked to delete an item.
+    dead : int
+        Messages that could not be applied, and were put away.
+    redelivered : int
+        Messages that came although they are in the collection already; they changed nothing.
+    lag : int or None
+        Messages that are yet to come or to be acknowledged; None while the server does not answer.
+    rate : float
+        Messages a second, of late.
+
+    Examples
+    --------
+    >>> ConsumerStats(received=3, stored=2, dead=1).lag is None
+    True
+    """
+
+    received: int = 0
+    stored: int = 0
+    deleted: int = 0
+    dead: int = 0
+    redelivered: int = 0
+    lag: int | None = None
+    rate: float = 0.0
+
+
+class _Place(NamedTuple):
+    """A change, and which message of the batch asks for it."""
+
+    at: int
+    change: Change
+
+
+class _Stopped(Exception):  # noqa: N818
+    """Told to stop while a server does not answer."""
+
+
+class Consumer:
+    r"""Apply the messages of a source to a collection, exactly once.
+
+    Messages are fetched in batches. A batch is applied together with a mark that names its messages, in one
+    transaction of the collection (several, if one key comes more than once), and acknowledged after that; the next is
+    fetched when the server has confirmed. So after a crash at any moment, a message that comes again is either named by
+    the marks, and only acknowledged, or not in the collection, and applied. Neither items nor what the hasher learned
+    is doubled.
+
+    A message that cannot be read, or that the collection refuses, is put away by the source, and the rest of the batch
+    is applied. A server that is gone is waited for. Any other error, as of a full disk, ends :meth:`run` with the batch
+    not acknowledged.
+
+    Parameters
+    ----------
+    source : Source
+        From :func:`open_source`.
+    collection : Collection
+    batch : int, default=500
+        Messages in memory, at most.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import onlinehash as oh
+    >>> from onlinehash.collection.sources import open_source
+    >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+    ...     file = Path(folder, "pets.jsonl")
+    ...     _ = file.write_text('{"key": "rex", "vector": [1, 0.5], "label": "dog"}\n{"key": "tom"}\n')
+    ...     with open_source(file) as source:
+    ...         stats = Consumer(source, pets).run()
+    ...     stats.stored, stats.dead, list(pets)
+    (1, 1, ['rex'])
+    """
+
+    def __init__(self, source: Source, collection: Collection, *, batch: int = 500) -> None:
+        check_positive_int("batch", batch)
+        self.source, self.collection, self.batch = source, collection, batch
+        self._counts: Counter[str] = Counter()
+        self._recent: deque[tuple[float, int]] = deque(maxlen=20)
+        self._stopping = False
+
+    def run(
+        self, *, follow: bool | None = None, progress: Callable[[ConsumerStats], None] = lambda stats: None
+    ) -> ConsumerStats:
+        """Apply messages until there are no more, or until :meth:`stop`, and return how many there were.
+
+        Parameters
+        ----------
+        follow : bool, optional
+            Wait for more when there are none. By default files are read to their end, and streams are followed.
+        progress : callable, optional
+            Called now and then with how far it is.
+        """
+        follow = not self.source.ends if follow is None else follow
+        self.source.start(self.collection)
+        self._recent.append((time.monotonic(), self._counts["received"]))
+        told = 0.0
+        try:
+            while not self._stopping:
+                batch = self._patiently(lambda: self.source.fetch(self.batch, _WAIT if follow else 0.0))
+                if batch:
+                    self._take(batch)
+                elif not follow and self._patiently(self.source.lag) == 0:
+                    break
+                if time.monotonic() >= told + _TELL:
+                    progress(self.stats())
+                    told = time.monotonic()
+        except _Stopped:
+            _log.warning("Stopped while %s does not answer; what it was not told is told next time.", self.source.place)
+        stats = self.stats()
+        progress(stats)
+        self._stopping = False
+        return stats
+
+    def stop(self) -> None:
+        """Finish the batch in hand and let :meth:`run` return; from any thread, or a signal handler."""
+        self._stopping = True
+
+    def stats(self) -> ConsumerStats:
+        """Tell how far it is; asks the source for its lag."""
+        try:
+            lag = self.source.lag()
+        except SourceError:
+            lag = None
+        rate = 0.0
+        if len(self._recent) > 1:
+            (first, before), (last, now) = self._recent[0], self._recent[-1]
+            rate = (now - before) / max(last - first, 1e-9)
+        return ConsumerStats(**self._counts, lag=lag, rate=rate)
+
+    # ------------------------------------------------------------------ one batch
+
+    def _take(self, batch: list[Message]) -> None:
+        """Apply a batch, put away what cannot be applied, acknowledge all of it."""
+        new = [message for message in batch if not self.source.is_in(message)]
+        places, unreadable = [], []
+        for index, message in enumerate(new):
+            try:
+                places.append(_Place(index, read_message(message.content)))
+            except InvalidInputError as error:
+                unreadable.append(Letter(message, str(error)))
+        if self.collection.n_features is None:
+            places, odd = _of_one_width(places)
+            unreadable += [Letter(new[index], error) for index, error in odd]
+        self._bury(unreadable)
+        for run in _runs(places):
+            self._apply(run, new)
+        if new and (not places or places[-1].at < len(new) - 1):
+            self.collection.add([], [], marks=self.source.marks(new))
+        self._patiently(lambda: self.source.acknowledge(batch))
+        self._counts["received"] += len(batch)
+        self._counts["redelivered"] += len(batch) - len(new)
+        self._recent.append((time.monotonic(), self._counts["received"]))
+
+    def _apply(self, run: Sequence[_Place], batch: Sequence[Message]) -> None:
+        """Apply changes to different keys, all items or all deletions; of refused ones, the halves."""
+        # What comes before the last of these in the batch is applied or put away by then.
+        marks = self.source.marks(batch[: run[-1].at + 1])
+        keys, vectors, labels, payload = (list(values) for values in zip(*(place.change for place in run), strict=True))
+        try:
+            if vectors[0] is None:
+                self.collection.delete(keys, missing="ignore", marks=marks)
+                self._counts["deleted"] += len(run)
+            else:
+                self.collection.add(keys, vectors, labels, payload, marks=marks)
+                self._counts["stored"] += len(run)
+        except InvalidInputError as error:
+            if len(run) == 1:
+                self._bury([Letter(batch[run[0].at], str(error))])
+                return
+            middle = len(run) // 2
+            self._apply(run[:middle], batch)
+            self._apply(run[middle:], batch)
+
+    def _bury(self, letters: list[Letter]) -> None:
+        if letters:
+            message, error = letters[0]
+            _log.warning("%s: %d not applied; the first is %s: %s", self.source.place, len(letters), message.id, error)
+            self._patiently(lambda: self.source.bury(letters))
+            self._counts["dead"] += len(letters)
+
+    def _patiently(self, work: Callable[[], Answer]) -> Answer:
+        """Return what a source answers, however long its server is gone."""
+        pause = _PAUSE
+        while True:
+            try:
+                answer = work()
+            except UnreachableError as error:
+                _log.warning("%s; asking again in %.1f s.", error, pause)
+                self._sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                if pause > _PAUSE:
+                    _log.warning("%s answers again.", self.source.place)
+                return answer
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self._stopping:
+                raise _Stopped
+            time.sleep(min(_PAUSE, seconds))
+
+
+def _runs(places: Sequence[_Place]) -> Iterator[list[_Place]]:
+    """Yield changes in runs that can be applied at once: of one kind, and no key twice."""
+    run: list[_Place] = []
+    seen: set[int | str] = set()
+    for place in places:
+        key, vector = place.change[:2]
+        if run and (key in seen or (vector is None) != (run[0].change.vector is None)):
+            yield run
+            run, seen = [], set()
+        run.append(place)
+        seen.add(key)
+    if run:
+        yield run
+
+
+def _of_one_width(places: Sequence[_Place]) -> tuple[list[_Place], list[tuple[int, str]]]:
+    """Return the first changes ever without those of an odd width: the commonest is that of the collection."""
+    widths = Counter(len(place.change.vector) for place in places if place.change.vector is not None)
+    common = widths.most_common(1)[0][0] if widths else 0
+    kept, odd = [], []
+    for place in places:
+        vector = place.change.vector
+        if vector is None or len(vector) == common:
+            kept.append(place)
+        else:
+            odd.append((place.at, f"The vector has {len(vector)} numbers; most first messages have {common}."))
+    return kept, odd

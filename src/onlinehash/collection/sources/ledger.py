@@ -1,0 +1,89 @@
+"""Which messages of a server are in a collection: the ids of the last batches, stored with what they brought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+from onlinehash.collection.collection import Collection
+
+BATCHES = 64
+"""How many batches back a message is recognised.
+
+One would do where acknowledgements are never lost: a batch is acknowledged before the next is applied. More of them
+cover a server that comes back without the last acknowledgements it had confirmed.
+"""
+
+
+class Ledger:
+    """The ids of the last batches, in as many marks that are overwritten in turn.
+
+    Parameters
+    ----------
+    collection : Collection
+    name : str
+        Stream and consumer, as in "redis:items:onlinehash".
+    origin : str
+        Tells apart streams of the same name: what is stored of another one is passed over.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import onlinehash as oh
+    >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/a.oh", "lsh") as collection:
+    ...     ledger = Ledger(collection, "redis:items:group", "localhost")
+    ...     collection.add(["a", "b"], [[1.0], [2.0]], marks=ledger.marks(["7-0", "7-1"]))
+    ...     again = Ledger(collection, "redis:items:group", "localhost")
+    ...     "7-1" in again, "7-2" in again
+    (True, False)
+    """
+
+    def __init__(self, collection: Collection, name: str, origin: str) -> None:
+        self._name, self._origin = name, origin
+        slots = [collection.mark(self._slot(i)) for i in range(BATCHES)]
+        self._batches: dict[int, list[Any]] = {
+            slot["batch"]: slot["ids"] for slot in slots if slot is not None and slot["origin"] == origin
+        }
+        self._ids = set(self)
+        self._number = max((slot["batch"] + 1 for slot in slots if slot is not None), default=0)
+
+    def _slot(self, number: int) -> str:
+        return f"source:{self._name}:{number % BATCHES}"
+
+    def __contains__(self, identifier: object) -> bool:
+        return identifier in self._ids
+
+    def __iter__(self) -> Iterator[Any]:
+        for ids in self._batches.values():
+            yield from ids
+
+    def marks(self, ids: list[Any]) -> dict[str, Any]:
+        """Return what to store with the messages of the batch in hand."""
+        self._batches[self._number] = ids
+        return {self._slot(self._number): {"batch": self._number, "origin": self._origin, "ids": ids}}
+
+    def turn(self) -> None:
+        """Begin the next batch."""
+        if self._number in self._batches:
+            self._ids.update(self._batches[self._number])
+            self._number += 1
+            self._ids.difference_update(self._batches.pop(self._number - BATCHES, ()))
+
+
+def own_name(collection: Collection) -> str:
+    """Return the name under which a collection is known to servers, given once and kept in it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import onlinehash as oh
+    >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/a.oh", "lsh") as collection:
+    ...     own_name(collection) == own_name(collection)
+    True
+    """
+    name: str | None = collection.mark("sources")
+    if name is None:
+        name = f"onlinehash-{uuid4().hex[:12]}"
+        collection.add([], [], marks={"sources": name})
+    return name

@@ -1,0 +1,86 @@
+"""What a consumer asks of a place that messages come from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+from onlinehash.collection.collection import Collection
+from onlinehash.collection.sources.message import Message
+from onlinehash.exceptions import OnlineHashError
+
+
+class SourceError(OnlineHashError):
+    """A source refuses to work: a wrong password, a key that is no stream, a file that has changed."""
+
+
+class UnreachableError(SourceError, ConnectionError):
+    """The server of a source does not answer; it may later."""
+
+
+class Letter(NamedTuple):
+    """A message that cannot be applied, and why."""
+
+    message: Message
+    error: str
+
+
+class Source(ABC):
+    """Messages in order, at most a batch of them in memory.
+
+    Whoever applies them stores :meth:`marks` in the collection together with what they say, in one transaction, and
+    acknowledges them after that. What comes again although it is in the collection is known by those marks.
+
+    Attributes
+    ----------
+    place : str
+        How messages to people call it; without any password.
+    ends : bool
+        Whether it comes to an end, as files do.
+    """
+
+    place: str
+    ends: bool = False
+
+    @abstractmethod
+    def start(self, collection: Collection) -> None:
+        """Find out from the marks of a collection what is in it already; connect."""
+
+    @abstractmethod
+    def fetch(self, limit: int, wait: float) -> list[Message]:
+        """Return the next messages, all that there are up to a limit; wait so many seconds for the first at most.
+
+        With ``wait=0`` an empty list means that there is nothing more for now.
+        """
+
+    def is_in(self, message: Message) -> bool:
+        """Tell whether a message is in the collection already."""
+        return False
+
+    @abstractmethod
+    def marks(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """Return what says that these messages, the first ones of a batch, are in the collection."""
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:  # noqa: B027  # files need not be told
+        """Tell the server that a batch is done with, and wait until it knows."""
+
+    @abstractmethod
+    def bury(self, letters: Sequence[Letter]) -> None:
+        """Put messages away where someone can look at them, with the reason."""
+
+    @abstractmethod
+    def lag(self) -> int:
+        """Return how many messages are yet to be acknowledged."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of files and connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.place}>"
