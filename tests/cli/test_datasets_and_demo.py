@@ -71,3 +71,7 @@ def test_a_picture_of_blocks_has_two_pixels_a_character(side, lines, width):
         picture = draw(np.eye(side), grey=grey)
         assert len(picture) == lines
         assert {len(line) for line in picture} == {width}
+
+
+def test_everything_is_compiled_ahead(run):
+    assert "Compiled." in run("compile").stderr

@@ -24,10 +24,12 @@ from onlinehash.cli import (
     learn,
     report,
     reproduce,
+    scale,
     search,
     serve,
 )
 from onlinehash.cli._interrupt import keep_interrupts
+from onlinehash.cli.compile import run as compile_all
 from onlinehash.exceptions import OnlineHashError
 
 
@@ -65,7 +67,9 @@ app.command("report")(report.run)
 app.command("compare", cls=compare.ListOptions)(compare.run)
 app.command("datasets")(datasets.run)
 app.add_typer(collection.app, name="collection")
+app.add_typer(scale.app, name="scale")
 app.command("serve")(serve.run)
+app.command("compile")(compile_all)
 
 
 def _version(wanted: bool) -> None:

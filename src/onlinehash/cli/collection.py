@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash.cli._place import PLACE, Place
+
 if TYPE_CHECKING:
     from onlinehash.collection import Collection, Hits, Item
     from onlinehash.collection.refresh import Policy
 
 app = typer.Typer(help="Keep items in one file, learn from them as they come, and search them.", no_args_is_help=True)
 
-_Path = Annotated[Path, typer.Argument(metavar="COLLECTION", help="File of the collection, as in items.oh.")]
+_Place = Annotated[Place, typer.Argument(metavar="COLLECTION", help=PLACE, parser=Place.parse)]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _SHOWN = 20
 _POLICIES = {"never": "Never", "drifted": "WhenDrifted", "informative": "WhenInformative"}
@@ -22,7 +24,7 @@ _POLICIES = {"never": "Never", "drifted": "WhenDrifted", "informative": "WhenInf
 
 @app.command("create")
 def create(
-    path: _Path,
+    place: _Place,
     method: Annotated[str, typer.Option(help="Name of the hasher.")] = "hcoh",
     bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
     settings: Annotated[
@@ -42,22 +44,20 @@ def create(
     """Make an empty collection."""
     from onlinehash.cli._screen import note
     from onlinehash.cli._settings import make_hasher, parse_setting
-    from onlinehash.cli._writing import check_place
-    from onlinehash.collection import Collection
 
-    check_place(path)
-    if path.exists():
-        raise typer.BadParameter(f"{path} exists already; add to it with 'onlinehash collection add'.")
+    place.check()
+    if place.exists():
+        raise typer.BadParameter(f"{place} exists already; add to it with 'onlinehash collection add'.")
     given = {} if bits is None else {"n_bits": bits}
     given |= dict(parse_setting(setting) for setting in settings or ())
     hasher = make_hasher(method, given, {"random_state": seed})
-    with Collection.open(path, hasher, _policy(refresh), feature_dtype=dtype):
-        note(f"Made {path}, which learns with {hasher}.")
+    with place.open(hasher, _policy(refresh), feature_dtype=dtype):
+        note(f"Made {place}, which learns with {hasher}.")
 
 
 @app.command("add")
 def add(
-    path: _Path,
+    place: _Place,
     items: Annotated[Path, typer.Argument(metavar="ITEMS", help=".npy, .npz, .parquet, .csv or .jsonl.")],
     *,
     key: Annotated[str | None, typer.Option(help="Column of the keys.", show_default="key")] = None,
@@ -74,18 +74,18 @@ def add(
     from onlinehash.cli._screen import note, progress_bar
     from onlinehash.collection import import_items
 
-    with _open(path) as collection:
+    with _open(place) as collection:
         with progress_bar("Adding") as progress:
             n_items = import_items(
                 collection, items, key=key, vector=vector, labels=labels, payload=payload,
                 first_key=first_key, batch=batch, progress=progress,
             )  # fmt: skip
-        note(f"Added {n_items} items; {path} holds {len(collection)}.")
+        note(f"Added {n_items} items; {place} holds {len(collection)}.")
 
 
 @app.command("search")
 def search(
-    path: _Path,
+    place: _Place,
     queries: Annotated[
         Path | None,
         typer.Argument(metavar="QUERIES", help="Vectors: .npy, .npz (array X) or .csv.", show_default=False),
@@ -110,7 +110,7 @@ def search(
         raise typer.BadParameter("give a file of queries or --like, one of the two.")
     if radius is not None and (k is not None or rescore is not None or asymmetric):
         raise typer.BadParameter("--radius finds all items within; it goes without -k, --rescore and --asymmetric.")
-    with _open(path, readonly=True) as collection:
+    with _open(place, readonly=True) as collection:
         if queries is not None:
             X = read_array(queries, "X", "features", "vector")
         else:
@@ -125,7 +125,7 @@ def search(
 
 @app.command("delete")
 def delete(
-    path: _Path,
+    place: _Place,
     keys: Annotated[
         list[str] | None, typer.Argument(metavar="KEYS", help="What to delete.", show_default=False)
     ] = None,
@@ -138,24 +138,24 @@ def delete(
 
     if (file is None) == (not keys):
         raise typer.BadParameter("give keys or --from, one of the two.")
-    with _open(path) as collection:
+    with _open(place) as collection:
         named = [str(key) for key in read_column(file, "keys").tolist()] if file is not None else keys or []
         before = len(collection)
         collection.delete(
             dict.fromkeys(_typed(named, collection.key_kind)).keys(), missing="ignore" if ignore_missing else "raise"
         )
-        note(f"Deleted {before - len(collection)} items; {path} holds {len(collection)}.")
+        note(f"Deleted {before - len(collection)} items; {place} holds {len(collection)}.")
 
 
 @app.command("refresh")
 def refresh(
-    path: _Path,
+    place: _Place,
     bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
 ) -> None:
     """Make all codes anew with what was learned since, or with another length."""
     from onlinehash.cli._screen import note, progress_bar
 
-    with _open(path) as collection:
+    with _open(place) as collection:
         with progress_bar("Encoding") as progress:
             if bits is None:
                 collection.refresh(wait=False)
@@ -167,13 +167,13 @@ def refresh(
 
 
 @app.command("stats")
-def stats(path: _Path, as_json: _Json = False) -> None:
+def stats(place: _Place, as_json: _Json = False) -> None:
     """Tell how a collection stands."""
     from dataclasses import asdict
 
     from onlinehash.cli._screen import print_rows
 
-    with _open(path, readonly=True) as collection:
+    with _open(place, readonly=True) as collection:
         values = asdict(collection.stats())
     if as_json:
         typer.echo(json.dumps(values))
@@ -183,7 +183,7 @@ def stats(path: _Path, as_json: _Json = False) -> None:
 
 @app.command("export")
 def export(
-    path: _Path,
+    place: _Place,
     out: Annotated[
         Path,
         typer.Argument(
@@ -200,7 +200,7 @@ def export(
 
     as_codes = codes or out.suffix.lower() in set(CODE_FILES) - set(ITEM_FILES)
     check_place(out, *(CODE_FILES if as_codes else dict.fromkeys(ITEM_FILES + CODE_FILES)))
-    with _open(path, readonly=True) as collection:
+    with _open(place, readonly=True) as collection:
         if as_codes:
             n_items = export_codes(collection, out)
         else:
@@ -212,13 +212,15 @@ def export(
 # ---------------------------------------------------------------------- parts
 
 
-def _open(path: Path, *, readonly: bool = False) -> Collection:
-    from onlinehash.collection import Collection
+def _open(place: Place, *, readonly: bool = False) -> Collection:
     from onlinehash.exceptions import DataNotFoundError
 
-    if not path.is_file():
-        raise DataNotFoundError(f"There is no collection {path}; make it with 'onlinehash collection create'.")
-    return Collection.open(path, readonly=readonly)
+    try:
+        return place.open(readonly=readonly)
+    except DataNotFoundError as error:
+        raise DataNotFoundError(
+            f"There is no collection {place}; make it with 'onlinehash collection create'."
+        ) from error
 
 
 def _policy(text: str) -> Policy:

@@ -1,29 +1,45 @@
-"""``onlinehash learn``: a hasher from a file, a data set, or both after another hasher."""
+"""``onlinehash learn``: a hasher from a file or a data set, or a collection from a stream."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash.cli._place import PLACE, Place
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from onlinehash.collection.sources import Consumer, ConsumerStats
     from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
     from onlinehash.types import Labels
 
 _FEATURES = "Features: .npy (may be larger than memory), .npz (arrays X, y) or .csv."
 _LABELS = "Labels: .npy, .csv of one column or .txt lines."
+_SOURCE = "Messages: redis://host:port/0/stream, nats://host:port/stream, items.jsonl, or a folder of .parquet files."
+_TELL = 10.0  # seconds between two lines where there is no terminal
 
 
 def run(
     features: Annotated[Path | None, typer.Argument(metavar="FEATURES", help=_FEATURES, show_default=False)] = None,
     labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS, show_default=False)] = None,
     *,
-    out: Annotated[Path, typer.Option(help="Where the hasher goes.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="Where the hasher goes.", show_default=False)] = None,
+    source: Annotated[str | None, typer.Option("--from", help=_SOURCE, show_default=False)] = None,
+    into: Annotated[
+        Place | None,
+        typer.Option(
+            help=f"Collection that messages go to, made if it is not there. {PLACE}",
+            parser=Place.parse,
+            show_default=False,
+        ),
+    ] = None,
     dataset: Annotated[str | None, typer.Option(help="Learn the stream of this data set instead of a file.")] = None,
     protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split a data set.")] = "online",
     label_column: Annotated[
@@ -41,25 +57,45 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of a new hasher, and of the split of a data set.")] = 0,
     resume: Annotated[Path | None, typer.Option(help="Go on with this saved hasher.")] = None,
+    batch: Annotated[int, typer.Option(help="Messages stored at a time.", min=1)] = 500,
+    follow: Annotated[
+        bool | None,
+        typer.Option(
+            "--follow/--once", help="Wait for more messages, or stop when there are none.", show_default="as --from is"
+        ),
+    ] = None,
 ) -> None:
-    """Learn a hasher from labelled features, row by row, and save it.
+    """Learn a hasher from labelled features, row by row, and save it; or a collection from a stream of items.
 
     A data set gives the head of its database to learn from, and HCOH its published learning rate; the queries that
     'onlinehash evaluate' asks with the same seed stay unseen. Methods without labels need none.
+
+    With --from and --into, every message is applied exactly once, whatever is stopped or killed in between. Ctrl-C or
+    SIGTERM finish the batch in hand.
     """
     from onlinehash.cli._chunks import by_chunks
     from onlinehash.cli._screen import note, progress_bar
     from onlinehash.cli._settings import make_hasher, parse_setting
     from onlinehash.cli._writing import check_place
 
-    check_place(out)
-    if (features is None) == (dataset is None):
-        raise typer.BadParameter("give a file of features or --dataset, one of the two.")
+    if (source is None) != (into is None):
+        raise typer.BadParameter("--from and --into go together.")
+    if source is not None and (features or dataset or out or resume or label_column):
+        raise typer.BadParameter("--from goes without features, --dataset, --label-column, --resume and --out.")
+    if source is None and (features is None) == (dataset is None):
+        raise typer.BadParameter("give a file of features or --dataset, one of the two; or --from and --into.")
     if dataset is not None and label_column is not None:
         raise typer.BadParameter("--label-column is for a .csv file, not for --dataset.")
     named = {"n_bits": bits, "learning_rate": learning_rate, "batch_size": batch_size, "preprocess": preprocess}
     given = {name: value for name, value in named.items() if value is not None}
     given |= dict(parse_setting(setting) for setting in settings or ())
+    if source is not None and into is not None:
+        hasher = make_hasher(method or "hcoh", given, {"random_state": seed})
+        _consume(source, into, hasher if given or method or not into.exists() else None, batch, follow)
+        return
+    if out is None:
+        raise typer.BadParameter("--out is missing: where does the hasher go?")
+    check_place(out)
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
     defaults: dict[str, Any] = {"random_state": seed}
@@ -113,3 +149,77 @@ def _resume(path: Path) -> OnlineHasher:
     from onlinehash.hashers import load_hasher
 
     return load_hasher(path)
+
+
+# ---------------------------------------------------------------------- a collection from a stream
+
+
+def _consume(place: str, into: Place, hasher: OnlineHasher | None, batch: int, follow: bool | None) -> None:
+    from onlinehash.cli._screen import note
+    from onlinehash.collection.sources import Consumer, open_source
+
+    into.check()
+    with open_source(place) as source, into.open(hasher) as collection:
+        consumer = Consumer(source, collection, batch=batch)
+        with _stop_on_signals(consumer), _shown() as show:
+            stats = consumer.run(follow=follow, progress=show)
+        note(f"{_said(stats)}. {into} holds {len(collection)}.")
+
+
+def _said(stats: ConsumerStats) -> str:
+    counts = {"deleted": stats.deleted, "put away as unfit": stats.dead, "there already": stats.redelivered}
+    some = "".join(f", {count} {what}" for what, count in counts.items() if count)
+    left = "unknown" if stats.lag is None else stats.lag
+    return f"Stored {stats.stored} items{some}; lag {left}, {stats.rate:.0f} messages/s"
+
+
+@contextmanager
+def _stop_on_signals(consumer: Consumer) -> Iterator[None]:
+    """Finish the batch in hand at the first signal; end at once at the second."""
+    import signal
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(number: int, frame: object) -> None:
+        consumer.stop()
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        restore()
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[ConsumerStats], None]]:
+    """Give a callback that shows how far a consumer is: a line that changes, or one now and then; and show the log."""
+    import logging
+    import sys
+
+    from rich.console import Console
+
+    from onlinehash.cli._screen import note
+
+    console, told = Console(stderr=True), perf_counter()
+    logger, handler = logging.getLogger("onlinehash"), logging.StreamHandler(sys.stderr)
+    with console.status("Waiting for messages") as status:
+
+        def show(stats: ConsumerStats) -> None:
+            nonlocal told
+            if console.is_terminal:
+                status.update(_said(stats))
+            elif perf_counter() >= told + _TELL:
+                note(_said(stats))
+                told = perf_counter()
+
+        logger.addHandler(handler)
+        try:
+            yield show
+        finally:
+            logger.removeHandler(handler)

@@ -9,10 +9,13 @@ from typing import Annotated
 
 import typer
 
+from onlinehash.cli._place import PLACE, Place
+
 
 def run(
-    path: Annotated[
-        Path | None, typer.Argument(metavar="COLLECTION", help="File of a collection.", show_default=False)
+    place: Annotated[
+        Place | None,
+        typer.Argument(metavar="COLLECTION", help=PLACE, parser=Place.parse, show_default=False),
     ] = None,
     *,
     host: Annotated[str, typer.Option(help="Address; any but this machine's own demands keys.")] = "127.0.0.1",
@@ -45,10 +48,9 @@ def run(
 
     The routes are listed in /openapi.json. What was acknowledged is on the disk; a stop finishes what has begun.
     """
-    if demo == (path is not None):
-        raise typer.BadParameter("give the file of a collection or --demo, one of the two.")
+    if demo == (place is not None):
+        raise typer.BadParameter("give a collection or --demo, one of the two.")
     from onlinehash.cli._screen import note
-    from onlinehash.collection import Collection
     from onlinehash.service import Keys, Limits, create_app, server
     from onlinehash.service.demo import make_demo_router, open_demo
 
@@ -56,12 +58,12 @@ def run(
     limits = Limits(body=max_body << 20, batch=max_batch, k=max_k, width=max_width, threads=threads)
     with ExitStack() as stack:
         listening = stack.enter_context(server.listen(host, port, keys))
-        if path is None:
+        if place is None:
             shown = stack.enter_context(open_demo(dataset))
             collection, routers = shown.collection, [make_demo_router(shown, keys)]
         else:
-            hasher = None if path.exists() else method
-            collection, routers = stack.enter_context(Collection.open(path, hasher, readonly=readonly)), []
+            hasher = None if place.exists() else method
+            collection, routers = stack.enter_context(place.open(hasher, readonly=readonly)), []
         app = create_app(collection, limits=limits, keys=keys, routers=routers)
         note(f"Serving {len(collection)} items on {server.url_of(listening)} (Ctrl-C stops)")
         server.run(app, listening, limits)

@@ -1,0 +1,41 @@
+"""``onlinehash compile``: the machine code, ahead of its first use."""
+
+from __future__ import annotations
+
+
+def run() -> None:
+    """Compile everything now, so that no first call waits for it: for images, and for machines that many share.
+
+    Kernels are compiled for this processor when they are first used, which takes seconds, and are kept beside the
+    package, or in the folder that NUMBA_CACHE_DIR names.
+    """
+    import numpy as np
+
+    from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.datasets import load_dataset
+    from onlinehash.hashers import HASHERS
+    from onlinehash.indexes import BucketIndex, FlatIndex
+    from onlinehash.metrics import AsymmetricRanking, Ranking
+
+    stream = load_dataset("digits").split().stream
+    X, y = stream.X[:300], stream.y[:300]
+    with progress_bar("Compiling") as progress:
+        for done, make in enumerate(HASHERS.values()):
+            progress(done, len(HASHERS) + 1)
+            for dtype in (np.float32, np.float64):
+                hasher = make(random_state=0).partial_fit(X.astype(dtype), y)
+                hasher.partial_fit(X[0].astype(dtype), y[0])
+                encoder = hasher.snapshot()
+                codes, soft = encoder.encode(X.astype(dtype)), encoder.encode_soft(X.astype(dtype))
+        for kind in (FlatIndex, BucketIndex):
+            index = kind(encoder.n_bits)
+            index.add(codes)
+            for within in (None, index.keys[::2]):
+                index.search(codes, 10, within=within)
+                index.search_soft(soft, 10, within=within)
+                index.search_radius(codes, 2, within=within)
+            index.remove(index.keys[:9])
+        Ranking(codes, y, codes, y).mean_average_precision()
+        AsymmetricRanking(soft, y, codes, y).mean_average_precision()
+        progress(len(HASHERS) + 1, len(HASHERS) + 1)
+    note("Compiled.")
