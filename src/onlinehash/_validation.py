@@ -235,6 +235,8 @@ def _check_label_sets(y: list[Any], n_samples: int) -> tuple[LabelSets, NDArray[
         raise InvalidLabelsError(
             f"y has labels for {len(rows)} rows, X has {n_samples}; pass one list of labels a row."
         )
+    if any(isinstance(label, (*_SEVERAL, dict)) for labels in rows for label in labels):
+        raise InvalidLabelsError("y holds lists in lists of labels; pass one list of integers or strings a row.")
     if any(len(set(labels)) < len(labels) for labels in rows):
         raise InvalidLabelsError("y holds a list with the same label twice; pass an indicator matrix as np.array(y).")
     flat = [label for labels in rows for label in labels]
