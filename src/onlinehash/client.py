@@ -37,6 +37,11 @@ class ServiceError(OnlineHashError):
         Of the answer; None if there was none.
     problem : dict
         The problem document.
+
+    Examples
+    --------
+    >>> ServiceError("There is no item 7.", status=404).status
+    404
     """
 
     def __init__(self, message: str, status: int | None = None, problem: dict[str, Any] | None = None) -> None:

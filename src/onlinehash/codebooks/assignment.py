@@ -13,7 +13,15 @@ from onlinehash.types import Labels, LabelSets, Signs
 
 
 class Codebook(Protocol):
-    """What a codebook promises: the codeword of a class, from its number of arrival or its label."""
+    """What a codebook promises: the codeword of a class, from its number of arrival or its label.
+
+    Examples
+    --------
+    >>> from onlinehash.codebooks import LadderCodebook
+    >>> codebook: Codebook = LadderCodebook(8)
+    >>> int(codebook.codeword(0) @ codebook.codeword(1))
+    0
+    """
 
     n_bits: int
 

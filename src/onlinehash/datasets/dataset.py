@@ -33,6 +33,13 @@ class Split:
         The rate published for this kind of data.
     preprocess : str
         What the hasher still has to do to the features: ``"none"`` or ``"running"``.
+
+    Examples
+    --------
+    >>> from onlinehash import load_dataset
+    >>> split = load_dataset("digits").split()
+    >>> len(split.stream.X), len(split.database.X), len(split.queries.X), split.preprocess
+    (1500, 1597, 200, 'running')
     """
 
     stream: Batch

@@ -29,6 +29,11 @@ class ProtocolSizes:
         Length of the ranking that mAP looks at; None is the full ranking.
     precision_at : int, default=500
         Length of the ranking that Precision@K looks at.
+
+    Examples
+    --------
+    >>> ProtocolSizes(queries_per_class=100, n_stream=20_000, learning_rate=0.2).precision_at
+    500
     """
 
     queries_per_class: int
@@ -49,6 +54,11 @@ class SplitProtocol:
         Whether the split itself centres the rows and scales them to unit length.
     preprocess : str
         What is left for the hasher to do: ``"none"`` or ``"running"``.
+
+    Examples
+    --------
+    >>> PROTOCOLS["online"].normalise, PROTOCOLS["online"].preprocess
+    (False, 'running')
     """
 
     description: str

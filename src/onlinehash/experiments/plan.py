@@ -54,6 +54,11 @@ class Run(StreamOptions):
         How codes are ranked; "asymmetric" is for queries that keep their real values.
     order, groups, drift, drift_angle, label_noise, missing_labels, unseen
         See :class:`~onlinehash.experiments.streams.StreamOptions`.
+
+    Examples
+    --------
+    >>> Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0).file_name
+    'digits-hcoh-16-0.json'
     """
 
     method: str
@@ -104,7 +109,14 @@ class Plan:
 
 
 def load_plan(path: Path) -> Plan:
-    """Read a plan from a TOML file."""
+    """Read a plan from a TOML file.
+
+    Examples
+    --------
+    >>> from onlinehash.experiments.report import QUICK_PLAN
+    >>> load_plan(QUICK_PLAN).runs[0].dataset
+    'digits'
+    """
     try:
         content = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -113,7 +125,14 @@ def load_plan(path: Path) -> Plan:
 
 
 def parse_plan(name: str, content: dict[str, Any]) -> Plan:
-    """Expand a plan into its runs."""
+    """Expand a plan into its runs.
+
+    Examples
+    --------
+    >>> content = {"dataset": "digits", "bits": [8, 16], "seeds": [0, 1], "methods": {"HCOH": {}}}
+    >>> len(parse_plan("small", content).runs)
+    4
+    """
     unknown = set(content) - {"title", "bits", "seeds", "methods", *SHARED}
     if unknown or not {"dataset", "bits", "seeds", "methods"} <= set(content):
         raise FileFormatError(

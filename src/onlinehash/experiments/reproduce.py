@@ -15,7 +15,13 @@ from onlinehash.types import Progress
 
 
 def open_runs(runs: Iterable[Run], folder: Path) -> list[Run]:
-    """Return the runs that no result file answers, those of one split together."""
+    """Return the runs that no result file answers, those of one split together.
+
+    Examples
+    --------
+    >>> len(open_runs([Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0)], Path("no-such-folder")))
+    1
+    """
     missing = [run for run in runs if find_result(folder, run) is None]
     return sorted(missing, key=lambda run: (run.dataset, run.protocol, run.seed))
 
@@ -32,6 +38,15 @@ def reproduce(runs: Iterable[Run], folder: Path, *, n_workers: int = 1, progress
         Processes; each computes on one thread.
     progress : callable, optional
         Called as ``progress(done, total)`` after every run.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> run = Run("LSH", "lsh", "digits", "online", n_bits=8, seed=0)
+    >>> with TemporaryDirectory() as folder:
+    ...     reproduce([run], Path(folder))
+    ...     len(open_runs([run], Path(folder)))
+    0
     """
     missing = open_runs(runs, folder)
     if n_workers == 1:

@@ -49,7 +49,13 @@ def write_result(folder: Path, run: Run, measured: Result) -> None:
 
 
 def read_results(folder: Path, runs: Iterable[Run]) -> list[Result]:
-    """Return the results of those runs that have one."""
+    """Return the results of those runs that have one.
+
+    Examples
+    --------
+    >>> read_results(Path("no-such-folder"), [Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0)])
+    []
+    """
     return [result for run in runs if (result := find_result(folder, run)) is not None]
 
 

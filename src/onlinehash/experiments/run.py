@@ -31,6 +31,11 @@ class Quality:
 
     ``mean_average_precision`` is cut at the split's ``map_at`` where it has one, and then divided by the relevant
     items found, as published; ``precision`` is that of the first ``precision_at``.
+
+    Examples
+    --------
+    >>> Quality(mean_average_precision=0.9, precision=0.95).precision
+    0.95
     """
 
     mean_average_precision: float
@@ -39,7 +44,13 @@ class Quality:
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a learning curve: after how many instances, how good, and the CPU seconds of learning so far."""
+    """One point of a learning curve: after how many instances, how good, and the CPU seconds of learning so far.
+
+    Examples
+    --------
+    >>> Point(100, Quality(0.5, 0.6), learning_seconds=0.01).quality.mean_average_precision
+    0.5
+    """
 
     n_instances: int
     quality: Quality

@@ -16,7 +16,13 @@ FeatureMap = Identity | Centring | Anchors | Fourier | HadamardFourier | WithInp
 
 
 def pack_features(features: FeatureMap) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return a map as JSON and arrays, for a file."""
+    """Return a map as JSON and arrays, for a file.
+
+    Examples
+    --------
+    >>> pack_features(Identity())
+    ({'map': 'identity'}, {})
+    """
     if isinstance(features, WithInputs):
         header, arrays = pack_features(features.curved)
         return {"map": "with_inputs", "curved": header}, arrays

@@ -62,6 +62,12 @@ class Anchors:
 
 
 def squared_distances(rows: Features, anchors: Features) -> Features:
-    """Return |x - a|^2 for every row and anchor, shape (n_rows, n_anchors)."""
+    """Return |x - a|^2 for every row and anchor, shape (n_rows, n_anchors).
+
+    Examples
+    --------
+    >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
+    array([[25.,  1.]])
+    """
     lengths = np.square(rows).sum(axis=1)[:, None] + np.square(anchors).sum(axis=1)
     return np.asarray(np.maximum(lengths - 2 * (rows @ anchors.T), 0))

@@ -16,7 +16,13 @@ from onlinehash.types import Features
 
 @dataclass(frozen=True, eq=False)
 class Identity:
-    """Leave features as they are."""
+    """Leave features as they are.
+
+    Examples
+    --------
+    >>> Identity().transform(np.array([[1.0, 2.0]]))
+    array([[1., 2.]])
+    """
 
     n_inputs: ClassVar[int | None] = None  # takes rows of any width
 

@@ -43,7 +43,14 @@ def get_hasher(name: str, **params: Any) -> OnlineHasher:
 
 
 def load_hasher(source: Source) -> OnlineHasher:
-    """Read a saved hasher of any method, from a path or from its bytes."""
+    """Read a saved hasher of any method, from a path or from its bytes.
+
+    Examples
+    --------
+    >>> saved = HCOH(n_bits=16, random_state=0).partial_fit([[1.0, 0.0], [0.0, 1.0]], [0, 1]).to_bytes()
+    >>> load_hasher(saved)
+    HCOH(n_bits=16, random_state=0)
+    """
     method = read_header(source, "hasher")["method"]
     if method not in HASHERS:
         raise FileFormatError(

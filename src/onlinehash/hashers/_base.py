@@ -65,6 +65,18 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Number of rows without a label, which a supervised method does not learn from.
     seed_ : int
         The seed in use; drawn from ``random_state`` at the first batch.
+
+    Examples
+    --------
+    >>> from onlinehash import get_hasher
+    >>> from onlinehash.hashers import OnlineHasher
+    >>> hasher = get_hasher("hcoh", n_bits=16, random_state=0)
+    >>> isinstance(hasher, OnlineHasher)
+    True
+    >>> hasher.partial_fit([0.3, 0.7], "cat").partial_fit([[0.9, 0.1], [0.8, 0.1]], ["dog", None]).snapshot()
+    <Encoder hcoh version 2: 2 features to 16 bits>
+    >>> hasher.n_seen_, hasher.n_skipped_
+    (2, 1)
     """
 
     name: ClassVar[str]

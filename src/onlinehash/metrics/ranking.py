@@ -24,7 +24,13 @@ from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
 
 
 class RadiusPrecision(NamedTuple):
-    """Precision within a Hamming radius, and how many queries found nothing there."""
+    """Precision within a Hamming radius, and how many queries found nothing there.
+
+    Examples
+    --------
+    >>> RadiusPrecision(0.5, 0.0).precision
+    0.5
+    """
 
     precision: float
     empty_rate: float

@@ -1,0 +1,32 @@
+"""Docstrings as Markdown: roles such as ``:meth:`` become links, and two colons before a block become one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+_ROLE = re.compile(r":(?:class|func|meth|mod|attr):`~?([^`]+)`")
+_LITERAL = re.compile(r"::$", flags=re.MULTILINE)
+
+
+class Roles(griffe.Extension):
+    """Rewrite every docstring before it is parsed."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Rewrite the docstring of one object."""
+        if obj.docstring is not None:
+            text = _LITERAL.sub(":", obj.docstring.value)
+            obj.docstring.value = _ROLE.sub(lambda role: _link(role[1], obj), text)
+
+
+def _link(name: str, obj: griffe.Object) -> str:
+    """Return a link to a public name, which is left out where it has no place in the reference."""
+    path = name
+    if not name.startswith("onlinehash"):
+        try:
+            path = obj.resolve(name)
+        except griffe.NameResolutionError:
+            return f"`{name}`"
+    return f'<autoref optional identifier="{path}"><code>{name.removeprefix("onlinehash.")}</code></autoref>'
