@@ -744,7 +744,7 @@ def test_the_penalty_does_not_depend_on_the_number_of_bits():
         hasher = make(n_bits).partial_fit(X, y)
         hasher._flush()
         hasher.snapshot()
-        penalties.add(hasher._solved[0].factor.penalty)
+        penalties.add(hasher._solved._parts[0].factor.penalty)
     assert len(penalties) == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,46 +20,16 @@ from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, Hadamard
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
 from onlinehash.hashers._base import Mask, Traits, Weights
 from onlinehash.hashers._classes import WithCodewords
-from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeFactor, RidgeStatistics
+from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeStatistics
 from onlinehash.hashers._settling import SettlingClasses, next_settling
+from onlinehash.hashers._solution import RidgeSolution
 from onlinehash.types import Features, LabelSets, Targets
 
 _BLOCK = 256  # rows that wait to be summed together
 _MANY_ROWS = 1024  # summed at once where they come at once
 _FEW = 16  # the rows that wait are few when the sums hold so many times as many
 _CONSTANT = 0.5  # value of the feature that does the centring: the penalty on it is soft
-_STRUCTURE = 3.0  # penalty on the structure bits, in mean squares of a feature: strong, and flat around
 _HEAD = 256  # rows from which the bandwidth is taken
-
-
-class _Part(NamedTuple):
-    """Some bits, from the first so many features, solved for the rows that are summed.
-
-    Where there are fewer classes than bits, the solution is that for each class alone: codewords combine it.
-    """
-
-    bits: slice
-    n_inputs: int
-    factor: RidgeFactor
-    solution: Matrix
-    by_class: bool
-
-    def weights(self, codewords: NDArray[Any]) -> Matrix:
-        """Return the weights of the bits."""
-        return self._combined(self.solution, codewords)
-
-    def with_rows(self, rows: Matrix, members: Members, codewords: NDArray[Any]) -> Matrix:
-        """Return the weights for a few rows more."""
-        solution, basis = self.solution, codewords[:, self.bits]
-        if self.by_class:
-            basis = np.eye(len(codewords))
-            solution = np.pad(solution, ((0, 0), (0, len(codewords) - solution.shape[1])))  # classes new since
-        moved = self.factor.solve_with(solution, rows[:, : self.n_inputs], members.weight, members.targets(basis))
-        return self._combined(moved, codewords)
-
-    def _combined(self, solution: Matrix, codewords: NDArray[Any]) -> Matrix:
-        words = codewords[: solution.shape[1], self.bits].astype(np.float64)
-        return solution @ words if self.by_class else solution
 
 
 class HROH(WithCodewords):
@@ -199,7 +169,7 @@ class HROH(WithCodewords):
         self._n_features = n_features
         self.n_forgotten_ = 0
         self._map: WithInputs | None = None
-        self._solved: list[_Part] | None = None
+        self._solved: RidgeSolution | None = None
         if self.features == "none":
             self._make_room(n_features)
         elif self.features != "anchors" and self.bandwidth is not None:
@@ -373,42 +343,20 @@ class HROH(WithCodewords):
         if self._n_waiting and (self.decay < 1.0 or _FEW * self._n_waiting > self._statistics.total):
             statistics = copy.deepcopy(self._statistics)
             self._add_to(statistics, rows, self._waiting)
-            return self._joined([(part, part.weights(self._classes.codewords)) for part in self._solve(statistics)])
+            return self._solve(statistics).weights(self._classes.codewords)
         if self._solved is None:
             self._solved = self._solve(self._statistics)
-        words = self._classes.codewords
         if not self._n_waiting:
-            return self._joined([(part, part.weights(words)) for part in self._solved])
-        return self._joined([(part, part.with_rows(rows, self._waiting, words)) for part in self._solved])
+            return self._solved.weights(self._classes.codewords)
+        return self._solved.with_rows(rows, self._waiting, self._classes.codewords)
 
-    def _joined(self, solutions: list[tuple[_Part, Matrix]]) -> Matrix:
-        weights = np.zeros((self._rows.shape[1], self.n_bits))
-        for part, solution in solutions:
-            weights[: part.n_inputs, part.bits] = solution
-        return weights
-
-    def _solve(self, statistics: RidgeStatistics) -> list[_Part]:
-        """Solve for the class bits from all features, and for the structure bits from the rows alone."""
+    def _solve(self, statistics: RidgeStatistics) -> RidgeSolution:
         if self._classes.provisional:
             self._classes.assign(statistics)
-        words = self._classes.codewords
-        by_class = len(statistics.counts) < self.n_bits
-        towards = statistics.sums.T if by_class else statistics.towards(words)
-        n_features, n_inputs = self._n_features, len(statistics.gram)
-        n_class_bits = self.n_bits - self.structure_bits
-        parts = []
-        if n_class_bits:
-            penalty = self.regularisation or statistics.choose_penalty(self.seed_, self._in_order(statistics))
-            parts.append((slice(n_class_bits), n_inputs, statistics.factor(float(penalty))))
-        if self.structure_bits:
-            mean_square = float(np.trace(statistics.gram[:n_features, :n_features])) / n_features
-            penalty = max(_STRUCTURE * mean_square, NOTHING)
-            parts.append((slice(n_class_bits, None), n_features, statistics.factor(penalty, n_features)))
-        every = slice(None)
-        return [
-            _Part(bits, n, factor, factor.solve(towards[:n, every if by_class else bits]), by_class)
-            for bits, n, factor in parts
-        ]
+        n_class_bits, penalty = self.n_bits - self.structure_bits, self.regularisation or 0.0
+        if n_class_bits and not penalty:
+            penalty = statistics.choose_penalty(self.seed_, self._in_order(statistics))
+        return RidgeSolution(statistics, self._classes.codewords, n_class_bits, float(penalty), self._n_features)
 
     def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the classes that have rows by their labels: an order that does not depend on the stream's."""
