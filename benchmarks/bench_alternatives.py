@@ -1,0 +1,124 @@
+"""What people use instead, on one data set: bytes an item and mAP, as the plan experiments/clinc150.toml measures it.
+
+The value of a row is mAP, the mean of three splits, with the lowest and the highest. Every way is judged twice: among
+the whole database, whose first 10 000 of 19 500 items are the stream, and among the items that it did not learn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import mean
+from typing import Any
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import SGDClassifier
+from threadpoolctl import threadpool_limits
+
+from benchmarks.measure import Row
+from onlinehash import HROH
+from onlinehash.codes import pack_bits
+from onlinehash.datasets import Split, load_dataset
+from onlinehash.experiments.bounds import FloatBound, SignBound, cosine_quality
+from onlinehash.metrics import AsymmetricRanking, Ranking
+
+Array = NDArray[Any]
+Judged = Iterator[tuple[str, float, Callable[[slice], float]]]
+"""Name, bytes an item, and mAP among some of the items."""
+
+DATASET, SEEDS = "clinc150", (0, 1, 2)
+QUERIES_AT_A_TIME = 200  # all of them would keep a gigabyte of ranks
+ALL, UNLEARNED = "mAP", "mAP among items not learned from"
+
+
+def by_hamming(queries: Array, codes: Array, split: Split, items: slice) -> float:
+    return Ranking(queries, split.queries.y, codes[items], split.database.y[items]).mean_average_precision()
+
+
+def by_soft_queries(queries: Array, codes: Array, split: Split, items: slice) -> float:
+    return AsymmetricRanking(queries, split.queries.y, codes[items], split.database.y[items]).mean_average_precision()
+
+
+def hroh(split: Split, seed: int) -> Judged:
+    for n_bits in (8, 16, 32, 64):
+        encoder = HROH(n_bits, preprocess="unit", random_state=seed).partial_fit(*split.stream).snapshot()
+        codes, queries = encoder.encode(split.database.X), encoder.encode(split.queries.X)
+        soft = encoder.encode_soft(split.queries.X)
+        yield f"HROH, {n_bits} bits", codes.shape[1], partial(by_hamming, queries, codes, split)
+        yield f"HROH (asymmetric), {n_bits} bits", codes.shape[1], partial(by_soft_queries, soft, codes, split)
+
+
+def faiss_codes(split: Split, _: int) -> Judged:
+    """Give LSH with a random rotation, and ITQ, which learns its rotation from the stream without labels."""
+    n_features = split.stream.X.shape[1]
+    for name, spec in (("LSH", "LSH{}r"), ("ITQ", "ITQ{},LSH")):
+        for n_bits in (16, 64, 128, *([n_features] if name == "LSH" else [])):
+            index = faiss.index_factory(n_features, spec.format(n_bits))
+            index.train(split.stream.X)
+            codes, queries = index.sa_encode(split.database.X), index.sa_encode(split.queries.X)
+            yield f"faiss {name}, {n_bits} bits", codes.shape[1], partial(by_hamming, queries, codes, split)
+
+
+def rabitq(split: Split, _: int) -> Judged:
+    """Rank by a bit a feature and two numbers an item: a better estimate of the cosine than the bits alone."""
+    n_features = split.stream.X.shape[1]
+
+    def quality(items: slice) -> float:
+        index = faiss.index_factory(n_features, f"RR{n_features},RaBitQ", faiss.METRIC_INNER_PRODUCT)
+        index.train(split.stream.X)
+        index.add(split.database.X[items])
+        labels, averages = split.database.y[items], []
+        places = np.arange(1, len(labels) + 1)
+        for start in range(0, len(split.queries.X), QUERIES_AT_A_TIME):
+            rows = slice(start, start + QUERIES_AT_A_TIME)
+            _, ranks = index.search(split.queries.X[rows], len(labels))
+            relevant = labels[ranks] == split.queries.y[rows, np.newaxis]
+            averages += [(np.cumsum(found) / places)[found].mean() for found in relevant]
+        return float(np.mean(averages))
+
+    n_bytes = faiss.IndexRaBitQ(n_features).sa_code_size()
+    yield "faiss RaBitQ, 1 bit a feature", n_bytes, quality
+
+
+def predicted_class(split: Split, seed: int) -> Judged:
+    """Learn in one pass, instance by instance; alpha is the best of a few tried on another split (seed 7)."""
+    classes = np.unique(split.database.y)
+    classifier = SGDClassifier(alpha=1e-5, average=True, random_state=seed)
+    classifier.partial_fit(*split.stream, classes=classes)
+    codes, queries = (
+        pack_bits(classes == classifier.predict(side.X)[:, np.newaxis]) for side in (split.database, split.queries)
+    )
+    n_bytes = np.min_scalar_type(len(classes) - 1).itemsize
+    yield "scikit-learn SGDClassifier, predicted class", n_bytes, partial(by_hamming, queries, codes, split)
+
+
+def features(split: Split, _: int) -> Judged:
+    n_features = split.stream.X.shape[1]
+    signs = SignBound(split.preprocess).partial_fit(*split.stream).snapshot()
+    codes, queries = signs.encode(split.database.X), signs.encode(split.queries.X)
+    yield "sign bits", codes.shape[1], partial(by_hamming, queries, codes, split)
+    floats = FloatBound(split.preprocess).partial_fit(*split.stream).snapshot()
+    items, asked = floats.encode(split.database.X), floats.encode(split.queries.X)
+
+    def cosine(rows: slice) -> float:
+        sides = asked, split.queries.y, items[rows], split.database.y[rows]
+        return cosine_quality(*sides, map_at=None, precision_at=1)[0]
+
+    yield "float32, cosine", 4 * n_features, cosine
+
+
+def run() -> list[Row]:
+    data = load_dataset(DATASET)
+    values: dict[tuple[str, str], list[float]] = {}
+    faiss.omp_set_num_threads(1)
+    with threadpool_limits(1):
+        for seed in SEEDS:
+            split = data.split("published", seed)
+            for way in (features, faiss_codes, rabitq, predicted_class, hroh):
+                for name, n_bytes, quality in way(split, seed):
+                    for what, items in ((ALL, slice(None)), (UNLEARNED, slice(len(split.stream.X), None))):
+                        key = f"{DATASET}, {name}", f"{what}, {n_bytes:g} bytes an item"
+                        values.setdefault(key, []).append(quality(items))
+    return [Row(what, mean(v), min(v), max(v), meaning, "-") for (what, meaning), v in values.items()]

@@ -1,0 +1,247 @@
+"""The case for the project, in the README: one figure, two tables and the sentences with numbers, all from results."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from math import log2
+from pathlib import Path
+
+from onlinehash.experiments import load_plan, read_results
+from onlinehash.experiments.tables import Cells, apart_from_bounds, base_name, measured
+from onlinehash.hashers import HASHERS
+
+ROOT = Path(__file__).parents[1]
+EXPERIMENTS = ROOT / "experiments"
+ALTERNATIVES = ROOT / "benchmarks" / "results" / "alternatives.json"
+
+DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "clinc150": "CLINC150"}
+LENGTHS = (16, 32, 64)
+ASYMMETRIC = "HROH (asymmetric)"
+
+Sizes = dict[int, float]
+"""mAP by bytes an item."""
+
+# Whether it learns from labels; item by item; takes a new class without starting over; unlearns; gives distances. Empty
+# where it learns nothing.
+WAYS = {
+    "HROH": ("**HROH**", "yes", "yes", "yes", "yes", "yes"),
+    "float32, cosine": ("the vectors themselves, cosine", "no", "", "yes", "", "yes"),
+    "faiss RaBitQ, 1 bit a feature": ("faiss RaBitQ, 1 bit a feature", "no", "no", "yes", "no", "yes"),
+    "sign bits": ("sign bits of all 384 features", "no", "", "yes", "", "yes"),
+    "faiss LSH": ("faiss LSH", "no", "", "yes", "", "yes"),
+    "faiss ITQ": ("faiss ITQ", "no", "no", "yes", "no", "yes"),
+    "scikit-learn SGDClassifier, predicted class": (
+        "scikit-learn `SGDClassifier`, the predicted class",
+        "yes",
+        "yes",
+        "no",
+        "no",
+        "no",
+    ),
+    "river": ("river, the predicted class", "yes", "yes", "yes", "no", "no"),
+}
+SHOWN_BYTES = {"HROH": (2, 8)}  # of those measured; all for the others
+
+
+def readme_page() -> str:
+    """Put the figure's sentences and both tables into the README."""
+    text = (ROOT / "README.md").read_text()
+    parts = {"case": _sentences(), "published": _published_table(), "instead": _alternatives_table()}
+    for name, part in parts.items():
+        text, found = re.subn(rf"(?s)(<!-- {name} -->\n).*?(<!-- end -->)", rf"\g<1>{part}\g<2>", text)
+        if found != 1:
+            raise RuntimeError(f"README.md has {found} parts marked <!-- {name} -->; it needs one")
+    return text
+
+
+def _sentences() -> str:
+    everywhere, unlearned = alternatives("mAP"), alternatives("mAP among items not learned from")
+    (full,) = everywhere["float32, cosine"]
+    hroh, floats = everywhere["HROH"], everywhere["float32, cosine"][full]
+    (guess,) = everywhere["scikit-learn SGDClassifier, predicted class"].values()
+    if hroh[2] <= floats or unlearned["HROH"][2] <= unlearned["float32, cosine"][full]:
+        raise RuntimeError("2 bytes of HROH are no longer ahead of the vectors themselves; write another sentence")
+    passing = min(size for size, value in hroh.items() if value > guess)
+    return (
+        f"**2 bytes of HROH search better than the {full} bytes they stand for**: on CLINC150, once it has learned "
+        f"from 10 000 labelled sentences, mAP is {_short(hroh[2])} against {_short(floats)}, and "
+        f"{_short(unlearned['HROH'][2])} against {_short(unlearned['float32, cosine'][full])} among sentences that it "
+        f"never learned from.\n"
+        f"The class that a classifier predicts is one byte and {_short(guess)}, where all classes are known and no "
+        f"distance is needed; {passing} bytes of HROH pass it ({_short(hroh[passing])}).\n"
+    )
+
+
+def _published_table() -> str:
+    """Compare all methods; the best code in each column is bold."""
+    tables = {name: _hashers(name) for name in DATASETS}
+    methods = sorted(
+        {method for cells in tables.values() for method in cells},
+        key=lambda method: (method == ASYMMETRIC, -_mean(cells.get(method, {}) for cells in tables.values())),
+    )
+    best = {
+        (name, n_bits): max(row[n_bits] for method, row in cells.items() if method != ASYMMETRIC)
+        for name, cells in tables.items()
+        for n_bits in LENGTHS
+    }
+    heads = [f"{title} {LENGTHS[0]}" if n == LENGTHS[0] else str(n) for title in DATASETS.values() for n in LENGTHS]
+    lines = [f"| mAP at bits | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    for method in methods:
+        values = []
+        for name, cells in tables.items():
+            for n_bits in LENGTHS:
+                value = cells.get(method, {}).get(n_bits)
+                shown = "" if value is None else _short(value)
+                values.append(f"**{shown}**" if value == best[name, n_bits] else shown)
+        lines.append(f"| {_linked(method)} | {' | '.join(values)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _alternatives_table() -> str:
+    """Compare with what people use instead."""
+    everywhere, unlearned = alternatives("mAP"), alternatives("mAP among items not learned from")
+    lines = [
+        "| an item is stored as | bytes an item | mAP | of items not learned from | learns from labels | item by item "
+        "| a new class without starting over | unlearns | gives distances |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for way, (title, *facts) in WAYS.items():
+        sizes = SHOWN_BYTES.get(way, tuple(everywhere.get(way, {})))
+        lengths = f", {_joined(8 * size for size in sizes)} bits" if len(sizes) > 1 else ""
+        values = [" / ".join(_short(cells[way][size]) for size in sizes) for cells in (everywhere, unlearned)]
+        lines.append(f"| {' | '.join([title + lengths, _joined(sizes), *values, *facts])} |")
+    return "\n".join(lines) + "\n"
+
+
+def alternatives(measure: str) -> dict[str, Sizes]:
+    """Return a measure of what people use instead, by name and bytes an item."""
+    found: defaultdict[str, Sizes] = defaultdict(dict)
+    for row in json.loads(ALTERNATIVES.read_text())["rows"]:
+        measured_as, _, size = row["meaning"].removesuffix(" bytes an item").rpartition(", ")
+        if measured_as == measure:
+            way = re.sub(r", \d+ bits$", "", row["what"].removeprefix("clinc150, "))
+            found[way][int(size)] = row["ratio"]
+    return dict(found)
+
+
+def _hashers(name: str) -> Cells:
+    plan = load_plan(EXPERIMENTS / f"{name}.toml")
+    as_described = [run for run in plan.runs if not run.method.endswith("(as released)")]
+    results = read_results(EXPERIMENTS / "results" / plan.name, as_described)
+    return measured(apart_from_bounds(results)[0], "mean_average_precision")
+
+
+def _mean(rows: Iterable[Mapping[int, float]]) -> float:
+    values = [row[n_bits] for row in rows for n_bits in LENGTHS if n_bits in row]
+    return sum(values) / len(values)
+
+
+def _linked(method: str) -> str:
+    name = base_name(method)
+    assert name.lower() in HASHERS
+    return f"[{name}](docs/hashers/{name.lower()}.md){method.removeprefix(name)}"
+
+
+def _joined(values: Iterable[int]) -> str:
+    return " / ".join(map(str, values))
+
+
+def _short(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
+
+
+# The figure is drawn here and not by matplotlib: the same bytes with every version of it.
+WIDTH, HEIGHT = 800, 470
+LEFT, RIGHT, TOP, BOTTOM = 52, 776, 62, 416
+INK, SOFT, LINES, HROH = "#1f2328", "#59636e", "#d8dee4", "#d81b60"
+CURVES = {  # colour, width, dashes; where its name stands, relative to its last point
+    "LSH": ("#8a8f98", 1.6, "", (9, 4)),
+    "ITQ": ("#8c6d4f", 1.6, "", (9, 14)),
+    "HCOH": ("#0072b2", 1.6, "", (9, 4)),
+    "HMOH": ("#7d4cc2", 1.6, "", (9, 9)),
+    ASYMMETRIC: (HROH, 1.8, "5 4", (9, -7)),
+    "HROH": (HROH, 3.2, "", (9, 5)),
+}
+NAMES = {"HMOH": "HMOH, the best other method", ASYMMETRIC: "HROH, real-valued queries"}
+
+
+def figure() -> str:
+    """Draw mAP of CLINC150 against bytes an item."""
+    hashers, others = _hashers("clinc150"), alternatives("mAP")
+    rivals = [row for method, row in hashers.items() if base_name(method) != "HROH"]
+    if any(row[n_bits] > hashers["HMOH"][n_bits] for row in rivals for n_bits in row):
+        raise RuntimeError("HMOH is no longer the best of the others; draw another one")
+    (full, floats), (guess_size, guess) = (
+        next(iter(others[way].items())) for way in ("float32, cosine", "scikit-learn SGDClassifier, predicted class")
+    )
+    title = f"2 bytes of HROH search better than the {full} bytes they stand for"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
+        f"<title>{title}: mAP on CLINC150 against bytes an item</title>",
+        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8" fill="#ffffff" stroke="{LINES}"/>',
+        _text(20, 30, title, INK, size=17, weight="600"),
+        _text(
+            20,
+            50,
+            "mAP on CLINC150: sentences of 150 intents, 384 features each; 10 000 were learned from, with labels",
+            SOFT,
+        ),
+    ]
+    for value in (0, 0.2, 0.4, 0.6, 0.8, 1):
+        parts.append(f'<path d="M{LEFT} {_y(value)}H{RIGHT}" stroke="{LINES}"/>')
+        parts.append(_text(LEFT - 8, _y(value) + 4, f"{value:g}", SOFT, anchor="end"))
+    for size in (1, 2, 4, 8, 16, 48, 384, full):
+        parts.append(f'<path d="M{_x(size)} {BOTTOM}v5" stroke="{SOFT}"/>')
+        parts.append(_text(_x(size), BOTTOM + 20, str(size), SOFT, anchor="middle"))
+    parts.append(_text((LEFT + RIGHT) / 2, BOTTOM + 42, "bytes an item", SOFT, anchor="middle"))
+    parts += _level(_x(1), floats, f"float32 vectors, {full} bytes: {_short(floats)}", INK)
+    parts += _level(_x(2), hashers["HROH"][16], f"HROH, 2 bytes: {_short(hashers['HROH'][16])}", HROH)
+    for method, (colour, width, dashes, (dx, dy)) in CURVES.items():
+        points = [(_x(n_bits // 8), _y(value)) for n_bits, value in sorted(hashers[method].items())]
+        style = f'stroke="{colour}" stroke-width="{width}"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
+        parts.append(f'<path d="M{"L".join(f"{x} {y}" for x, y in points)}" fill="none" {style}/>')
+        hollow = f'fill="#ffffff" stroke="{colour}" stroke-width="1.5"' if dashes else f'fill="{colour}"'
+        parts += [f'<circle cx="{x}" cy="{y}" r="{2.5 + width / 2}" {hollow}/>' for x, y in points]
+        weight = "600" if method == "HROH" else "400"
+        parts.append(_text(points[-1][0] + dx, points[-1][1] + dy, NAMES.get(method, method), colour, weight=weight))
+    signs, rabitq = (next(iter(others[way].items())) for way in ("sign bits", "faiss RaBitQ, 1 bit a feature"))
+    for size, value in ((full, floats), (guess_size, guess), signs, rabitq):
+        x, y = _x(size), _y(value)
+        parts.append(f'<path d="M{x - 5} {y}l5 -5l5 5l-5 5z" fill="{INK}"/>')
+    parts += [
+        f'<circle cx="{_x(2)}" cy="{_y(hashers["HROH"][16])}" r="9" fill="none" stroke="{HROH}" stroke-width="1.5"/>',
+        _text(_x(signs[0]) + 9, _y(signs[1]) + 16, "sign bits", INK),
+        _text(_x(rabitq[0]) + 10, _y(rabitq[1]) + 10, "RaBitQ", INK),
+        _text(_x(guess_size) - 5, _y(guess) - 27, "the predicted", INK),
+        _text(_x(guess_size) - 5, _y(guess) - 11, f"class: {_short(guess)}", INK),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _level(start: float, value: float, text: str, colour: str) -> list[str]:
+    """Draw a value along the figure, and say it at the right."""
+    end = _x(1536)
+    return [
+        f'<path d="M{start} {_y(value)}H{end}" stroke="{colour}" stroke-dasharray="2 4"/>',
+        _text(end + 5, _y(value) - 9, text, colour, anchor="end", weight="600"),
+    ]
+
+
+def _x(size: float) -> float:
+    return round(LEFT + 14 + log2(size) / log2(1536) * (RIGHT - LEFT - 34), 1)
+
+
+def _y(value: float) -> float:
+    return round(BOTTOM - value * (BOTTOM - TOP), 1)
+
+
+def _text(
+    x: float, y: float, text: str, colour: str, *, anchor: str = "start", size: int = 13, weight: str = "400"
+) -> str:
+    style = f'fill="{colour}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}"'
+    return f'<text x="{round(x, 1)}" y="{round(y, 1)}" {style}>{text}</text>'
