@@ -1,0 +1,98 @@
+"""Moderation, with new categories every day: learned the day they appear, and one of them unlearned.
+
+Moderators label what comes in. Every day brings items of the categories there are, and of some that nobody has seen
+before. All go into a collection, which stores them, learns from them (HROH, 64 bits an item) and makes its codes anew
+when they have drifted: nobody trains a model or builds an index by hand.
+
+Each evening items without a label are looked up. The table shows the share of the ten nearest that are of the right
+category (precision@10), for the categories new that day and for all; then, for the new ones, what the codes of the
+first day would find, and exact search over the full vectors. In the end a policy is retracted. Deleting the items of
+its category is not enough, as bits show: two items of a learned category agree in most. Run it:
+
+    python examples/moderation.py                       # handwritten digits, embedded: 2 new ones a day
+    python examples/moderation.py --dataset clinc150    # what users want, in words: 30 new intents a day
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+from time import sleep
+from typing import Any
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+import onlinehash as oh
+from onlinehash.collection import WhenDrifted
+
+N_DAYS, RETRACTED = 5, 3
+POLICY = WhenDrifted(every=100)  # look after 100 items or more; new codes if 1 bit in 20 would flip
+
+
+def beginner() -> oh.HROH:
+    """Return a hasher that has learned nothing; with a quarter of the default components it is quick anywhere."""
+    return oh.HROH(64, n_components=512, random_state=0)
+
+
+def retract(items: oh.Collection, category: int, others: Any) -> None:
+    """Take a category out and tell what is left of it; the others are items of it that were never stored."""
+
+    def tell(step: str, encoder: Any) -> None:
+        n_found, codes = len(items.search(others[0], k=1000, labels=category).keys), encoder.encode(others)
+        print(f"{step:<36}{n_found:>13}{oh.hamming_distances(codes, codes).mean():>17.1f}")
+
+    print(f"\n{f'Retracted: category {category}':<36}{'items found':>13}{'bits apart':>17}")
+    tell("as learned", items.encoder)
+    gone = [item for item in items.items() if item.labels == category]
+    subtracting: Any = items.hasher  # a copy: outside of a collection, HROH can subtract rows
+    subtracting.forget([item.features for item in gone], [category] * len(gone))
+    items.delete([item.key for item in gone])
+    tell("deleted: what was learned stays", items.encoder)
+    items.change_hasher(beginner())  # it learns from the items that are left, in the order they came
+    tell("change_hasher(): learned anew", items.encoder)
+    tell("or HROH.forget(), on a bare hasher", subtracting.snapshot())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Live through the days, then retract a category."""
+    parser = argparse.ArgumentParser(description="Moderation, with new categories every day.")
+    parser.add_argument("--dataset", default="digits", help="or clinc150, or any other that onlinehash knows")
+    data = oh.load_dataset(parser.parse_args(arguments).dataset)
+    split, n_categories = data.split(seed=0), len(data.class_names)
+    (X, y), (queries, asked) = split.database, split.queries
+    appears = np.arange(n_categories) * N_DAYS // n_categories  # the day of each category
+    arrives = np.random.default_rng(0).integers(appears[y], N_DAYS)  # the day of each item: from then on, any
+
+    with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/items.oh", beginner(), POLICY) as items:
+        print("day  categories  items  generation  version    new    all    new, day 1 codes    new, exact")
+        first: Any = None
+        for day in range(N_DAYS):
+            today, so_far = np.flatnonzero(arrives == day), np.flatnonzero(arrives <= day)
+            items.add(today, X[today], y[today])  # keys are row numbers here
+            while items.stats().refreshing:  # searches need not wait; so every run prints the same
+                sleep(0.01)
+            first = first or items.encoder
+            new, known = appears[asked] == day, appears[asked] <= day
+            right = y[items.search(queries, k=10).keys] == asked[:, np.newaxis]
+            frozen = oh.precision_at_k(first.encode(queries[new]), asked[new], first.encode(X[so_far]), y[so_far], k=10)
+            nearest = NearestNeighbors(n_neighbors=10, metric="cosine").fit(X[so_far]).kneighbors(queries[new])[1]
+            exact = y[so_far[nearest]] == asked[new, np.newaxis]
+            now = items.stats()
+            print(
+                f"{day + 1:>3}{np.sum(appears <= day):>12}{now.n_items:>7}{now.generation:>12}{now.version:>9}"
+                f"{right[new].mean():>7.3f}{right[known].mean():>7.3f}{frozen:>20.3f}{exact.mean():>14.3f}"
+            )
+        print(f"{now.generation} generations of codes, all made by the collection itself")
+        retract(items, RETRACTED, queries[asked == RETRACTED])
+
+        rest = [row for row in np.argsort(arrives, kind="stable") if y[row] != RETRACTED]
+        never = beginner().partial_fit(X[rest], y[rest]).snapshot()
+        keys, codes = items.codes()
+        n_other = np.any(never.encode(X[np.array(keys)]) != codes, axis=1).sum()
+        print(f"codes that a hasher which never saw it would have made otherwise: {n_other} of {len(keys)}")
+
+
+if __name__ == "__main__":
+    main()

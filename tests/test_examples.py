@@ -1,0 +1,136 @@
+"""The examples run, their claims hold, and the gallery shows what they print."""
+
+import re
+import runpy
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+FOLDER = Path(__file__).parents[1] / "examples"
+GALLERY = (FOLDER / "README.md").read_text()
+EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py"))
+NUMBER = r"-?\d+(?:\.\d+)?"
+
+
+def printed_by(name, *arguments):
+    with redirect_stdout(StringIO()) as out, threadpool_limits(1):
+        runpy.run_path(str(FOLDER / f"{name}.py"))["main"](arguments)
+    return out.getvalue()
+
+
+def numbers(text):
+    return [float(number) for number in re.findall(NUMBER, text)]
+
+
+def row(output, start):
+    """Return the numbers of the line that starts so, after that start."""
+    line = next(line for line in output.splitlines() if line.strip().startswith(start))
+    return numbers(line.strip().removeprefix(start))
+
+
+@pytest.fixture(scope="module")
+def figure(tmp_path_factory):
+    return tmp_path_factory.mktemp("figures") / "sorted.png"
+
+
+@pytest.fixture(scope="module")
+def outputs(figure):
+    given = {"sorted_stream": ["--out", str(figure)]}
+    return {name: printed_by(name, *given.get(name, [])) for name in EXAMPLES}
+
+
+# ---------------------------------------------------------------------- moderation
+
+
+def days(output):
+    return [numbers(line) for line in output.splitlines() if re.match(r" +\d ", line)]
+
+
+def test_categories_are_found_the_day_they_appear(outputs):
+    rows = days(outputs["moderation"])
+    assert [row[:2] for row in rows] == [[1, 2], [2, 4], [3, 6], [4, 8], [5, 10]]
+    for *_, new, everything, _, exact in rows:
+        assert new > exact and new > 0.9 and everything > 0.95
+
+
+def test_codes_of_the_first_day_do_not_know_later_categories(outputs):
+    for *_, frozen, _ in days(outputs["moderation"])[1:]:
+        assert frozen < 0.5
+
+
+def test_the_collection_refreshes_by_itself(outputs):
+    assert ".refresh(" not in (FOLDER / "moderation.py").read_text()
+    for day, _, n_items, generation, version, *_ in days(outputs["moderation"]):
+        assert generation == day and version == n_items
+
+
+def test_a_retracted_category_is_unlearned_not_only_deleted(outputs):
+    out = outputs["moderation"]
+    n_items, learned = row(out, "as learned")
+    assert n_items > 100
+    assert row(out, "deleted: what was learned stays") == [0, learned]
+    for step in ("change_hasher(): learned anew", "or HROH.forget(), on a bare hasher"):
+        n_left, apart = row(out, step)
+        assert n_left == 0 and apart > learned + 8
+    assert row(out, "codes that a hasher which never saw it")[0] == 0
+
+
+# ---------------------------------------------------------------------- near-duplicates
+
+
+def test_16_bits_and_rescoring_find_as_many_duplicates_as_exact_search(outputs):
+    out = outputs["near_duplicates"]
+    *exact, exact_bytes = row(out, "exact search")
+    *rescored, n_bytes = row(out, "HROH, 16 bits, rescored")
+    assert (n_bytes, exact_bytes) == (2, 768)
+    for value, best in zip(rescored, exact, strict=True):
+        assert value >= 0.95 * best
+
+
+def test_16_bits_alone_do_for_learned_products_and_not_for_new_ones(outputs):
+    out = outputs["near_duplicates"]
+    (learned, new, _), (exact_learned, exact_new, _) = row(out, "HROH, 16 bits "), row(out, "exact search")
+    assert learned > exact_learned
+    assert new < 0.9 * exact_new
+    unlearned = row(out, "LSH, 16 bits ")
+    assert learned > unlearned[0] and new > unlearned[1]
+
+
+# ---------------------------------------------------------------------- sorted stream
+
+
+def test_steps_forget_a_sorted_stream_and_sums_do_not(outputs, figure):
+    (hcoh, sgd, hroh), shuffled = row(outputs["sorted_stream"], "10 "), row(outputs["sorted_stream"], "shuffled")
+    assert abs(hroh - shuffled[2]) < 0.02
+    assert hcoh < shuffled[0] - 0.1
+    assert sgd < shuffled[1] - 0.4
+    assert shuffled[2] > max(shuffled[:2])
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+# ---------------------------------------------------------------------- all
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_gallery_shows_what_is_printed(name, outputs):
+    shown = re.search(rf"python examples/{name}\.py\n(.*?)```", GALLERY, re.DOTALL)
+    assert shown, f"examples/README.md does not show the output of {name}.py"
+    shown, real = shown[1].strip().splitlines(), outputs[name].strip().splitlines()
+    assert [re.sub(NUMBER, "#", line).split() for line in shown] == [re.sub(NUMBER, "#", line).split() for line in real]
+    for line, real_line in zip(shown, real, strict=True):  # machines round differently, and a few bits flip
+        assert numbers(line) == pytest.approx(numbers(real_line), rel=0.02, abs=0.03)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_is_short_and_uses_what_is_public(name):
+    text = (FOLDER / f"{name}.py").read_text()
+    assert len(text.splitlines()) < 100
+    assert not re.search(r"\._[a-z]|import _", text)
+
+
+def test_links_of_the_gallery_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#:]+)\)", GALLERY):
+        assert (FOLDER / target).exists(), target
