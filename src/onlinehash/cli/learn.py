@@ -35,6 +35,7 @@ def run(
     into: Annotated[
         Place | None,
         typer.Option(
+            metavar="COLLECTION",
             help=f"Collection that messages go to, made if it is not there. {PLACE}",
             parser=Place.parse,
             show_default=False,

@@ -137,6 +137,13 @@ def encode_into(
     Returns
     -------
     n_rows : int
+
+    Examples
+    --------
+    With a server at hand::
+
+        make_index = functools.partial(PostgresIndex, 64, "postgresql://me@localhost/items")
+        encode_into("items/", hasher.snapshot(), make_index)
     """
     files = find_files(paths)
     _check_encoder(encoder)

@@ -38,6 +38,19 @@ class Source(ABC):
         How messages to people call it; without any password.
     ends : bool
         Whether it comes to an end, as files do.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from onlinehash.collection.sources import open_source
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.jsonl")
+    ...     _ = path.write_text('{"key": "rex", "vector": [1.0, 0.5], "label": "dog"}')
+    ...     with open_source(str(path)) as source, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
+    ...         source.start(pets)
+    ...         source.ends, len(source.fetch(10, wait=0))
+    (True, 1)
     """
 
     place: str

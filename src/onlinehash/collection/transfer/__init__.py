@@ -136,6 +136,16 @@ def export_items(
         Ending in ``.npy``, ``.npz``, ``.parquet``, ``.csv`` or ``.jsonl``.
     progress : callable, optional
         Called as ``progress(done, total)``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
+    ...     pets.add(["rex", "tom"], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+    ...     export_items(pets, Path(folder, "pets.csv"))
+    ...     print(Path(folder, "pets.csv").read_text().splitlines()[1])
+    2
+    rex,dog,,1.0,0.5
     """
     target = Path(path)
     form = _FORMATS[_ending(target, ITEM_FILES)]
@@ -162,6 +172,16 @@ def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
         ``.faiss``: an ``IndexBinaryIDMap``. ``.usearch``: a graph. ``.npz``: arrays ``keys``, ``codes``, ``n_bits``,
         ``version``. Integer keys are the ids of the first two. Strings (for usearch, also negative integers) are
         written to a file beside, ``a.keys.jsonl``, a key a line; ids are their positions from 0.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
+    ...     pets.add([7, 9], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+    ...     export_codes(pets, Path(folder, "codes.npz"))
+    ...     sorted(path.name for path in Path(folder).glob("codes*"))
+    2
+    ['codes.encoder.oh', 'codes.npz']
     """
     target = Path(path)
     write = codes.WRITERS[_ending(target, CODE_FILES)]
