@@ -1,0 +1,418 @@
+"""What all that lives in Milvus shares: the client, its filters, and the search of codes.
+
+An answer of Milvus has at most 16384 rows, and which of the items at its last distance it holds is left to chance: ties
+are asked for again. Pages of a query come in the order of the primary key. Filters are texts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from onlinehash.codes import code_width
+from onlinehash.exceptions import (
+    FileFormatError,
+    InvalidInputError,
+    MissingExtraError,
+    StorageError,
+)
+from onlinehash.indexes.engines._milvus_lite import LITE_FILES
+from onlinehash.indexes.flat import FlatIndex
+from onlinehash.types import Codes, Matches, SoftCodes
+
+try:
+    import grpc  # type: ignore[import-untyped]
+    from pymilvus import DataType, MilvusClient, MilvusException
+except ImportError as error:
+    raise MissingExtraError.of("pymilvus", "milvus") from error
+
+Fields = Mapping[str, Mapping[str, Any]]
+"""The fields of a collection, the primary key first: what ``add_field`` of pymilvus takes."""
+
+LONGEST = 65535  # bytes in a text, says Milvus
+INTEGER: Mapping[str, Any] = {"datatype": DataType.INT64}
+TEXT: Mapping[str, Any] = {"datatype": DataType.VARCHAR, "max_length": LONGEST}
+
+Hit = tuple[Any, Any]
+"""Distance and key of an item."""
+
+Answer = tuple[list[Any], list[Any]]
+"""Keys and distances of what was found for a query."""
+
+MOST = 16384  # rows in an answer, says it too
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,33}\.db", re.ASCII)  # what Milvus Lite takes
+_SCHEMES = ("http", "https", "tcp", "grpc", "unix")
+_PATIENCE = 60  # seconds for a call
+_CONNECT = 10  # seconds for a connection
+_LOADING = 600  # seconds for a server to read a collection
+_HITS = 200_000  # in one answer to several queries
+_AT_A_TIME = 5000  # rows in one change, keys in one filter
+_FILTER = 200_000  # characters in one filter
+_MESSAGE = 8 << 20  # bytes in one change
+_SPARE = 100  # more answers than asked for, often enough to hold all ties
+LEAST = -(1 << 63)  # a number that filters of Milvus Lite misread
+
+
+def vector(n_features: int) -> Mapping[str, Any]:
+    """Return the field of a vector."""
+    return {"datatype": DataType.FLOAT_VECTOR, "dim": n_features}
+
+
+def code(n_bits: int) -> Mapping[str, Any]:
+    """Return the field of a code, in whole bytes."""
+    return {"datatype": DataType.BINARY_VECTOR, "dim": 8 * code_width(n_bits)}
+
+
+# ---------------------------------------------------------------------- filters
+
+
+def quoted(value: int | str) -> str:
+    """Return a key as filters have it; of texts, only such as need no escapes."""
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def above(field: str, value: int | str) -> str:
+    """Return the filter for values above one."""
+    return f"{field} >= {LEAST + 1}" if value == LEAST else f"{field} > {quoted(value)}"
+
+
+def at_most(field: str, value: int | str) -> str:
+    """Return the filter for values up to one."""
+    return f"{field} < {LEAST + 1}" if value == LEAST else f"{field} <= {quoted(value)}"
+
+
+def one_of(field: str, values: Iterable[int | str]) -> list[str]:
+    """Return filters that together let some values pass, none of them too long.
+
+    Examples
+    --------
+    >>> one_of("key", [3, 7]), one_of("key", [])
+    (['key in [3, 7]'], [])
+    """
+    filters, texts, length = [], [], 0
+    for value in values:
+        if value == LEAST:
+            filters.append(at_most(field, value))
+            continue
+        texts.append(quoted(value))
+        length += len(texts[-1])
+        if len(texts) == _AT_A_TIME or length > _FILTER:
+            filters.append(f"{field} in [{', '.join(texts)}]")
+            texts, length = [], 0
+    return filters + [f"{field} in [{', '.join(texts)}]"] * bool(texts)
+
+
+def both(*filters: str) -> str:
+    """Return the filter for what passes all of them; an empty one lets everything pass."""
+    return " and ".join(f"({each})" for each in filters if each)
+
+
+# ---------------------------------------------------------------------- connections
+
+
+class Milvus:
+    """A connection to a server, or to a file of Milvus Lite, with errors in our words.
+
+    Parameters
+    ----------
+    uri : str
+        ``"http://user:password@host:19530"``, or the path of a file that ends in ``.db``, which only one process at a
+        time can open.
+
+    Attributes
+    ----------
+    file : Path or None
+        None for a server.
+    place : str
+        For messages; without user and password.
+    """
+
+    def __init__(self, uri: str | os.PathLike[str]) -> None:
+        self.file, self.place = _parts(uri)
+        self._closed = False
+        if self.file is not None:
+            LITE_FILES.take(self.file)
+        try:
+            with self._errors():
+                given = str(uri if self.file is None else self.file)
+                # A name of its own: clients without one share a connection, which the first to close takes along.
+                self._client = MilvusClient(given, alias=uuid.uuid4().hex, timeout=_CONNECT)
+        except BaseException:
+            self._closed = True
+            if self.file is not None:
+                LITE_FILES.leave(self.file)
+            raise
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if not self._closed:
+            self._closed = True
+            self._client.close()
+            if self.file is not None:
+                LITE_FILES.leave(self.file)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (MilvusException, grpc.RpcError, ValueError) as error:
+            if self._closed:
+                raise StorageError(f"{self.place} is closed.") from None
+            said = " ".join(str(getattr(error, "message", error)).split()).rstrip(".")
+            raise StorageError(f"Milvus at {self.place}: {said}.") from error
+
+    def _ask(self, method: str, *values: Any, **named: Any) -> Any:
+        with self._errors():
+            return getattr(self._client, method)(*values, timeout=_PATIENCE, **named)
+
+    # collections
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a collection."""
+        return bool(self._ask("has_collection", name))
+
+    def names(self) -> list[str]:
+        """Return the names of all collections."""
+        return list(self._ask("list_collections"))
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return what Milvus tells about a collection."""
+        return dict(self._ask("describe_collection", name))
+
+    def create(self, name: str, fields: Fields, description: str = "", index: Mapping[str, Any] | None = None) -> None:
+        """Make a collection, unless it is there, and take it into use.
+
+        Parameters
+        ----------
+        name : str
+        fields : mapping
+        description : str
+        index : mapping, optional
+            How the vectors are searched; exactly by default.
+        """
+        if not self.has(name):
+            schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
+            for place, (field, kind) in enumerate(fields.items()):
+                schema.add_field(field, is_primary=not place, **kind)
+            self._ask("create_collection", name, schema=schema, consistency_level="Strong")
+        params = self._client.prepare_index_params()
+        for field, kind in fields.items():
+            if kind["datatype"] == DataType.BINARY_VECTOR:
+                params.add_index(field, **{"index_type": "BIN_FLAT", "metric_type": "HAMMING", **(index or {})})
+            elif kind["datatype"] == DataType.FLOAT_VECTOR:
+                params.add_index(field, index_type="FLAT", metric_type="L2")
+        self._ask("create_index", name, params, sync=False)
+        self.load(name)
+
+    def load(self, name: str) -> None:
+        """Take a collection into use."""
+        with self._errors():
+            self._client.load_collection(name, timeout=_LOADING)
+
+    def drop(self, name: str) -> None:
+        """Drop a collection, if it is there."""
+        self._ask("drop_collection", name)
+
+    # rows
+
+    def put(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write rows, in place of those with the same primary key."""
+        self._send("upsert", name, rows)
+
+    def insert(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write rows whose primary keys are new."""
+        self._send("insert", name, rows)
+
+    def _send(self, method: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        some: list[Mapping[str, Any]] = []
+        size = 0
+        for row in rows:
+            some.append(row)
+            size += sum(map(_size, row.values()))
+            if size > _MESSAGE or len(some) == _AT_A_TIME:
+                self._ask(method, name, some)
+                some, size = [], 0
+        if some:
+            self._ask(method, name, some)
+
+    def delete(self, name: str, filters: Iterable[str]) -> None:
+        """Delete the rows that pass any filter."""
+        for each in filters:
+            self._ask("delete", name, filter=each)
+
+    def count(self, name: str, where: str = "") -> int:
+        """Return the number of rows that pass a filter."""
+        return int(self._ask("query", name, filter=where, output_fields=["count(*)"])[0]["count(*)"])
+
+    def find(self, name: str, filters: Iterable[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the rows that pass any filter, of which each passes few."""
+        return [row for each in filters for row in self.page(name, each, fields)]
+
+    def page(self, name: str, where: str, fields: Sequence[str], limit: int = MOST) -> list[dict[str, Any]]:
+        """Return the first rows that pass a filter, in order of their primary key."""
+        return list(self._ask("query", name, filter=where, output_fields=list(fields), limit=min(limit, MOST)))
+
+    def pages(self, name: str, where: str, fields: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+        """Yield all rows that pass a filter, in order of their primary key, the first of the fields."""
+        rows = self.page(name, where, fields)
+        while rows:
+            yield rows
+            last = rows[-1][fields[0]]
+            rows = self.page(name, both(where, above(fields[0], last)), fields) if len(rows) == MOST else []
+
+    def search(
+        self, name: str, queries: Sequence[bytes], limit: int, where: str, params: Mapping[str, Any]
+    ) -> list[list[Hit]]:
+        """Return the nearest rows of every query, in order of distance and key."""
+        found: list[list[Hit]] = []
+        step = max(1, _HITS // limit)
+        how = {"metric_type": "HAMMING", "params": dict(params)}
+        for start in range(0, len(queries), step):
+            some = list(queries[start : start + step])
+            answers = self._ask("search", name, some, filter=where, limit=limit, anns_field="code", search_params=how)
+            found += [sorted((int(hit["distance"]), hit["id"]) for hit in hits) for hits in answers]
+        return found
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    return len(value) if isinstance(value, (str, bytes)) else int(getattr(value, "nbytes", 8))
+
+
+def _parts(uri: str | os.PathLike[str]) -> tuple[Path | None, str]:
+    """Return the file of a uri, if it is one, and what to call the place."""
+    parts = urlsplit(str(uri))
+    if parts.scheme.lower() in _SCHEMES:
+        place = parts.netloc.rpartition("@")[2] or parts.path
+        if not place:
+            raise InvalidInputError(f"uri={uri!r} names no host; use http://host:19530, or a file that ends in .db.")
+        return None, place
+    file = Path(str(uri)).absolute()
+    if parts.scheme or not _FILE_NAME.fullmatch(file.name):
+        raise InvalidInputError(
+            f"uri={uri!r} is neither http://host:19530 nor a file of Milvus Lite: its name ends in .db and has "
+            "letters, digits, '.', '_' and '-', at most 36 of them."
+        )
+    if not file.parent.is_dir():
+        raise StorageError(f"There is no folder {file.parent}; make it first.")
+    file = file.resolve()
+    if file.is_dir() or (file.exists() and file.stat().st_size and file.read_bytes()[:15] != b"SQLite format 3"):
+        raise FileFormatError(f"{file} is not a file that Milvus Lite wrote.")
+    return file, str(file)
+
+
+# ---------------------------------------------------------------------- searching
+
+
+class CodeScan:
+    """Search a collection with fields ``key`` and ``code``: exactly, ties by key, if its index is exact.
+
+    Parameters
+    ----------
+    milvus : Milvus
+    name : str
+    n_bits : int
+    filters : sequence of str
+        An item that passes any is searched.
+    params : mapping
+        What an approximate index takes.
+    """
+
+    def __init__(
+        self,
+        milvus: Milvus,
+        name: str,
+        n_bits: int,
+        filters: Sequence[str] = ("",),
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._milvus, self._name, self._n_bits = milvus, name, n_bits
+        self._filters, self._params = filters, dict(params or {})
+
+    def search(self, queries: Codes, k: int) -> list[Answer]:
+        """Return the k nearest of every query."""
+        return self._merged(lambda where: self._nearest(queries, k, where), len(queries), k)
+
+    def search_radius(self, queries: Codes, radius: int) -> list[Answer]:
+        """Return all that are at most ``radius`` away from every query."""
+        radius = min(radius, self._n_bits)
+        return self._merged(lambda where: self._near(queries, radius, where), len(queries), None)
+
+    def search_soft(self, queries: SoftCodes, k: int) -> list[Answer]:
+        """Return the k nearest of every query by asymmetric distance."""
+        return self._merged(lambda where: self._softly_nearest(queries, k, where), len(queries), k)
+
+    def __len__(self) -> int:
+        return sum(self._milvus.count(self._name, where) for where in self._filters)
+
+    def _merged(self, search: Callable[[str], list[list[Hit]]], n_queries: int, most: int | None) -> list[Answer]:
+        """Search what passes each filter, and keep the nearest of all."""
+        found: list[list[Hit]] = [[] for _ in range(n_queries)]
+        if n_queries:
+            for where in self._filters:
+                found = [sorted({*one, *other})[:most] for one, other in zip(found, search(where), strict=True)]
+        return [([key for _, key in hits], [distance for distance, _ in hits]) for hits in found]
+
+    def _nearest(self, queries: Codes, k: int, where: str) -> list[list[Hit]]:
+        if k > MOST // 2:
+            return self._read(where, lambda index: index.search(queries, k))
+        asked = min(MOST, 2 * k + _SPARE)
+        blobs = [query.tobytes() for query in queries]
+        found = self._milvus.search(self._name, blobs, asked, where, self._params)
+        return [
+            self._with_ties(query, hits, k, where) if len(hits) == asked and hits[-1][0] == hits[k - 1][0] else hits[:k]
+            for query, hits in zip(blobs, found, strict=True)
+        ]
+
+    def _with_ties(self, query: bytes, hits: list[Hit], k: int, where: str) -> list[Hit]:
+        """Return the k nearest, of those at the last distance the ones with the smallest keys."""
+        last = hits[-1][0]
+        nearer = [hit for hit in hits if hit[0] < last]
+        wanted = k - len(nearer)
+        params = {**self._params, "radius": last + 1, "range_filter": last}
+        smaller, asked = "", min(MOST, 4 * wanted + _SPARE)
+        while True:
+            ties = self._milvus.search(self._name, [query], asked, both(where, smaller), params)[0]
+            if len(ties) < asked:
+                return nearer + ties[:wanted]
+            smaller = at_most("key", ties[wanted - 1][1])  # there are enough up to here
+
+    def _near(self, queries: Codes, radius: int, where: str) -> list[list[Hit]]:
+        blobs = [query.tobytes() for query in queries]
+        params = {**self._params, "radius": radius + 1}
+        found = self._milvus.search(self._name, blobs, MOST, where, params)
+        if any(len(hits) == MOST for hits in found):
+            return self._read(where, lambda index: index.search_radius(queries, radius))
+        return found
+
+    def _softly_nearest(self, queries: SoftCodes, k: int, where: str) -> list[list[Hit]]:
+        return self._read(where, lambda index: index.search_soft(queries, k))
+
+    def _read(self, where: str, search: Callable[[FlatIndex], Iterable[Matches]]) -> list[list[Hit]]:
+        """Read all codes and search them here, for answers that Milvus has no room for."""
+        keys, codes = self.read(where)
+        index = FlatIndex(self._n_bits)
+        if keys:
+            index.add(codes)
+        return [
+            list(zip(found.distances.tolist(), [keys[row] for row in found.keys], strict=True))
+            for found in search(index)
+        ]
+
+    def read(self, where: str = "") -> tuple[list[Any], Codes]:
+        """Return keys, in order, and their codes."""
+        keys: list[Any] = []
+        blobs: list[bytes] = []
+        for rows in self._milvus.pages(self._name, where, ["key", "code"]):
+            keys += [row["key"] for row in rows]
+            blobs += [row["code"][0] for row in rows]
+        return keys, np.frombuffer(b"".join(blobs), np.uint8).reshape(len(keys), code_width(self._n_bits))

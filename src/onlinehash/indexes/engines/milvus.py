@@ -1,0 +1,188 @@
+"""MilvusIndex: codes in a collection of Milvus, which searches them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from onlinehash._validation import check_choice, check_positive_int
+from onlinehash.codes import code_width
+from onlinehash.exceptions import InvalidInputError, UnknownKeyError
+from onlinehash.indexes.engines._milvus import INTEGER, LEAST, CodeScan, Milvus, code, one_of
+from onlinehash.indexes.index import Index
+from onlinehash.types import Codes, Keys, Matches
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
+
+
+class MilvusIndex(Index):
+    """Search packed codes in a collection of Milvus: exactly, ties by key, unless told otherwise.
+
+    The collection has a ``key`` and a ``code``; it is made if there is none, and stays. Answers of more than 8192 items
+    (16383 for a radius) are made by reading all codes. Several processes may use one collection of a server; a file of
+    Milvus Lite is for one.
+
+    Parameters
+    ----------
+    n_bits : int
+        Length of the codes.
+    uri : str
+        ``"http://user:password@host:19530"``, or the path of a file that ends in ``.db``, for Milvus Lite.
+    name : str, default="codes"
+        Of the collection: letters, digits and ``_``.
+    index_type : str, default="BIN_FLAT"
+        A server also has ``"BIN_IVF_FLAT"``, which takes less time and may miss some of the nearest.
+    nlist, nprobe : int
+        Of that: into how many parts it puts the codes, and in how many it looks. Read when the collection is made.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> index = MilvusIndex(8, f"{folder.name}/items.db")
+    >>> index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
+    >>> found = index.search(np.array([[0b0011]], np.uint8), k=2)
+    >>> found.keys, found.distances
+    (array([[20, 30]]), array([[1, 1]], dtype=int32))
+    >>> index.remove([20])
+    >>> len(index), 20 in index
+    (2, False)
+    >>> index.close()
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        n_bits: int,
+        uri: str | os.PathLike[str],
+        *,
+        name: str = "codes",
+        index_type: str = "BIN_FLAT",
+        nlist: int = 1024,
+        nprobe: int = 32,
+    ) -> None:
+        super().__init__(n_bits)
+        check_choice("index_type", index_type, ("BIN_FLAT", "BIN_IVF_FLAT"))
+        if not _NAME.fullmatch(str(name)):
+            raise InvalidInputError(
+                f"name={name!r} is no name; use letters, digits and _, no digit first, at most 200."
+            )
+        lists, probes = check_positive_int("nlist", nlist), check_positive_int("nprobe", nprobe)
+        exact = index_type == "BIN_FLAT"
+        self._name = str(name)
+        self._params = {} if exact else {"nprobe": probes}
+        self._milvus = Milvus(uri)
+        try:
+            if not exact and self._milvus.file is not None:
+                raise InvalidInputError(
+                    f"index_type={index_type!r} is not in Milvus Lite; leave it out, or use a server."
+                )
+            self._open({"index_type": index_type, "params": {} if exact else {"nlist": lists}})
+        except BaseException:
+            self._milvus.close()
+            raise
+
+    def _open(self, index: Mapping[str, Any]) -> None:
+        ours = f"onlinehash: codes of {self.n_bits} bits"
+        if self._milvus.has(self._name):
+            found = self._milvus.describe(self._name)["description"]
+            if found != ours:
+                raise InvalidInputError(
+                    f"The collection {self._name!r} in {self._milvus.place} has {found or 'something else'!r}, not "
+                    f"{ours!r}; name another."
+                )
+        self._milvus.create(self._name, {"key": INTEGER, "code": code(self.n_bits)}, ours, index)
+
+    def close(self) -> None:
+        """Let go of the connection; the collection stays."""
+        self._milvus.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self._milvus.count(self._name)
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, (int, np.integer)) or not LEAST <= int(key) < -LEAST:
+            return False
+        return bool(self._found([int(key)]))
+
+    @property
+    def keys(self) -> Keys:
+        """Keys of all items, rising."""
+        pages = self._milvus.pages(self._name, "", ["key"])
+        return np.array([row["key"] for rows in pages for row in rows], np.int64)
+
+    @property
+    def codes(self) -> Codes:
+        """Codes of all items, in the order of `keys`, read-only."""
+        return CodeScan(self._milvus, self._name, self.n_bits).read()[1]
+
+    def _get(self, keys: Keys) -> Codes:
+        wanted = keys.tolist()
+        found = self._found(set(wanted), "code")
+        self._demand(wanted, found)
+        content = b"".join(found[key][0] for key in wanted)
+        return np.frombuffer(content, np.uint8).reshape(len(wanted), code_width(self.n_bits)).copy()
+
+    # ------------------------------------------------------------------ changing
+
+    def _put(self, codes: Codes, keys: Keys) -> None:
+        rows = ({"key": key, "code": code.tobytes()} for key, code in zip(keys.tolist(), codes, strict=True))
+        self._milvus.put(self._name, rows)
+
+    def _drop(self, keys: Keys) -> None:
+        doomed = keys.tolist()
+        self._demand(doomed, self._found(doomed))
+        self._milvus.delete(self._name, one_of("key", doomed))
+
+    # ------------------------------------------------------------------ searching
+
+    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
+        scan = self._scan(within)
+        answers = scan.search(queries, k)
+        width = min(len(keys) for keys, _ in answers) if answers else min(k, len(scan))
+        return Matches(
+            np.array([keys[:width] for keys, _ in answers], np.int64).reshape(len(queries), width),
+            np.array([distances[:width] for _, distances in answers], np.int32).reshape(len(queries), width),
+        )
+
+    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
+        answers = self._scan(within).search_radius(queries, radius)
+        return [Matches(np.array(keys, np.int64), np.array(distances, np.int32)) for keys, distances in answers]
+
+    # ------------------------------------------------------------------ storage
+
+    def _scan(self, within: Keys | None) -> CodeScan:
+        filters = [""] if within is None else one_of("key", within.tolist())
+        return CodeScan(self._milvus, self._name, self.n_bits, filters, self._params)
+
+    def _found(self, keys: Iterable[int], field: str = "key") -> dict[int, Any]:
+        """Return a field of those items that are there, by key."""
+        rows = self._milvus.find(self._name, one_of("key", keys), ["key", field])
+        return {row["key"]: row[field] for row in rows}
+
+    def _demand(self, keys: list[int], found: Mapping[int, Any]) -> None:
+        unknown = next((key for key in keys if key not in found), None)
+        if unknown is not None:
+            raise UnknownKeyError(f"There is no item with key {unknown} in this index of {len(self)}.")
+
+    def _next_key(self) -> int:
+        """Return the key after the largest, which takes a question a bit: Milvus gives the first page only."""
+        first = self._milvus.page(self._name, "", ["key"], 1)
+        if not first:
+            return 0
+        largest, end = int(first[0]["key"]), -LEAST
+        while largest + 1 < end:
+            middle = (largest + end) // 2
+            found = self._milvus.page(self._name, f"key >= {middle}", ["key"], 1)
+            largest, end = (int(found[0]["key"]), end) if found else (largest, middle)
+        return largest + 1

@@ -1,0 +1,149 @@
+"""An index in Milvus: here Milvus Lite, in a file and asked over TCP."""
+
+import itertools
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+from tests.servers.milvus import milvus as server_of_ours
+
+from onlinehash import FlatIndex
+from onlinehash.checks import check_index
+from onlinehash.exceptions import (
+    FileFormatError,
+    InvalidInputError,
+    LockedError,
+    MissingExtraError,
+    StorageError,
+    UnknownKeyError,
+)
+from onlinehash.indexes.engines import MilvusIndex, _milvus, _milvus_lite
+
+NAMES = (f"codes_{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def server():
+    with server_of_ours() as running:
+        yield running
+
+
+def codes(n, seed=0):
+    """Return 16-bit codes of which half are among a few."""
+    bits = np.random.default_rng(seed).integers(0, 2, (n, 16), dtype=np.uint8)
+    bits[::2, 2:] = 0
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
+def test_it_keeps_the_promises_of_an_index(server):
+    check_index(lambda n_bits: MilvusIndex(n_bits, server.uri, name=next(NAMES)))
+
+
+def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
+    for name, value in (("MOST", 64), ("_SPARE", 3), ("_AT_A_TIME", 50), ("_HITS", 100)):
+        monkeypatch.setattr(_milvus, name, value)
+    keys = np.random.default_rng(1).permutation(600) - 300
+    oracle = FlatIndex(16)
+    with MilvusIndex(16, server.uri, name=next(NAMES)) as index:
+        for each in (index, oracle):
+            each.add(codes(600), keys)
+        queries = codes(4, seed=2)
+        for k in (1, 5, 31, 32, 33, 64, 65, 599, 1000):
+            for within in (None, keys[::2]):
+                found, expected = index.search(queries, k, within=within), oracle.search(queries, k, within=within)
+                assert np.array_equal(found.keys, expected.keys), k
+                assert np.array_equal(found.distances, expected.distances)
+        for radius in (0, 1, 7, 16, 10**9):
+            found, expected = index.search_radius(queries, radius), oracle.search_radius(queries, min(radius, 16))
+            assert [one.keys.tolist() for one in found] == [one.keys.tolist() for one in expected]
+        assert np.array_equal(index.keys, np.sort(keys))
+        index.add(codes(3))
+        assert sorted(index.keys.tolist())[-3:] == [300, 301, 302]
+        index.remove(keys[:555])
+        assert len(index) == 48
+        assert repr(index) == "<MilvusIndex of 48 codes of 16 bits>"
+
+
+def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path, monkeypatch):
+    file = tmp_path / "items.db"
+    with MilvusIndex(16, file) as index, MilvusIndex(16, str(file)) as same:
+        index.add(codes(5), [5, 4, 3, 2, 1])
+        assert len(same) == 5
+        index.close()
+        index.close()
+        assert len(same) == 5
+        with pytest.raises(StorageError, match=r"items.db is closed"):
+            len(index)
+    hold = f"import fcntl; f = open({str(tmp_path / '.items.db.lock')!r}, 'a'); fcntl.lockf(f, fcntl.LOCK_EX)"
+    other = subprocess.Popen(
+        [sys.executable, "-c", f"{hold}; print('held', flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert other.stdout.readline() == b"held\n"
+    monkeypatch.setattr(_milvus_lite, "_LETTING_GO", 0.2)
+    with pytest.raises(
+        LockedError, match=r"open in another process, and Milvus Lite serves one .* run a Milvus server"
+    ):
+        MilvusIndex(16, file)
+    other.communicate(b"\n")
+    monkeypatch.setattr(_milvus_lite, "_LETTING_GO", 5.0)
+    with MilvusIndex(16, file) as again:
+        assert np.array_equal(again.get([1, 5]), codes(5)[[4, 0]])
+        with pytest.raises(UnknownKeyError, match="no item with key 9 in this index of 5"):
+            again.remove([1, 9])
+        with pytest.raises(
+            InvalidInputError, match="codes of 16 bits', not 'onlinehash: codes of 12 bits'; name another"
+        ):
+            MilvusIndex(12, file)
+        with pytest.raises(InvalidInputError, match="not in Milvus Lite; leave it out, or use a server"):
+            MilvusIndex(16, file, index_type="BIN_IVF_FLAT")
+
+
+@pytest.mark.parametrize(
+    ("error", "uri", "words"),
+    [
+        (InvalidInputError, "items.sqlite", "ends in .db"),
+        (InvalidInputError, "a b.db", "ends in .db"),
+        (InvalidInputError, "x" * 40 + ".db", "at most 36"),
+        (InvalidInputError, "", "ends in .db"),
+        (InvalidInputError, "ftp://host/items.db", "neither http"),
+        (InvalidInputError, "http://", "names no host"),
+        (StorageError, "nowhere/items.db", "There is no folder"),
+        (FileFormatError, "text.db", "not a file that Milvus Lite wrote"),
+        (StorageError, "http://me:secret@127.0.0.1:1", r"Milvus at 127.0.0.1:1: "),
+    ],
+)
+def test_a_bad_uri_is_told_without_the_password(tmp_path, monkeypatch, error, uri, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_milvus, "_CONNECT", 0.5)
+    (tmp_path / "text.db").write_text("not a database")
+    with pytest.raises(error, match=words) as caught:
+        MilvusIndex(16, uri)
+    assert "secret" not in str(caught.value)
+
+
+def test_other_arguments_are_checked(server):
+    for name in ("", "a b", "1a", "a.b", "x" * 300, "ä"):
+        with pytest.raises(InvalidInputError, match="letters, digits and _"):
+            MilvusIndex(16, server.uri, name=name)
+    with pytest.raises(InvalidInputError, match="index_type='HNSW'"):
+        MilvusIndex(16, server.uri, index_type="HNSW")
+    with pytest.raises(InvalidInputError, match="nprobe=0"):
+        MilvusIndex(16, server.uri, nprobe=0)
+
+
+def test_what_is_missing_is_named_with_the_way_to_get_it(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "milvus_lite.server_manager", None)
+        with pytest.raises(
+            MissingExtraError, match=r"milvus-lite is not installed. Run: pip install 'onlinehash\[milvus"
+        ):
+            MilvusIndex(16, tmp_path / "items.db")
+    monkeypatch.setitem(sys.modules, "pymilvus", None)
+    for name in ("milvus", "_milvus"):
+        monkeypatch.delitem(sys.modules, f"onlinehash.indexes.engines.{name}")
+    with pytest.raises(MissingExtraError, match=r"pymilvus is not installed. Run: pip install 'onlinehash\[milvus\]'"):
+        import_module("onlinehash.indexes.engines.milvus")
