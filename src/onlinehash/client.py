@@ -162,7 +162,7 @@ class Client:
             body["payload"] = _per_key(payload, single)
         self._send("PATCH", "/api/v1/items", body)
 
-    def delete(self, keys: Any, *, missing: str = "raise") -> None:
+    def delete(self, keys: Any, *, missing: str = "raise", forget: bool = False) -> None:
         """Delete items.
 
         Parameters
@@ -170,9 +170,11 @@ class Client:
         keys : int or str, or several
         missing : "raise" or "ignore", default="raise"
             What to do about unknown keys; if it raises, nothing is deleted.
+        forget : bool, default=False
+            Unlearn them too, which HROH can.
         """
         check_choice("missing", missing, ("raise", "ignore"))
-        body = {"keys": _listed(keys)[0], "missing": missing}
+        body = {"keys": _listed(keys)[0], "missing": missing, "forget": forget}
         # Sent again, it may meet its own success.
         self._send("POST", "/api/v1/items/delete", body, again=body | {"missing": "ignore"})
 

@@ -94,3 +94,37 @@ def test_the_encoder_of_a_generation_can_be_read_elsewhere(path, data, tmp_path)
         encoder.save(tmp_path / "encoder.oh")
         assert keys == list(range(300))
         assert np.array_equal(Encoder.load(tmp_path / "encoder.oh").encode(X), codes)
+
+
+def test_what_is_deleted_can_be_forgotten_too(tmp_path, data):
+    X, y = data.take(600)
+    X[590:], labels = X[:10], [*y[:590].tolist(), *[None] * 10]  # ten without labels, of which nothing was learned
+    path, copy = tmp_path / "items.oh", tmp_path / "copy.oh"
+    collection = Collection.open(path, hroh(bandwidth=1.0), Never())
+    collection.add(range(600), X, labels)
+    collection.refresh()
+    collection.delete(range(400, 600), forget=True)
+    crash(collection, path, copy)
+    with Collection.open(copy) as again:
+        never = hroh(bandwidth=1.0).partial_fit(X[:400], y[:400])
+        assert (again.hasher.n_seen_, again.hasher.n_forgotten_) == (590, 190)
+        assert np.array_equal(again.hasher.transform(X), never.transform(X))
+        assert again.stats().staleness == 190
+        again.refresh()
+        assert np.array_equal(again.codes()[1], never.transform(X[:400]))
+        again.add(range(400, 500), X[400:500], y[400:500])
+        assert np.array_equal(again.hasher.transform(X), never.partial_fit(X[400:500], y[400:500]).transform(X))
+
+
+def test_what_cannot_be_forgotten_is_not_deleted(path, small, tmp_path, data):
+    collection, X, _ = small  # HCOH
+    with pytest.raises(InvalidInputError, match=r"cannot unlearn; HROH can. .*change_hasher"):
+        collection.delete([1], forget=True)
+    assert 1 in collection
+    with Collection.open(tmp_path / "fading.oh", hroh(decay=0.99), Never()) as fading:
+        fading.add(range(40), *data.take(40))
+        with pytest.raises(InvalidInputError, match="only decay=1 can forget"):
+            fading.delete([1, 2], forget=True)
+        assert len(fading) == 40
+        fading.add(50, X[0], 1)
+        assert fading.hasher.n_seen_ == 41

@@ -131,8 +131,9 @@ def delete(
     ] = None,
     file: Annotated[Path | None, typer.Option("--from", help="Keys in a file: .npy, .csv or .txt, one a line.")] = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Pass over unknown keys.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Unlearn them too; HROH can.")] = False,
 ) -> None:
-    """Delete items, all or none of them; what was learned from them stays learned."""
+    """Delete items, all or none of them; what was learned from them stays learned, unless it is to be forgotten."""
     from onlinehash.cli._arrays import read_column
     from onlinehash.cli._screen import note
 
@@ -142,7 +143,9 @@ def delete(
         named = [str(key) for key in read_column(file, "keys").tolist()] if file is not None else keys or []
         before = len(collection)
         collection.delete(
-            dict.fromkeys(_typed(named, collection.key_kind)).keys(), missing="ignore" if ignore_missing else "raise"
+            dict.fromkeys(_typed(named, collection.key_kind)).keys(),
+            missing="ignore" if ignore_missing else "raise",
+            forget=forget,
         )
         note(f"Deleted {before - len(collection)} items; {place} holds {len(collection)}.")
 

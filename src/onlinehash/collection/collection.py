@@ -249,14 +249,24 @@ class Collection(Reading):
                 with self._store.writing():
                     self._store.put_payloads(listed, payloads)
 
-    def delete(self, keys: Any, *, missing: str = "raise", marks: Mapping[str, Any] | None = None) -> None:
-        """Delete items. What was learned from them stays learned.
+    def delete(
+        self,
+        keys: Any,
+        *,
+        missing: str = "raise",
+        forget: bool = False,
+        marks: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Delete items. What was learned from them stays learned, unless it is to be forgotten.
 
         Parameters
         ----------
         keys : int or str, or several
         missing : "raise" or "ignore", default="raise"
             What to do about unknown keys; if it raises, nothing is deleted.
+        forget : bool, default=False
+            Unlearn them too, exactly, which HROH can and others refuse. The codes of the other items are those of
+            before until the next refresh. What was learned from versions of an item that were replaced since stays.
         marks : mapping of str to JSON value, optional
             As for :meth:`add`.
         """
@@ -272,13 +282,26 @@ class Collection(Reading):
             if not listed:
                 self._note(noted)
                 return
+            doomed = self._store.rows(listed) if forget else None
+            last = self._position.seq + len(listed)
             self._hasher = None
+            if doomed is not None:
+                try:
+                    learning.forget(hasher, doomed.features, doomed.labels)
+                except OnlineHashError:
+                    self._hasher = hasher  # a hasher that refuses has not changed
+                    raise
             with self._store.writing():
                 self._store.delete(listed, self._position.seq + 1)
                 self._put_settings(noted)
-            self._position = self._position._replace(seq=self._position.seq + len(listed))
+                if doomed is not None:
+                    self._store.put_setting("n_learned", learning.n_learned(hasher))
+                    self._save_state(hasher, last)
+            self._position = self._position._replace(seq=last)
             self._live.remove(listed)
             self._hasher = hasher
+            if doomed is not None:
+                self._after_change()
 
     def _put(
         self,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_n_bits
 from onlinehash.collection.stores.protocol import ItemStore
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers import HROH, OnlineHasher, get_hasher, load_hasher
 
 _AT_A_TIME = 1 << 22  # bytes of features read at a time
@@ -18,18 +19,35 @@ _AT_A_TIME = 1 << 22  # bytes of features read at a time
 
 def learn(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | None]) -> None:
     """Learn from rows as they are stored; a supervised hasher leaves out those without labels."""
+    if hasher.supervised:
+        rows, y = _labelled(features, labels)
+        if len(rows):
+            hasher.partial_fit(rows, y)
+    else:
+        hasher.partial_fit(features.astype(np.float32, copy=False))
+
+
+def forget(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | None]) -> None:
+    """Unlearn rows that were learned as they are stored."""
+    if not isinstance(hasher, HROH):
+        raise InvalidInputError(
+            f"forget=True, but {hasher!r} cannot unlearn; HROH can. To learn anew from what is left, delete, then call "
+            "collection.change_hasher(...)."
+        )
+    rows, y = _labelled(features, labels)
+    if len(rows):
+        hasher.forget(rows, y)
+
+
+def _labelled(features: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDArray[np.float32], Any]:
+    """Return the rows that have labels, and these."""
     rows = features.astype(np.float32, copy=False)
-    if not hasher.supervised:
-        hasher.partial_fit(rows)
-        return
     labelled = np.array([text is not None for text in labels], bool)
-    if not labelled.any():
-        return
     known = {text: json.loads(text) for text in set(labels) if text is not None}
     y: Any = [known[text] for text in labels if text is not None]
     if not any(isinstance(value, list) for value in known.values()):
         y = np.array(y)
-    hasher.partial_fit(rows if labelled.all() else rows[labelled], y)
+    return rows if labelled.all() else rows[labelled], y
 
 
 def restore(store: ItemStore) -> OnlineHasher:

@@ -78,7 +78,10 @@ class Service:
         request = read_json(body, schemas.DeleteRequest)
         check_size(len(request.keys), None, self.limits)
         before = len(self.collection)
-        answer = self._changed(len(request.keys), lambda: self.collection.delete(request.keys, missing=request.missing))
+        answer = self._changed(
+            len(request.keys),
+            lambda: self.collection.delete(request.keys, missing=request.missing, forget=request.forget),
+        )
         return answer | {"changed": before - answer["n_items"]}
 
     def delete_one(self, text: str) -> Answer:

@@ -57,6 +57,7 @@ class DeleteRequest(KeysRequest):
     """Keys of items to delete."""
 
     missing: Literal["raise", "ignore"] = Field("raise", description="What to do about keys that are not there.")
+    forget: bool = Field(False, description="Unlearn the items too; HROH can.")
 
 
 class EncodeRequest(_Request):
