@@ -316,3 +316,12 @@ def test_marks_are_stored_with_the_items_they_came_with(small, place):
         again.delete([100], missing="ignore", marks={"queue": 19})
         again.add([], np.empty((0, 6)), marks={"other": 2})
         assert (again.mark("queue"), again.mark("other")) == (19, 2)
+
+
+def test_items_are_counted_by_label(small):
+    collection, X, y = small
+    collection.add([100, 101, 102], X[:3], [[1, 9], None, [9]])
+    expected = {label: int((y == label).sum()) for label in range(4)}
+    expected[1] += 1
+    assert collection.classes() == {**expected, 9: 2, None: 1}
+    assert list(collection.classes()) == [0, 1, 2, 3, 9, None]

@@ -117,25 +117,29 @@ def label_texts(labels: Any, n_rows: int, single: bool, kind: str | None) -> tup
     if given == "str":
         _check_encodable("labels", flat)
     if labelled is None or several:
-        texts = _texts(values)
+        texts = _texts(values, several)
     else:
-        texts = [text if some else None for text, some in zip(_texts(values), labelled.tolist(), strict=True)]
+        texts = [text if some else None for text, some in zip(_texts(values, several), labelled.tolist(), strict=True)]
     return texts, given or kind if any(text is not None for text in texts) else kind
 
 
-def _texts(values: list[Any]) -> list[str | None]:
+def _texts(values: list[Any], several: bool) -> list[str | None]:
+    """Return values as JSON; labels repeat, so each text is made once."""
+    if not several:
+        distinct, which = np.unique(values, return_inverse=True)
+        texts: list[str | None] = np.array([json.dumps(label) for label in distinct.tolist()], object)[which].tolist()
+        return texts
     known: dict[Any, str | None] = {}
     for value in values:
-        name = tuple(value) if isinstance(value, list) else value
-        if name not in known:
-            known[name] = _text(value)
-    return [known[tuple(value) if isinstance(value, list) else value] for value in values]
+        if tuple(value) not in known:
+            known[tuple(value)] = _text(value)
+    return [known[tuple(value)] for value in values]
 
 
-def _text(value: Any) -> str | None:
-    if isinstance(value, list) and len(value) < 2:
-        return json.dumps(value[0]) if value else None
-    return json.dumps(value)
+def _text(labels: list[Any]) -> str | None:
+    if len(labels) < 2:
+        return json.dumps(labels[0]) if labels else None
+    return json.dumps(labels)
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from threading import RLock
 from typing import Any
@@ -15,7 +16,7 @@ from onlinehash.collection import incoming
 from onlinehash.collection.live import live_codes
 from onlinehash.collection.rescoring import rescored
 from onlinehash.collection.stores.protocol import Among, Answers, Position, Rows, Store
-from onlinehash.collection.types import Hits, Item, Key
+from onlinehash.collection.types import Hits, Item, Key, Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, UnknownKeyError
 from onlinehash.indexes._keys import check_radius
@@ -96,6 +97,25 @@ class Reading:
         while len(rows := self._store.rows_after(last, chunk)):
             yield from self._items(rows)
             last = rows.keys[-1]
+
+    def classes(self) -> dict[Label | None, int]:
+        """Return the number of items that have each label, in order of the labels; None for items without any.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+        ...     pets.add([1, 2, 3], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [["dog", "pet"], ["cat", "pet"], None])
+        ...     pets.classes()
+        {'cat': 1, 'dog': 1, 'pet': 2, None: 1}
+        """
+        counts: Counter[Any] = Counter()
+        for text, n_items in self._store.label_counts().items():
+            labels = incoming.labels_of(text)
+            for label in labels if isinstance(labels, tuple) else (labels,):
+                counts[label] += n_items
+        return {label: counts[label] for label in sorted(counts, key=lambda label: (label is None, label))}
 
     def codes(self) -> tuple[list[Key], Codes]:
         """Return the keys that have a code, in order, and their packed codes."""

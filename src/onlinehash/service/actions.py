@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from threading import Lock
@@ -232,14 +231,10 @@ class Service:
             return self._counted[1]
 
     def _count(self) -> Answer:
-        counts: Counter[Any] = Counter()
-        n_unlabelled = 0
-        for item in self.collection.items():
-            labels = item.labels if isinstance(item.labels, tuple) else (item.labels,)
-            counts.update(label for label in labels if label is not None)
-            n_unlabelled += item.labels is None
+        counts = self.collection.classes()
+        n_unlabelled = counts.pop(None, 0)
         return {
-            "classes": [{"label": label, "n_items": n_items} for label, n_items in sorted(counts.items())],
+            "classes": [{"label": label, "n_items": n_items} for label, n_items in counts.items()],
             "n_unlabelled": n_unlabelled,
         }
 

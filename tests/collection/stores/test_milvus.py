@@ -119,6 +119,7 @@ def test_a_collection_lives_in_a_file_of_milvus_lite(tmp_path, data):
 def test_searches_are_exact(filled, data):
     collection, X, _ = filled
     collection.add([50, 51, 52], X[:3], [[0, 1], [2], None])
+    assert collection.classes()[None] == 1
     queries = data.take(3)[0]
     for query, hits in zip(queries, collection.search(queries, 9), strict=True):
         assert pairs(hits) == ranking(collection, query)[:9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -111,6 +112,15 @@ class MilvusStore(MilvusChanges):
 
     def _keys_after(self, key: Key | None, limit: int) -> list[Key]:
         return self._in_use(lambda number: self._tables.keys_after(number, key, limit), [])
+
+    def label_counts(self) -> dict[str | None, int]:
+        """Return how many items have which labels, as JSON; None for those without. Reads all items."""
+        counts: Counter[str | None] = Counter()
+        last: Key | None = None
+        while len(rows := self.rows_after(last, MOST)):
+            counts.update(rows.labels)
+            last = rows.keys[-1]
+        return dict(counts)
 
     def rows(self, keys: Sequence[Key]) -> Rows:
         """Return the items of keys, in that order, without those that are unknown."""

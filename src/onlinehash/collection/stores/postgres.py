@@ -105,6 +105,10 @@ class PostgresStore(PostgresSchema):
             yield from (key for (key,) in found)
             last = found[-1][0]
 
+    def label_counts(self) -> dict[str | None, int]:
+        """Return how many items have which labels, as JSON; None for those without."""
+        return dict(self._items(f"SELECT labels, count(*) FROM {self._schema}.items GROUP BY labels"))
+
     def rows(self, keys: Sequence[Key]) -> Rows:
         """Return the items of keys, in that order, without those that are unknown."""
         sql = f"SELECT {_COLUMNS} FROM {self._schema}.items WHERE key = ANY(%s::{self._listed()})"

@@ -121,6 +121,9 @@ class ItemStore(Protocol):
     def keys(self) -> Iterator[Key]:
         """Yield all keys in order."""
 
+    def label_counts(self) -> dict[str | None, int]:
+        """Return how many items have which labels, as JSON; None for those without."""
+
     def rows(self, keys: Sequence[Key]) -> Rows:
         """Return the items of keys, in that order, without those that are unknown."""
 

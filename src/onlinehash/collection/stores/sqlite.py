@@ -98,6 +98,12 @@ class SqliteStore(Database):
             yield from (key for (key,) in rows)
             last = rows[-1][0]
 
+    def label_counts(self) -> dict[str | None, int]:
+        """Return how many items have which labels, as JSON; None for those without."""
+        with self.reading():
+            table = self._table()
+            return {} if table is None else dict(self._query(f"SELECT labels, count(*) FROM {table} GROUP BY labels"))
+
     def keys_labelled(self, label: int | str) -> list[Any]:
         """Return the keys of the items that have a label."""
         with self.reading():
@@ -145,18 +151,26 @@ class SqliteStore(Database):
         if self._table() is None:
             self.put_setting("key_kind", "TEXT" if isinstance(rows.keys[0], str) else "INTEGER")
             self._create_codes(0)
-        before = [seq for seq in self.seqs(rows.keys) if seq is not None]
+        before = self._seqs_before(rows.keys)
         self._retire(before)
         self._writer.executemany(
             "INSERT INTO items VALUES (?, ?, ?, ?, ?)",
             zip(rows.seqs, rows.keys, to_blobs(rows.features), rows.labels, rows.payloads, strict=True),
         )
+        place = "seq - :after"  # there are no gaps between rows that come together
         for number, some in codes.items():
-            self._put_codes(number, rows.seqs[0] - 1, rows.seqs[-1], some)
+            self._put_codes(number, rows.seqs[0] - 1, rows.seqs[-1], some, place)
         if not self.position().generation:
-            self._put_codes(0, rows.seqs[0] - 1, rows.seqs[-1], None)
+            self._put_codes(0, rows.seqs[0] - 1, rows.seqs[-1], None, place)
         self.put_setting("n_items", self.count() + len(rows) - len(before))
         self.put_setting("seq", rows.seqs[-1])
+
+    def _seqs_before(self, keys: Sequence[Any]) -> list[int]:
+        """Return where items are that keys replace; keys beyond the last, the common case, take one look."""
+        last = self._query(f"SELECT max(key) FROM {self._table()}")[0][0]
+        if last is None or min(keys) > last:
+            return []
+        return [seq for seq in self.seqs(keys) if seq is not None]
 
     def put_payloads(self, keys: Sequence[Key], payloads: Sequence[str | None]) -> None:
         """Write the payloads of known keys."""
@@ -285,15 +299,18 @@ class SqliteStore(Database):
 
     def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
         """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
-        self._put_codes(number, after, cursor, codes)
+        self._put_codes(number, after, cursor, codes, "row_number() OVER (ORDER BY seq)")
         self._writer.execute("UPDATE generations SET cursor = ? WHERE number = ?", (cursor, number))
 
-    def _put_codes(self, number: int, after: int, last: int, codes: Codes | None) -> None:
-        """Write codes, NULL for None, beside the labels of their items; one statement is faster than one a code."""
+    def _put_codes(self, number: int, after: int, last: int, codes: Codes | None, place: str) -> None:
+        """Write codes, NULL for None, beside the labels of their items; one statement is faster than one a code.
+
+        ``place`` tells in SQL which code is an item's, from 1.
+        """
         blob, width = (None, 0) if codes is None else (codes.tobytes(), codes.shape[1])
         self._writer.execute(
             f"""INSERT OR REPLACE INTO codes_{number}
-                SELECT key, seq, labels, substr(:codes, 1 + :width * (row_number() OVER (ORDER BY seq) - 1), :width)
+                SELECT key, seq, labels, substr(:codes, 1 + :width * ({place} - 1), :width)
                 FROM items WHERE seq > :after AND seq <= :last{_NOT_RETIRED}""",
             {"codes": blob, "width": width, "after": after, "last": last},
         )
