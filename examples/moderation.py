@@ -44,15 +44,13 @@ def retract(items: oh.Collection, category: int, others: Any) -> None:
         print(f"{step:<36}{n_found:>13}{oh.hamming_distances(codes, codes).mean():>17.1f}")
 
     print(f"\n{f'Retracted: category {category}':<36}{'items found':>13}{'bits apart':>17}")
-    tell("as learned", items.encoder)
-    gone = [item for item in items.items() if item.labels == category]
-    subtracting: Any = items.hasher  # a copy: outside of a collection, HROH can subtract rows
-    subtracting.forget([item.features for item in gone], [category] * len(gone))
-    items.delete([item.key for item in gone])
-    tell("deleted: what was learned stays", items.encoder)
+    learned = items.encoder
+    tell("as learned", learned)
+    items.delete([item.key for item in items.items() if item.labels == category], forget=True)
+    tell("deleted, with the codes of before", learned)
+    tell("and forgotten: HROH subtracts", items.hasher.snapshot())
     items.change_hasher(beginner())  # it learns from the items that are left, in the order they came
-    tell("change_hasher(): learned anew", items.encoder)
-    tell("or HROH.forget(), on a bare hasher", subtracting.snapshot())
+    tell("or learned anew from what is left", items.encoder)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
