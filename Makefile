@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check programs format docs bench package clean
+.PHONY: help demo test check programs format docs site bench package clean
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -37,6 +37,9 @@ format: .venv/dev  ## Rewrite the code in the one style
 
 docs: .venv/dev  ## Write the pages that are made of code and results
 	@.venv/bin/python docs/generate.py
+
+site: .venv/dev  ## Build the site into build/site
+	@.venv/bin/mkdocs build --strict
 
 bench: .venv/dev  ## Measure speed against competitors, as ratios in one run
 	@.venv/bin/python -m benchmarks

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from onlinehash.metrics import precision_within_radius as precision_within_radius
     from onlinehash.types import Matches as Matches
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _HOMES = {
     "AdaptHash": "hashers",
