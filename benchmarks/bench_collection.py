@@ -114,7 +114,7 @@ def refresh_row(folder: Path) -> Row:
             return collection.search(query, k=10)
 
         latencies(search, iter([True] * 2000 + [False]).__next__)
-        for _ in range(3):
+        for _ in range(7):
             quiet = latencies(search, iter([True] * 5000 + [False]).__next__)
             collection.add(0, query, 0)  # something to learn: else there is nothing to refresh
             collection.refresh(wait=False)

@@ -77,7 +77,9 @@ class Renewal:
                 return False
             rows = self._store.vectors(building.cursor, _CHUNK)
             if len(rows):
+                _give_way()
                 codes = building.encode(rows.features)
+                _give_way()
                 recomputed = 0 if self._live.current is None else len(rows) * building.encoder.n_bits
                 with self._store.writing():
                     self._store.put_codes(building.number, building.cursor, rows.seqs[-1], codes)
@@ -91,3 +93,8 @@ class Renewal:
                 self._store.finish_generation(building.number)
             self._live.cut_over()
             return False
+
+
+def _give_way() -> None:
+    """Let searches that wait for the interpreter go first: they would wait for the rest of the chunk."""
+    time.sleep(0)

@@ -220,13 +220,13 @@ class SqliteStore(Database):
         where others search without a break.
         """
         keys, seqs, features = self._query(
-            f"""SELECT json_group_array(key), json_group_array(seq), group_concat(hex(features), '')
+            f"""SELECT json_group_array(key), json_group_array(seq), {_JOINED.format("features")}
                 FROM (SELECT key, seq, features FROM items WHERE seq > ?{_NOT_RETIRED} ORDER BY seq LIMIT ?)""",
             after,
             limit,
         )[0]
         listed = json.loads(keys)
-        matrix = from_blobs([bytes.fromhex(features or "")], self._dtype()).reshape(len(listed), -1 if listed else 0)
+        matrix = from_blobs([features or b""], self._dtype()).reshape(len(listed), -1 if listed else 0)
         return Rows(listed, json.loads(seqs), matrix, [], [])
 
     def changes(self, after: int) -> Changes | None:
@@ -286,16 +286,16 @@ class SqliteStore(Database):
     def codes(self, number: int) -> tuple[list[Any], Codes]:
         """Return all keys that have a code, in order, and the codes."""
         # SQLite joins what it finds to long texts, which is twice as fast as a million small rows.
-        joined = f"""SELECT json_group_array(key), group_concat(hex(code), '')
+        joined = f"""SELECT json_group_array(key), {_JOINED.format("code")}
                      FROM (SELECT key, code FROM codes_{number} {{where}} ORDER BY key LIMIT {_FETCH})"""
         keys: list[Any] = []
-        digits: list[str] = []
+        blobs: list[bytes] = []
         found = self._query(joined.format(where=""))[0]
         while found[1] is not None:
             keys += json.loads(found[0])
-            digits.append(found[1])
+            blobs.append(found[1])
             found = self._query(joined.format(where="WHERE key > ?"), keys[-1])[0]
-        return keys, _as_codes(bytes.fromhex("".join(digits)), len(keys))
+        return keys, _as_codes(b"".join(blobs), len(keys))
 
     def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
         """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
@@ -326,6 +326,7 @@ class SqliteStore(Database):
 
 
 _NOT_RETIRED = " AND seq NOT IN (SELECT seq FROM retired)"
+_JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the text of a file of ours is UTF-8
 _SELECT = "SELECT key, seq, features, labels, payload FROM items"
 
 
