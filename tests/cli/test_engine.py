@@ -1,0 +1,47 @@
+"""Commands on collections that live in an engine."""
+
+import json
+from itertools import count
+
+import pytest
+from tests.servers.postgres import postgres
+
+from onlinehash import Collection
+
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgres() as running:
+        yield running
+
+
+@pytest.fixture(params=["postgres", "milvus"])
+def place(request, folder):
+    engine = request.getfixturevalue("server").url if request.param == "postgres" else f"milvus:{folder / 'items.db'}"
+    return f"{engine}#items_{next(_NUMBERS)}"
+
+
+def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):
+    run(f"collection create {place} --bits 16")
+    run(f"collection add {place} X.npy --labels y.npy")
+    run(f"collection delete {place} 3 4")
+    found = json.loads(run(f"collection search {place} --like 7 -k 3 --json").stdout)
+    assert found["keys"][0] == 7
+    stats = json.loads(run(f"collection stats {place} --json").stdout)
+    assert (stats["n_bits"], stats["index"]) == (16, "engine")
+    run(f"collection refresh {place}")
+    run(f"collection export {place} items.npz")
+    engine, _, name = place.rpartition("#")
+    with Collection.open(name, engine=engine) as collection:
+        assert len(collection) == stats["n_items"]
+        assert 3 not in collection
+
+
+def test_what_is_wrong_with_a_place_is_said(run, place):
+    assert "make it with 'onlinehash collection create'" in run(f"collection stats {place}", code=1).stderr
+    run(f"collection create {place}")
+    assert "exists already" in run(f"collection create {place}", code=2).stderr
+    assert "names no" in run(f"collection stats {place.rpartition('#')[0]}", code=2).stderr
+    assert "is no name" in run(f"collection create {place}-and-more", code=1).stderr
