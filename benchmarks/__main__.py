@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from importlib import import_module
 
-from benchmarks.measure import FOLDER, machine, save, table
+from benchmarks.measure import FOLDER, machine, page, save
 
 NAMES = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
 
@@ -23,9 +22,7 @@ def main() -> None:
             print(
                 f"{name}: {row.what}: {row.meaning} = {row.ratio:.3g} ({row.low:.3g} to {row.high:.3g}); bar: {row.bar}"
             )
-    readme = FOLDER / "README.md"
-    text = re.sub(r"(?s)(<!-- results -->\n).*(<!-- end -->)", rf"\g<1>{table()}\n\g<2>", readme.read_text())
-    readme.write_text(text)
+    (FOLDER / "README.md").write_text(page())
 
 
 if __name__ == "__main__":

@@ -82,11 +82,13 @@ def save(name: str, rows: list[Row]) -> None:
     (FOLDER / "results" / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
-def table() -> str:
-    """Return all saved rows as a Markdown table."""
-    lines = ["| benchmark | measured | ratio (range) | bar |", "|---|---|---|---|"]
+def page() -> str:
+    """Return README.md with all saved rows in it, a table a benchmark."""
+    parts = []
     for path in sorted((FOLDER / "results").glob("*.json")):
+        parts += ["", f"### {path.stem}", "", "| measured | ratio (range) | bar |", "|---|---|---|"]
         for row in (Row(**fields) for fields in json.loads(path.read_text())["rows"]):
             spread = f"**{row.ratio:.3g}** ({row.low:.3g} to {row.high:.3g})"
-            lines.append(f"| `{path.stem}` | {row.what}: {row.meaning} | {spread} | {row.bar} |")
-    return "\n".join(lines)
+            parts.append(f"| {row.what}: {row.meaning} | {spread} | {row.bar} |")
+    head, _, rest = (FOLDER / "README.md").read_text().partition("<!-- results -->\n")
+    return "\n".join([f"{head}<!-- results -->", *parts, "", f"<!-- end -->{rest.partition('<!-- end -->')[2]}"])

@@ -245,6 +245,11 @@ def scaling_page() -> str:
     return str(run_path(str(ROOT / "docs" / "_scaling.py"))["scaling_page"]())
 
 
+def benchmarks_page() -> str:
+    """Put all results into the page of the benchmarks."""
+    return str(run_path(str(ROOT / "benchmarks" / "measure.py"))["page"]())
+
+
 UNSEEN = {
     "seen_at_seen": "seen among seen",
     "unseen_at_unseen": "unseen among unseen",
@@ -253,6 +258,7 @@ UNSEEN = {
 
 PAGES = {
     ROOT / "README.md": readme_page,
+    ROOT / "benchmarks" / "README.md": benchmarks_page,
     ROOT / "docs" / "cli.md": cli_page,
     ROOT / "docs" / "hashers" / "index.md": hashers_page,
     ROOT / "docs" / "hashers" / "hroh.md": hroh_page,
