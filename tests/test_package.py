@@ -26,3 +26,34 @@ def test_importing_is_silent_and_loads_nothing_heavy():
 
 def test_subpackages_are_reached_by_attribute():
     assert onlinehash.metrics.Ranking.__name__ == "Ranking"
+
+
+def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path):
+    (tmp_path / "a.parquet").touch()
+    calls = {
+        "postgres": "oh.Collection.open('a', 'lsh', engine='postgresql://127.0.0.1/a')",
+        "milvus": "oh.Collection.open('a', 'lsh', engine='milvus:a.db')",
+        "faiss": "oh.indexes.engines.FaissIndex",
+        "redis": "open_source('redis://127.0.0.1/0/a')",
+        "nats": "open_source('nats://127.0.0.1/a')",
+        "arrow": "open_source('.')",
+        "ray": "oh.scale.learn('a.parquet', oh.HROH())",
+        "client": "import_module('onlinehash.client')",
+        "serve": "import_module('onlinehash.service').create_app",
+    }
+    modules = ("psycopg", "pymilvus", "faiss", "redis", "nats", "pyarrow", "ray", "httpx", "fastapi", "uvicorn")
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({modules}))  # as if they were not there
+from importlib import import_module
+import onlinehash as oh
+from onlinehash.collection.sources import open_source
+from onlinehash.exceptions import MissingExtraError
+for extra, call in {calls}.items():
+    try:
+        eval(call)
+    except MissingExtraError as error:
+        print(extra, f"pip install 'onlinehash[{{extra}}]'" in str(error))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert run.stdout.splitlines() == [f"{extra} True" for extra in calls], run.stderr

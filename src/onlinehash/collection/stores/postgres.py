@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import psycopg
 
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
@@ -15,7 +14,15 @@ from onlinehash.collection.stores.postgres_server import PostgresSchema
 from onlinehash.collection.stores.protocol import Among, Answers, GenerationGone, GenerationRow, Position, Rows
 from onlinehash.collection.types import Key
 from onlinehash.encoders import Encoder
-from onlinehash.indexes.engines._postgres import CodeScan, Connection, code_from, from_bits, to_bytes
+from onlinehash.indexes.engines._postgres import (
+    CodeScan,
+    Connection,
+    LockNotAvailable,
+    UndefinedTable,
+    code_from,
+    from_bits,
+    to_bytes,
+)
 from onlinehash.types import Codes, SoftCodes
 
 _FETCH = 50_000
@@ -276,7 +283,7 @@ class PostgresStore(PostgresSchema):
                 with self._writer.transaction():
                     self._write(f"SET LOCAL lock_timeout = '{_DROP_WAIT}'")
                     self._write(f"DROP TABLE {self._schema}.{table}")
-            except psycopg.errors.LockNotAvailable:
+            except LockNotAvailable:
                 continue
 
     def codes(self, number: int) -> tuple[list[Any], Codes]:
@@ -336,7 +343,7 @@ class PostgresStore(PostgresSchema):
         with self._errors(), self._connection() as connection:
             try:
                 return ask(scan, connection)
-            except psycopg.errors.UndefinedTable:
+            except UndefinedTable:
                 raise GenerationGone from None
 
     def _of(self, number: int, sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -344,7 +351,7 @@ class PostgresStore(PostgresSchema):
         with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
             try:
                 return cursor.execute(sql.format(table=self._table(number)), values).fetchall()
-            except psycopg.errors.UndefinedTable:
+            except UndefinedTable:
                 raise GenerationGone from None
 
     def coded(self, number: int, keys: Sequence[Key]) -> list[bool]:

@@ -9,11 +9,18 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-import psycopg
-
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, LockedError, StorageError
-from onlinehash.indexes.engines._postgres import Connection, connect, errors, find_pgvector, is_alive, place_of
+from onlinehash.indexes.engines._postgres import (
+    Connection,
+    LockNotAvailable,
+    PostgresError,
+    connect,
+    errors,
+    find_pgvector,
+    is_alive,
+    place_of,
+)
 
 _READERS = 16  # connections for reading at a time; further threads wait for one
 _LOCK_WAIT = "1s"  # for a writer that was killed a moment ago, and that the server has not noticed yet
@@ -129,7 +136,7 @@ class PostgresSchema:
             connection.execute(f"SET lock_timeout = '{_LOCK_WAIT}'")
             connection.execute("SELECT pg_advisory_lock(%s)", (key,))
             connection.execute("RESET lock_timeout")
-        except psycopg.errors.LockNotAvailable:
+        except LockNotAvailable:
             holder = connection.execute(
                 """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
                    WHERE locktype = 'advisory' AND granted AND objsubid = 1
@@ -225,7 +232,7 @@ class PostgresSchema:
             connection.execute("COMMIT")
         except BaseException:
             if not connection.closed:
-                with suppress(psycopg.Error):
+                with suppress(PostgresError):
                     connection.execute("ROLLBACK")
             raise
         finally:

@@ -29,6 +29,9 @@ except ImportError as error:
     raise MissingExtraError.of("psycopg", "postgres") from error
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+PostgresError = psycopg.Error
+LockNotAvailable = psycopg.errors.LockNotAvailable
+UndefinedTable = psycopg.errors.UndefinedTable
 Values = Mapping[str, Any]
 
 _OLDEST = 140000  # version 14: the first with bit_count
