@@ -20,7 +20,11 @@ from onlinehash.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-WALKS = [DOCS / "quickstart.md", DOCS / "guides" / "write-your-own-hasher.md"]  # commands that are typed as printed
+WALKS = [
+    ROOT / "README.md",
+    DOCS / "quickstart.md",
+    DOCS / "guides" / "write-your-own-hasher.md",
+]  # commands that are typed as printed
 PACKAGES = (
     "checks", "client", "codebooks", "codes", "collection", "datasets", "encoders", "exceptions", "experiments",
     "features", "hashers", "indexes", "metrics", "scale", "service", "types",

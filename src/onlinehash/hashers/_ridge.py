@@ -175,8 +175,9 @@ class RidgeStatistics:
         otherwise the random combinations would.
         """
         rng = np.random.default_rng([seed, 6])
-        noise = rng.choice([-1.0, 1.0], (len(self.gram), _N_PROBES))
-        towards = self.sums[classes].T @ rng.choice([-1.0, 1.0], (len(classes), _N_PROBES))
+        signs = np.array([-1.0, 1.0])
+        noise: Matrix = rng.choice(signs, (len(self.gram), _N_PROBES))
+        towards = self.sums[classes].T @ rng.choice(signs, (len(classes), _N_PROBES))
         length = float(np.trace(self.gram))
         if not (self.total > 0.0 and length > 0.0):
             return 1.0  # all rows were forgotten

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from onlinehash.collection.stores import postgres_schema as schema
+from onlinehash.collection.stores.versions import check_version
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, LockedError, StorageError
 from onlinehash.indexes.engines._postgres import (
     Connection,
@@ -98,14 +99,7 @@ class PostgresSchema:
         version = self._stored_setting("schema_version", None) if self._has("settings") else None
         if version is None:
             raise FileFormatError(f"{self._schema} is a schema, but not of a collection that onlinehash wrote.")
-        if version > schema.VERSION:
-            raise FileFormatError(
-                f"{self.place} has schema {version}; this version reads up to {schema.VERSION}. Upgrade onlinehash."
-            )
-        if self.readonly and version < schema.VERSION:
-            raise FileFormatError(
-                f"{self.place} has schema {version}, this version writes {schema.VERSION}. Open it once for writing."
-            )
+        check_version(self.place, version, schema.VERSION, readonly=self.readonly)
 
     def _migrate(self) -> None:
         for version in range(self._stored_setting("schema_version", 0), schema.VERSION):

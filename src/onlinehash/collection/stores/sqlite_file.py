@@ -11,6 +11,7 @@ from typing import Any
 
 from onlinehash.collection.locks import WriterLock
 from onlinehash.collection.stores import sqlite_schema as schema
+from onlinehash.collection.stores.versions import check_version
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, StorageError
 
 
@@ -84,14 +85,7 @@ class Database:
             raise DataNotFoundError(f"There is no collection in {self.path} yet; pass a hasher to create it.")
         if application != schema.APPLICATION_ID:
             raise FileFormatError(f"{self.path} is a database, but not a collection that onlinehash wrote.")
-        if version > schema.VERSION:
-            raise FileFormatError(
-                f"{self.path} has schema {version}; this version reads up to {schema.VERSION}. Upgrade onlinehash."
-            )
-        if self.readonly and version < schema.VERSION:
-            raise FileFormatError(
-                f"{self.path} has schema {version}, this version writes {schema.VERSION}. Open it once for writing."
-            )
+        check_version(self.path, version, schema.VERSION, readonly=self.readonly)
 
     def _check_length(self) -> None:
         """Refuse a file that is shorter than its header says; everything is in the file itself by now."""
