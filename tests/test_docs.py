@@ -4,7 +4,12 @@ import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.servers.postgres import postgres
+
+import onlinehash as oh
+from onlinehash.checks import hasher_checks
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -19,6 +24,47 @@ BLOCKS = [
 def test_block_runs(block, capsys):
     exec(compile(block, "documentation", "exec"), {})
     assert capsys.readouterr().out
+
+
+# Fragments need something at hand, a server or a collection: what they call it is in their namespace.
+FRAGMENTS = [
+    pytest.param(block, id=f"{page.relative_to(ROOT)}-{i}")
+    for page in PAGES
+    if page.name != "scaling.md"  # whose fragment needs a cluster, and runs where there is one
+    for i, block in enumerate(re.findall(r"```py\n(.*?)```", page.read_text(), flags=re.DOTALL))
+]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgres() as running:
+        yield running
+
+
+@pytest.fixture
+def at_hand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = oh.load_dataset("digits").split().stream
+    np.save("X.npy", X)
+    hasher = oh.HROH(n_bits=32, n_components=64, random_state=0)
+    with oh.Collection.open("photos.oh", hasher) as collection:
+        collection.add(range(100), X[:100], y[:100])
+        yield {
+            "oh": oh, "np": np, "pytest": pytest, "hasher_checks": hasher_checks, "MeanHasher": oh.HCOH,
+            "collection": collection, "hasher": hasher, "y": y,
+            "keys": range(100), "vectors": X[:100], "labels": y[:100], "vector": X[100],
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("block", FRAGMENTS)
+def test_fragment_runs(block, at_hand, request):
+    if "postgresql:" in block:
+        url = request.getfixturevalue("server").url
+        block = re.sub(r"postgresql://[^\"]*", url, block)
+        oh.Collection.open("photos", oh.HROH(32), engine=url).close()
+    exec(compile(block, "documentation", "exec"), at_hand)
+    for name in {"photos", "readers"} & set(at_hand):
+        at_hand[name].close()
 
 
 def generator():

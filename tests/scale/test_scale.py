@@ -1,6 +1,7 @@
 """Learning and encoding with Ray: one Ray of two workers for all of it."""
 
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 from tests.scale.test_parts import assert_same
+from tests.servers.postgres import postgres
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
@@ -24,6 +26,7 @@ from onlinehash.exceptions import (
     InvalidLabelsError,
     MissingExtraError,
 )
+from onlinehash.indexes.engines import PostgresIndex
 
 N, D = 40_000, 24
 TASK = 6_000
@@ -325,3 +328,19 @@ def test_the_command_line_says_what_is_wrong_in_one_line(data, tmp_path):
         assert result.exit_code == 1
         assert result.stderr.startswith("error: ")
         assert result.stderr.count("\n") == 1
+
+
+def test_the_page_on_scaling_runs_as_printed(data, tmp_path, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "scaling.md"
+    (block,) = re.findall(r"```py\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vectors").mkdir()
+    (tmp_path / "vectors" / "part.parquet").symlink_to(data[0] / "15000.parquet")
+    with postgres() as server:
+        block = re.sub(r"postgresql://[^\"]*", server.url, block).replace(', address="auto"', "")  # the Ray that runs
+        names = {}
+        exec(compile(block, str(page), "exec"), names)
+        with PostgresIndex(64, server.url) as index:
+            assert len(index) == 1000
+            codes = pq.read_table(names["parts"]).sort_by("key").column("code").to_pylist()
+            assert b"".join(codes) == index.codes.tobytes()
