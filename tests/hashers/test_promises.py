@@ -8,7 +8,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from onlinehash.checks import check_hasher, hasher_checks
 from onlinehash.hashers import FROSH, HASHERS, HCOH, HMOH, HROH, ITQ, OKH, OSH, MIHash, SketchHash
 
-HASHERS_UNDER_TEST = [hasher(n_bits=12, random_state=0) for hasher in HASHERS.values()] + [
+SMALLER = {HROH: {"n_components": 200}}  # than by default, where that only takes time
+
+HASHERS_UNDER_TEST = [
+    *(hasher(n_bits=12, random_state=0, **SMALLER.get(hasher, {})) for hasher in HASHERS.values()),
     FROSH(n_bits=6, chunk_size=7, sketch_size=6, random_state=3),
     HMOH(n_bits=8, n_anchors=40, batch_size=3, random_state=3),
     # A small step: large ones make MIHash chaotic, so that rounding shows.
@@ -43,7 +46,10 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [hasher(n_bits=1 if hasher in NO_MORE_BITS_THAN_FEATURES else 32, random_state=0) for hasher in HASHERS.values()],
+    [
+        hasher(n_bits=1 if hasher in NO_MORE_BITS_THAN_FEATURES else 32, random_state=0, **SMALLER.get(hasher, {}))
+        for hasher in HASHERS.values()
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_accepts(estimator, check):

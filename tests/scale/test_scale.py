@@ -5,6 +5,7 @@ import re
 import signal
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -272,7 +273,8 @@ def test_codes_go_straight_into_an_index_though_a_worker_is_killed(data, single,
     encoder = single.snapshot()
     assert scale.encode_into(data[0], encoder, lambda: Table(path, marker)) == N
     assert marker.exists()
-    rows = sqlite3.connect(path).execute("SELECT key, code FROM codes ORDER BY key").fetchall()
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT key, code FROM codes ORDER BY key").fetchall()
     assert [key for key, _ in rows] == list(range(0, 3 * N, 3))
     assert b"".join(code for _, code in rows) == encoder.encode(data[1]).tobytes()
 
