@@ -37,11 +37,21 @@ def server():
         yield running
 
 
-@pytest.fixture(params=["file", "postgres"])
+@pytest.fixture(scope="session")
+def milvus_server():
+    from tests.servers.milvus import milvus
+
+    with milvus() as running:
+        yield running
+
+
+@pytest.fixture(params=["file", "postgres", "milvus"])
 def place(request, tmp_path):
     if request.param == "file":
         return FilePlace(tmp_path)
-    return EnginePlace(request.getfixturevalue("server").url)
+    if request.param == "postgres":
+        return EnginePlace(request.getfixturevalue("server").url)
+    return EnginePlace(f"milvus:{request.getfixturevalue('milvus_server').uri}")
 
 
 @pytest.fixture
