@@ -263,7 +263,7 @@ def check_input_is_not_changed(make_index: MakeIndex) -> None:
 def check_read_only_and_mapped_input_is_accepted(make_index: MakeIndex) -> None:
     """Read-only, memory-mapped, strided and plain codes are the same."""
     codes = _codes(60, 32)
-    expected = make_index(32)
+    expected = FlatIndex(32)
     expected.add(codes)
     frozen = codes.copy()
     frozen.flags.writeable = False
@@ -273,7 +273,9 @@ def check_read_only_and_mapped_input_is_accepted(make_index: MakeIndex) -> None:
         for same in (frozen, mapped, np.asfortranarray(codes), np.repeat(codes, 2, axis=0)[::2]):
             index = make_index(32)
             index.add(same)
-            _same(index.search(same, 9), expected.search(codes, 9), f"{type(same).__name__} input")
+            _same_items(index, expected)
+            # An approximate index may draw lots when it is made: only one and the same must answer alike.
+            _same(index.search(same, 9), index.search(codes, 9), f"{type(same).__name__} queries")
         del mapped
 
 

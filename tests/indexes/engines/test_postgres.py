@@ -6,6 +6,7 @@ import pytest
 from tests.servers.postgres import postgres
 
 from onlinehash import FlatIndex, pack_bits
+from onlinehash.checks import recall
 from onlinehash.checks.index import index_checks
 from onlinehash.exceptions import InvalidInputError, StorageError
 from onlinehash.indexes.engines import PostgresIndex
@@ -106,3 +107,32 @@ def test_pgvector_is_asked_as_it_wants_to_be(server):
         assert np.array_equal(index.search(queries, 10).distances, twin.search(queries, 10).distances)
         assert index.search(queries, 1000).keys.shape == (3, 300)
         same(index.search(queries, 10, within=[8, 9]), twin.search(queries, 10, within=[8, 9]))
+
+
+def test_with_pgvector_it_is_exact_or_nearly():
+    """Where the extension is installed; Debian's PostgreSQL comes without."""
+    codes = clustered(3000)
+    oracle = FlatIndex(64)
+    oracle.add(codes[:2900])
+    with postgres() as server:
+        try:
+            server.execute("CREATE EXTENSION vector")
+        except psycopg.Error:
+            pytest.skip("pgvector is not installed")
+        for approximate in (False, True):
+            with PostgresIndex(64, server.url, table=f"codes_{approximate}", approximate=approximate) as index:
+                index.add(codes[:2900])
+                found, expected = index.search(codes[2900:], 10), oracle.search(codes[2900:], 10)
+                if approximate:
+                    assert recall(index, oracle, codes[2900:], 10) > 0.95
+                else:
+                    assert np.array_equal(found.keys, expected.keys)
+                assert np.array_equal(
+                    index.search_radius(codes[:1], 9)[0].keys, oracle.search_radius(codes[:1], 9)[0].keys
+                )
+
+
+def clustered(n_codes):
+    rng = np.random.default_rng(0)
+    centres = rng.integers(0, 2, (100, 64), dtype=np.uint8)
+    return pack_bits(centres[rng.integers(0, 100, n_codes)] ^ (rng.random((n_codes, 64)) < 0.1))
