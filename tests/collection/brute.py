@@ -17,3 +17,8 @@ def ranking(collection, query, keep=lambda item: True):
 
 def pairs(hits):
     return list(zip(hits.distances, hits.keys, strict=True))
+
+
+def contents(collection):
+    """Return what is stored, by key."""
+    return {item.key: (item.features.tolist(), item.labels, item.payload) for item in collection.items()}

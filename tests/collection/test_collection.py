@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from tests.collection.brute import pairs, ranking
+from tests.collection.brute import contents, pairs, ranking
 
 import onlinehash
 from onlinehash import HCOH, LSH, Collection, asymmetric_distances
@@ -14,10 +14,6 @@ from onlinehash.exceptions import (
     UnknownKeyError,
     UnknownNameError,
 )
-
-
-def contents(collection):
-    return {item.key: (item.features.tolist(), item.labels, item.payload) for item in collection.items()}
 
 
 def test_what_is_added_can_be_had_again(small):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from tests.collection.brute import pairs, ranking
+from tests.collection.brute import contents, pairs, ranking
 from tests.collection.places import EnginePlace
 from tests.collection.test_state_machine import CollectionMachine
 from tests.crash.test_kill import kill
@@ -43,20 +43,6 @@ def server():
 @pytest.fixture
 def place(server):
     return EnginePlace(f"milvus:{server.uri}")
-
-
-@pytest.fixture
-def filled(place, data):
-    """A collection of 40 items, and what is in it."""
-    X, y = data.take(40)
-    collection = place.open(HCOH(n_bits=12, random_state=0), Never())
-    collection.add(range(40), X, y)
-    yield collection, X, y
-    collection.close()
-
-
-def contents(collection):
-    return {item.key: (item.features.tolist(), item.labels, item.payload) for item in collection.items()}
 
 
 def check(collection, X):
@@ -116,8 +102,8 @@ def test_a_collection_lives_in_a_file_of_milvus_lite(tmp_path, data):
         collection.get(1)
 
 
-def test_searches_are_exact(filled, data):
-    collection, X, _ = filled
+def test_searches_are_exact(small, data):
+    collection, X, _ = small
     collection.add([50, 51, 52], X[:3], [[0, 1], [2], None])
     assert collection.classes()[None] == 1
     queries = data.take(3)[0]
@@ -218,8 +204,8 @@ CRASHES = {
     ("moment", "reopened"),
     [*((moment, True) for moment in CRASHES), ("before the commit", False), ("after the commit", False)],
 )
-def test_a_change_that_was_cut_off_is_whole_or_not_there(filled, place, monkeypatch, moment, reopened):
-    collection, X, y = filled
+def test_a_change_that_was_cut_off_is_whole_or_not_there(small, place, monkeypatch, moment, reopened):
+    collection, X, y = small
     owner, name, late = CRASHES[moment]
     done = getattr(owner, name)
 
@@ -271,8 +257,8 @@ def test_a_killed_learner_loses_nothing_in_a_file(tmp_path):
 # ---------------------------------------------------------------------- others
 
 
-def test_a_second_learner_is_refused_and_others_may_read(filled, place):
-    collection, X, y = filled
+def test_a_second_learner_is_refused_and_others_may_read(small, place):
+    collection, X, y = small
     with pytest.raises(LockedError, match=rf"open for writing already \(process {os.getpid()} on .*readonly=True"):
         place.open()
     with place.open(readonly=True) as reader:
@@ -291,8 +277,8 @@ def claim(collection, **given):
     collection._store._journal.claim(-7, {**milvus_lease._claim_of_ours(), **given})
 
 
-def test_the_claims_of_the_dead_are_void(filled, place):
-    collection, _, _ = filled
+def test_the_claims_of_the_dead_are_void(small, place):
+    collection, _, _ = small
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
     collection._store._lease._ended.set()
     collection._store._lease._thread.join()
@@ -306,8 +292,8 @@ def test_the_claims_of_the_dead_are_void(filled, place):
         place.open()
 
 
-def test_a_learner_that_slept_too_long_gives_way(filled, place, monkeypatch):
-    collection, X, y = filled
+def test_a_learner_that_slept_too_long_gives_way(small, place, monkeypatch):
+    collection, X, y = small
     lease = collection._store._lease
     for _ in range(2):  # nobody else came
         lease._at -= 25
@@ -323,8 +309,8 @@ def test_a_learner_that_slept_too_long_gives_way(filled, place, monkeypatch):
         assert len(reader) == 41
 
 
-def test_readers_search_while_generations_change(filled, place):
-    collection, X, y = filled
+def test_readers_search_while_generations_change(small, place):
+    collection, X, y = small
     wrong, done = [], threading.Event()
 
     def search(who):
@@ -382,8 +368,8 @@ def test_names_and_places_are_checked(server, place, tmp_path):
         place.open(readonly=True)
 
 
-def test_a_later_layout_is_refused(filled, place, monkeypatch):
-    filled[0].close()
+def test_a_later_layout_is_refused(small, place, monkeypatch):
+    small[0].close()
     monkeypatch.setattr(milvus_journal, "_LAYOUT", 0)
     for readonly in (False, True):
         with pytest.raises(FileFormatError, match=r"later version\. Upgrade onlinehash"):

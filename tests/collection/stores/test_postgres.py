@@ -28,16 +28,6 @@ def place(server):
     return EnginePlace(server.url)
 
 
-@pytest.fixture
-def filled(place, data):
-    """A collection of 40 items, where it is, and what is in it."""
-    X, y = data.take(40)
-    collection = place.open(HCOH(n_bits=12, random_state=0), Never())
-    collection.add(range(40), X, y)
-    yield collection, X, y
-    collection.close()
-
-
 def cut(server, collection):
     """End the connection that writes, at the side of the server."""
     server.execute("SELECT pg_terminate_backend(%s, 30000)", collection._store._writer.info.backend_pid)
@@ -94,8 +84,8 @@ def test_a_schema_of_others_is_left_alone(place, server):
         place.open("hcoh")
 
 
-def test_schemas_are_migrated_step_by_step_and_later_ones_refused(filled, place, server, monkeypatch):
-    filled[0].close()
+def test_schemas_are_migrated_step_by_step_and_later_ones_refused(small, place, server, monkeypatch):
+    small[0].close()
     monkeypatch.setattr(schema, "VERSION", 3)
     with pytest.raises(FileFormatError, match="Open it once for writing"):
         place.open(readonly=True)
@@ -121,8 +111,8 @@ def test_schemas_are_migrated_step_by_step_and_later_ones_refused(filled, place,
             place.open(readonly=readonly)
 
 
-def test_who_may_not_is_told(filled, place, server):
-    _, X, _ = filled
+def test_who_may_not_is_told(small, place, server):
+    _, X, _ = small
     server.execute(f"CREATE ROLE visitor_{place.name} LOGIN")
     visit = server.url_of("postgres", f"visitor_{place.name}")
     with pytest.raises(StorageError, match=r"does not allow this: permission denied"):
@@ -176,8 +166,8 @@ def test_keys_are_in_the_order_of_python_and_labels_may_be_anything(place, data)
 # ---------------------------------------------------------------------- losing the server
 
 
-def test_a_writer_that_lost_its_connection_goes_on(filled, place, server):
-    collection, X, y = filled
+def test_a_writer_that_lost_its_connection_goes_on(small, place, server):
+    collection, X, y = small
     cut(server, collection)
     collection.add(40, X[0], y[0])
     cut(server, collection)
@@ -187,8 +177,8 @@ def test_a_writer_that_lost_its_connection_goes_on(filled, place, server):
         place.open()
 
 
-def test_a_writer_that_lost_its_connection_gives_way_to_another(filled, place, server):
-    collection, X, y = filled
+def test_a_writer_that_lost_its_connection_gives_way_to_another(small, place, server):
+    collection, X, y = small
     cut(server, collection)
     with place.open() as other:
         other.add(50, X[0], y[0])
@@ -203,8 +193,8 @@ def test_a_writer_that_lost_its_connection_gives_way_to_another(filled, place, s
         check(again, X, 41)
 
 
-def test_a_connection_lost_in_the_middle_leaves_nothing_half_done(filled, server, monkeypatch):
-    collection, X, y = filled
+def test_a_connection_lost_in_the_middle_leaves_nothing_half_done(small, server, monkeypatch):
+    collection, X, y = small
     store = collection._store
     for method in ("put", "delete", "put_codes"):
         done = getattr(store, method)
@@ -230,8 +220,8 @@ def test_a_connection_lost_in_the_middle_leaves_nothing_half_done(filled, server
         check(collection, X, len(list(collection)))
 
 
-def test_a_commit_whose_answer_is_lost_is_found_out(filled, monkeypatch):
-    collection, X, y = filled
+def test_a_commit_whose_answer_is_lost_is_found_out(small, monkeypatch):
+    collection, X, y = small
     execute = psycopg.Connection.execute
     collection.add(60, X[0], y[0])
     changes = [
@@ -316,8 +306,8 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(place, data, feature_dty
 # ---------------------------------------------------------------------- generations come and go
 
 
-def test_a_search_whose_codes_were_dropped_is_repeated(filled, place, monkeypatch):
-    collection, X, y = filled
+def test_a_search_whose_codes_were_dropped_is_repeated(small, place, monkeypatch):
+    collection, X, y = small
     with place.open(readonly=True) as reader:
         before = reader.search(X[0], 50)
         collection.add(range(40, 60), X[:20], y[:20])
@@ -331,15 +321,15 @@ def test_a_search_whose_codes_were_dropped_is_repeated(filled, place, monkeypatc
             assert reader._live.searchable([3, 99]) == [True, False]
 
 
-def test_codes_that_are_missing_are_told(filled, place, server):
-    collection, X, _ = filled
+def test_codes_that_are_missing_are_told(small, place, server):
+    collection, X, _ = small
     server.execute(f"DROP TABLE onlinehash_{place.name}.codes_1")
     with pytest.raises(StorageError, match="codes of generation 1, which is in use, are missing"):
         collection.search(X[0])
 
 
-def test_a_reader_that_takes_long_does_not_hold_up_a_refresh(filled, place, server):
-    collection, X, y = filled
+def test_a_reader_that_takes_long_does_not_hold_up_a_refresh(small, place, server):
+    collection, X, y = small
     tables = f"""SELECT tablename FROM pg_tables
                  WHERE schemaname = 'onlinehash_{place.name}' AND tablename LIKE 'codes%%'"""
     with place.open(readonly=True) as reader:
@@ -357,9 +347,9 @@ def test_a_reader_that_takes_long_does_not_hold_up_a_refresh(filled, place, serv
         assert server.execute(tables) == [("codes_3",)]
 
 
-def test_readers_search_while_generations_change(filled, place, monkeypatch):
+def test_readers_search_while_generations_change(small, place, monkeypatch):
     monkeypatch.setattr(postgres_server, "_READERS", 2)
-    collection, X, y = filled
+    collection, X, y = small
     wrong, done = [], threading.Event()
 
     def search(reader):

@@ -24,19 +24,7 @@ _guard = Lock()
 
 
 class MilvusChanges:
-    """Hold a collection in Milvus open, for one writer and many readers.
-
-    Parameters
-    ----------
-    name : str
-        The collections in Milvus are ``<name>_journal``, ``<name>_items`` and ``<name>_codes_<number>``.
-    uri : str
-        ``"http://user:password@host:19530"``, or the path of a file that ends in ``.db``, for Milvus Lite.
-    readonly : bool
-        Read what another process writes.
-    create : bool
-        Make it if there is none.
-    """
+    """Hold a collection in Milvus open, for one writer and many readers; parameters as for :class:`MilvusStore`."""
 
     def __init__(self, name: str, uri: str, *, readonly: bool = False, create: bool = True) -> None:
         if name[:1].isdigit():
