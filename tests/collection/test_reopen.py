@@ -6,7 +6,7 @@ import pytest
 from tests.collection.brute import pairs, ranking
 
 from onlinehash import HCOH, HMOH, HROH, LSH, OKH, Collection
-from onlinehash.collection import Every, Never, WhenDrifted, WhenInformative
+from onlinehash.collection import Every, Never, WhenDrifted, WhenIdle, WhenInformative
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 
@@ -118,7 +118,7 @@ def test_another_hasher_is_refused_by_name_of_the_way_out(place, data):
         with pytest.raises(InvalidInputError, match=r"collection.change_hasher\(...\)"):
             place.open(other, Never())
     with place.open() as collection:  # a refusal lets go of the file, and changes nothing
-        assert collection._policy == WhenDrifted()
+        assert collection._policy == WhenIdle(WhenDrifted())
 
 
 def test_a_seed_that_was_not_given_is_kept(tmp_path, data):

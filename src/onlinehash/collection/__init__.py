@@ -1,7 +1,7 @@
 """Collections: durable items, searchable while their hash functions change."""
 
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenInformative
+from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
 from onlinehash.collection.transfer import export_codes, export_items, import_items
 from onlinehash.collection.types import Hits, Item, Stats
 
@@ -13,6 +13,7 @@ __all__ = [
     "Never",
     "Stats",
     "WhenDrifted",
+    "WhenIdle",
     "WhenInformative",
     "export_codes",
     "export_items",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -12,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.collection import incoming, learning
+from onlinehash.collection.generation import Generation
 from onlinehash.collection.reading import Reading
-from onlinehash.collection.refresh import Outlook, Policy, WhenDrifted, pack_policy, unpack_policy
+from onlinehash.collection.refresh import Outlook, Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.renewal import Renewal
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.protocol import Rows, Store
+from onlinehash.collection.stores.protocol import Position, Rows, Store
 from onlinehash.collection.types import Stats
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -30,6 +33,7 @@ from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.hashers._threads import single_threaded_products
 from onlinehash.types import Features
 
+_log = logging.getLogger(__name__)
 _STATE_SHARE = 4  # the hasher's state is written once this many times its size of features came since
 _STATE_LEAST = 1 << 20
 
@@ -40,8 +44,9 @@ class Collection(Reading):
     The SQLite of learned binary codes: it lives in the user's process, and what :meth:`add` has acknowledged
     survives the end of the process and of the power. The hasher learns from every item with a label (from every item,
     if it is unsupervised). Codes belong to a generation: the encoder that made them, which also encodes the queries.
-    When the hasher has moved on far enough, which the refresh policy decides, a background thread makes all codes anew
-    from the stored features and swaps them in whole; searches and changes go on meanwhile.
+    When the hasher has moved on far enough, which the refresh policy decides, and when no more items come, a background
+    thread encodes all items again from the stored features and swaps the codes in whole; searches and changes go on
+    meanwhile.
 
     Collections are opened with :meth:`open`. One process writes; others may read with ``readonly=True``. Within a
     process all methods may be called from any thread: changes happen one after the other, searches side by side.
@@ -67,9 +72,21 @@ class Collection(Reading):
     def __init__(self, store: Store, policy: Policy) -> None:
         super().__init__(store)
         self._policy = policy
-        self._renewal = Renewal(store, self._live, self._changes)
+        self._idle = policy if isinstance(policy, WhenIdle) else None
+        self._renewal = Renewal(
+            store,
+            self._live,
+            self._changes,
+            consider=self._consider,
+            is_stale=self._is_stale,
+            idle=None if self._idle is None else self._idle.seconds,
+        )
         self._hasher: OnlineHasher | None = None  # None: read it and the codes again before the next change
+        self._n_learned = 0
         self._looked_at = 0
+        self._refreshed_at = -1  # instances learned when an idle collection was last refreshed, or that was tried
+        self._behind_since: float | None = None  # time.monotonic() when a search first found the codes far behind
+        self._judged, self._logged = Position(0, 0), 0  # where a reader last compared, and which generation it logged
         self._unsaved, self._state_size = 0, 0
 
     # ------------------------------------------------------------------ opening and closing
@@ -97,8 +114,8 @@ class Collection(Reading):
         hasher : hasher or name of one, optional
             Needed to create. The collection learns on a copy of its own. For a collection that exists, it must be the
             one it has; :meth:`change_hasher` changes it.
-        refresh : Never, Every, WhenDrifted or WhenInformative, optional
-            When to make codes anew; stored in the collection. ``WhenDrifted()`` when created.
+        refresh : WhenIdle, WhenDrifted, WhenInformative, Every or Never, optional
+            When to encode all items again; stored in the collection. ``WhenIdle(WhenDrifted())`` when created.
         feature_dtype : "float32" or "float16", optional
             In which features are stored; "float32" when created.
         readonly : bool, default=False
@@ -134,25 +151,48 @@ class Collection(Reading):
             raise
         return collection
 
-    def close(self) -> None:
-        """Write the hasher's state and let go of the file; a refresh that runs goes on when it is opened again."""
+    def close(self, *, refresh: bool | None = None) -> None:
+        """Write the hasher's state and release the file.
+
+        Parameters
+        ----------
+        refresh : bool, optional
+            Refresh stale codes first. By default a collection with the policy :class:`WhenIdle` does. Without it, what
+            is pending is left to the next writer, and logged.
+        """
+        wanted = self._idle is not None if refresh is None else refresh
+        if wanted and not (self._closed or self._store.readonly):
+            try:
+                if refresh or self._is_pending():
+                    self.refresh()
+            except OnlineHashError as error:
+                _log.warning("The refresh before closing failed: %s", error)
         self._renewal.halt()
         with self._changes:
+            if self._closed:
+                return
+            self._closed = True
             if self._hasher is not None and self._unsaved:
                 # A state that cannot be written is no loss: what it has learned is learned again.
                 with suppress(StorageError), self._store.writing():
                     self._save_state(self._hasher)
-            self._store.close()
             self._hasher = None
+            self._store.close()
+        if self._idle is not None and not self._store.readonly and self._is_pending():
+            _log.warning(
+                "Closed with codes that do not know %d of %d learned instances; the next writer refreshes them.",
+                self._n_learned - self._version(),
+                self._n_learned,
+            )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self.close(refresh=None if kind is None else False)
 
     def __repr__(self) -> str:
-        return f"<Collection of {len(self)} items>"
+        return "<Collection, closed>" if self._closed else f"<Collection of {len(self)} items>"
 
     def _read(self) -> None:
         """Read the hasher and all codes from the store."""
@@ -160,7 +200,7 @@ class Collection(Reading):
         self._position = self._store.position()
         self._hasher = learning.restore(self._store)
         self._unsaved, self._state_size = self._position.seq - self._store.state_seq(), len(self._store.state())
-        self._looked_at = 0 if self._live.current is None else self._live.current.encoder.version
+        self._n_learned, self._looked_at = learning.n_learned(self._hasher), self._version()
 
     def _check_recipe(self, hasher: OnlineHasher | str | None) -> None:
         assert self._hasher is not None
@@ -300,6 +340,7 @@ class Collection(Reading):
             self._position = self._position._replace(seq=last)
             self._live.remove(listed)
             self._hasher = hasher
+            self._n_learned = learning.n_learned(hasher)
             if doomed is not None:
                 self._after_change()
 
@@ -332,8 +373,8 @@ class Collection(Reading):
             if self._unsaved > max(_STATE_LEAST, _STATE_SHARE * self._state_size):
                 self._save_state(hasher, rows.seqs[-1])
         self._position = self._position._replace(seq=rows.seqs[-1])
-        self._live.put(keys, codes)
-        self._hasher = hasher
+        self._live.put(keys, codes, labels)
+        self._hasher, self._n_learned = hasher, learning.n_learned(hasher)
         self._after_change()
 
     def mark(self, name: str) -> Any:
@@ -361,6 +402,7 @@ class Collection(Reading):
 
     def _ready(self) -> OnlineHasher:
         """Return the hasher, in step with the store."""
+        self._check_open()
         if self._store.readonly:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         if self._hasher is None:
@@ -381,12 +423,16 @@ class Collection(Reading):
                 return learning.restore(self._store)
 
     def stats(self) -> Stats:
-        """Tell how the collection stands."""
+        """Return how many items, instances and codes there are, and what is pending."""
         self._catch_up()
-        current, building, n_items = self._live.current, self._live.building, len(self)
-        n_learned = self._store.setting("n_learned", 0)
-        method, n_bits = self._store.setting("method"), self._store.setting("n_bits")
-        error = self._renewal.error
+        with self._store.reading():
+            n_items, n_learned = len(self), self._store.setting("n_learned", 0)
+            method, n_bits = self._store.setting("method"), self._store.setting("n_bits")
+            bits_recomputed = self._store.setting("bits_recomputed", 0)
+            building, n_built = self._building()
+        current, error = self._live.current, self._renewal.error
+        version = None if current is None else current.encoder.version
+        stale = self._idle is not None and version is not None and self._idle.is_stale(n_learned, version)
         return Stats(
             n_items=n_items,
             n_searchable=self._live.n_searchable(),
@@ -394,20 +440,28 @@ class Collection(Reading):
             method=method,
             n_bits=n_bits if current is None else current.encoder.n_bits,
             generation=0 if current is None else current.number,
-            version=None if current is None else current.encoder.version,
-            staleness=n_learned - (0 if current is None else current.encoder.version),
+            version=version,
+            staleness=n_learned - (version or 0),
             index=self._live.kind,
-            refreshing=building is not None,
-            progress=1.0 if building is None else min(1.0, self._live.n_built() / max(1, n_items)),
-            bits_recomputed=self._store.setting("bits_recomputed", 0),
+            refreshing=building,
+            progress=min(1.0, n_built / max(1, n_items)) if building else 1.0,
+            pending=building or stale,
+            bits_recomputed=bits_recomputed,
             refresh_error=None if error is None else str(error),
             n_bytes=self._store.size(),
         )
 
+    def _building(self) -> tuple[bool, int]:
+        """Return whether a generation is being made, here or by another process, and how many items it holds."""
+        if not self._store.readonly:
+            return self._live.building is not None, self._live.n_built()
+        number = next((row.number for row in self._store.generations() if not row.current), None)
+        return number is not None, 0 if number is None else self._store.n_coded(number)
+
     # ------------------------------------------------------------------ refreshing
 
     def refresh(self, *, wait: bool = True) -> None:
-        """Make all codes anew with what the hasher knows now, in the background.
+        """Encode all items again with what the hasher knows now, in the background.
 
         Nothing happens if it has learned nothing since. A refresh that was interrupted is finished first.
 
@@ -432,10 +486,10 @@ class Collection(Reading):
             self._renewal.wait()
 
     def change_hasher(self, hasher: OnlineHasher | str | int, *, wait: bool = True) -> None:
-        """Learn with another hasher, from all stored items in the order they came, and make all codes anew.
+        """Learn with another hasher, from all stored items in the order they came, and encode all items again.
 
         HROH changes its number of bits without learning again, and so keeps what it learned from items deleted since.
-        Changes wait while it learns; searches go on with the codes there are until the new ones take their place.
+        Changes wait while it learns; searches use the current codes until the new ones take their place.
 
         Parameters
         ----------
@@ -457,30 +511,41 @@ class Collection(Reading):
             except NotLearnedError:
                 encoder = None
             self._hasher = None
-            with self._store.writing():
+            with self._store.writing():  # one transaction: never the new hasher beside codes that nobody replaces
                 _put_hasher(self._store, new, self._position.seq)
-            self._hasher = new
-            if encoder is not None:
-                self._begin(encoder, new)
+                number = None if encoder is None else self._store.begin_generation(encoder.to_bytes())
+            self._hasher, self._n_learned = new, learning.n_learned(new)
+            self._unsaved, self._state_size = 0, len(self._store.state())
+            if encoder is not None and number is not None:
+                self._live.begin(number, encoder)
+                self._looked_at = encoder.version
                 self._renewal.start()
         if wait:
             self._renewal.wait()
 
     def _after_change(self) -> None:
         """Make the first generation as soon as there can be one, and ask the policy about the next."""
+        self._consider(False)
+        self._renewal.changed()
+
+    def _consider(self, idle: bool) -> None:
         try:
-            self._consider_refresh()
+            self._consider_refresh(idle)
         except OnlineHashError as error:  # the change itself is done: see stats()
             self._renewal.error = error
 
-    def _consider_refresh(self) -> None:
-        hasher, current = self._hasher, self._live.current
-        n_learned = learning.n_learned(hasher)
+    def _consider_refresh(self, idle: bool) -> None:
+        hasher, current, n_learned = self._hasher, self._live.current, self._n_learned
         if hasher is None or self._live.building is not None or not n_learned or not len(self):
             return
         if current is None or (current.encoder.method, current.encoder.n_bits) != (hasher.name, hasher.n_bits):
             self._begin(hasher.snapshot(), hasher)
             self._renewal.run()
+            return
+        if idle:
+            stale, self._refreshed_at = self._is_stale(), n_learned
+            if stale:
+                self._begin(hasher.snapshot(), hasher)
             return
         if not self._policy.is_due(n_learned, self._looked_at):
             return
@@ -492,6 +557,55 @@ class Collection(Reading):
         if due:
             self._begin(snapshot(), hasher)
             self._renewal.start()
+
+    def _version(self) -> int:
+        current = self._live.current
+        return 0 if current is None else current.encoder.version
+
+    def _is_stale(self) -> bool:
+        """Return whether an idle collection has codes to refresh, and has not tried that yet."""
+        return (
+            self._idle is not None
+            and self._live.current is not None
+            and self._n_learned != self._refreshed_at
+            and self._idle.is_stale(self._n_learned, self._version())
+        )
+
+    def _is_pending(self) -> bool:
+        return self._live.building is not None or self._is_stale()
+
+    def _await_codes(self) -> None:
+        """Wait for a refresh while the codes are far behind what was learned, as long as the policy has patience."""
+        idle, current = self._idle, self._live.current
+        if idle is None or current is None:
+            return
+        if self._store.readonly:
+            self._log_if_far_behind(idle, current)
+            return
+        n_learned = self._n_learned
+        if not idle.is_far_behind(n_learned, current.encoder.version):
+            self._behind_since = None
+            return
+        if self._behind_since is None:
+            self._behind_since = time.monotonic()
+        patience = self._behind_since + idle.patience - time.monotonic()
+        if patience > 0:
+            self._renewal.hurry()
+            self._renewal.wait_for(lambda: not idle.is_far_behind(n_learned, self._version()), patience)
+
+    def _log_if_far_behind(self, idle: WhenIdle, current: Generation) -> None:
+        """Say once per generation, where another process writes, that it is still to refresh the codes."""
+        if self._position == self._judged or self._logged == current.number:
+            return
+        self._judged = self._position
+        n_learned = self._store.setting("n_learned", 0)
+        if idle.is_far_behind(n_learned, current.encoder.version):
+            self._logged = current.number
+            _log.warning(
+                "The codes searched do not know %d of %d learned instances; the writer has yet to refresh them.",
+                n_learned - current.encoder.version,
+                n_learned,
+            )
 
     def _begin(self, encoder: Encoder, hasher: OnlineHasher) -> None:
         """Start a generation; the state that made its encoder is stored with it."""
@@ -515,7 +629,7 @@ def _create(store: Store, hasher: OnlineHasher | None, feature_dtype: str) -> No
         raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
     with store.writing():
         store.put_setting("feature_dtype", feature_dtype)
-        store.put_setting("refresh", pack_policy(WhenDrifted()))
+        store.put_setting("refresh", pack_policy(WhenIdle()))
         _put_hasher(store, hasher, 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ def learn(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | N
         rows, y = _labelled(features, labels)
         if len(rows):
             hasher.partial_fit(rows, y)
-    else:
+    elif len(features):
         hasher.partial_fit(features.astype(np.float32, copy=False))
 
 
@@ -52,8 +53,14 @@ def _labelled(features: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDA
 
 def restore(store: ItemStore) -> OnlineHasher:
     """Return the hasher as it was after the last committed change: its last state, and the stream since."""
-    hasher = load_hasher(store.state())
-    _follow(hasher, store, store.state_seq(), retired=True)
+    hasher, after = load_hasher(store.state()), store.state_seq()
+    # In the batches of the first time: some methods amplify the rounding of others to different bits.
+    for last in store.commits(after):
+        rows = store.stream(after, last - after, retired=True, labelled=hasher.supervised)
+        n_rows = bisect_right(rows.seqs, last)
+        learn(hasher, rows.features[:n_rows], rows.labels[:n_rows])
+        after = last
+    _follow(hasher, store, after, retired=True)
     return hasher
 
 

@@ -55,8 +55,8 @@ class LiveCodes(Protocol):
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""
 
-    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes]) -> None:
-        """Take in codes, by the number of their generation."""
+    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
+        """Take in codes, by the number of their generation, and labels as JSON texts; None: they have not changed."""
 
     def remove(self, keys: Sequence[Any]) -> None:
         """Take keys out of all generations."""
@@ -122,7 +122,7 @@ class EngineCodes:
         return None if row is None else Generation(row.number, Encoder.load(row.encoder), row.cursor)
 
     def follow(self, since: Position, now: Position) -> None:
-        """Read the encoders if they are others."""
+        """Reload the encoders if the generation changed."""
         if now.generation != since.generation:
             self.read()
 
@@ -130,7 +130,7 @@ class EngineCodes:
         """Start the next generation."""
         self.building = Generation(number, encoder)
 
-    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes]) -> None:
+    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
         """Do nothing: they are in the store."""
 
     def remove(self, keys: Sequence[Any]) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.generation import IndexedGeneration
+from onlinehash.collection.labels import LabelIndex
 from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.order import IntegerOrder, KeyOrder, Numbers, StringOrder
 from onlinehash.collection.stores.protocol import Among, Answers, FollowedStore, Position
-from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
 from onlinehash.types import Codes
 
@@ -21,8 +21,9 @@ from onlinehash.types import Codes
 class MemoryCodes:
     """Codes in memory.
 
-    A change to the codes in use waits until the searches that have begun are done, and new ones wait for it: both are
-    short. The next generation is nobody's to see before :meth:`cut_over`, which is an assignment.
+    Codes and labels in use change together: a change waits until the searches that have begun are done, and new ones
+    wait for it. Both are short, because neither reads the store. Nobody sees the next generation before
+    :meth:`cut_over`, which is an assignment.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ class MemoryCodes:
         self.current: IndexedGeneration | None = None
         self.building: IndexedGeneration | None = None
         self._order: KeyOrder | None = None
-        self._filters: dict[Label, Numbers] = {}
+        self._labels = LabelIndex()
         self._lock = SharedLock()
 
     @property
@@ -55,9 +56,11 @@ class MemoryCodes:
                 fresh.current = generation
             else:
                 fresh.building = generation
-            fresh._put(*self._store.codes(row.number), generation)
-        with self._changing():
-            self.current, self.building, self._order = fresh.current, fresh.building, fresh._order
+            coded = self._store.codes(row.number)
+            fresh.put(coded.keys, {row.number: coded.codes}, coded.labels if row.current else None)
+        with self._lock.changing():
+            self.current, self.building = fresh.current, fresh.building
+            self._order, self._labels = fresh._order, fresh._labels
 
     def follow(self, since: Position, now: Position) -> None:
         """Take in what another process has stored since."""
@@ -67,57 +70,70 @@ class MemoryCodes:
         if self.current is None or changes is None:
             self.read()
             return
-        self.remove(changes.deleted)
-        self._put(changes.keys, changes.codes, self.current)
+        self._apply(changes.deleted, changes.keys, {self.current.number: changes.codes}, changes.labels)
 
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""
         self.building = IndexedGeneration(number, encoder)
 
-    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes]) -> None:
-        """Take in codes, by the number of their generation."""
+    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
+        """Take in codes, by the number of their generation, and labels as JSON texts."""
+        self._apply((), keys, codes, labels)
+
+    def remove(self, keys: Sequence[Any]) -> None:
+        """Remove keys from all generations."""
+        self._apply(keys, (), {}, None)
+
+    def _apply(
+        self,
+        deleted: Sequence[Any],
+        keys: Sequence[Any],
+        codes: Mapping[int, Codes],
+        labels: Sequence[str | None] | None,
+    ) -> None:
+        """Delete keys, then take in others, as one change to those who search."""
+        if self._order is None and len(keys):
+            self._order = StringOrder() if isinstance(keys[0], str) else IntegerOrder()
+        order = self._order
+        if order is None:
+            return
+        fresh = [key for key, known in zip(keys, order.known(keys), strict=True) if not known]
+        current, building = self.current, self.building
+        if len(deleted) or fresh or labels is not None or (current is not None and current.number in codes):
+            with self._lock.changing():
+                self._delete(order, deleted)
+                moved = order.insert([key for key, known in zip(keys, order.known(keys), strict=True) if not known])
+                for generation in self._generations():
+                    generation.renumber(*moved)
+                self._labels.renumber(*moved)
+                numbers = order.numbers(keys)
+                if labels is not None:
+                    self._labels.put(numbers, labels)
+                if current is not None and current.number in codes:
+                    current.put(numbers, codes[current.number])
+        if building is not None and building.number in codes:
+            building.put(order.numbers(keys), codes[building.number])
         for generation in self._generations():
-            if generation.number in codes:
-                self._put(keys, codes[generation.number], generation)
+            generation.reconsider()
+
+    def _delete(self, order: KeyOrder, keys: Sequence[Any]) -> None:
+        numbers = np.unique(self._numbers(keys))
+        if len(numbers):
+            for generation in self._generations():
+                generation.remove(numbers)
+            self._labels.remove(numbers)
+            order.remove(order.keys(numbers))
 
     def _generations(self) -> list[IndexedGeneration]:
         return [generation for generation in (self.current, self.building) if generation is not None]
 
-    def _put(self, keys: Sequence[Any], codes: Codes, generation: IndexedGeneration) -> None:
-        if not len(keys):
-            return
-        if self._order is None:
-            self._order = StringOrder() if isinstance(keys[0], str) else IntegerOrder()
-        fresh = [key for key, known in zip(keys, self._order.known(keys), strict=True) if not known]
-        if fresh or generation is not self.building:
-            with self._changing():
-                moved = self._order.insert(fresh)
-                for other in self._generations():
-                    other.renumber(*moved)
-                generation.put(self._order.numbers(keys), codes)
-        else:
-            generation.put(self._order.numbers(keys), codes)
-        generation.reconsider()
-
-    def remove(self, keys: Sequence[Any]) -> None:
-        """Take keys out of all generations."""
-        numbers = self._numbers(keys)
-        if self._order is None or not len(numbers):
-            return
-        with self._changing():
-            for generation in self._generations():
-                generation.remove(numbers)
-            self._order.remove(self._order.keys(numbers))
-
     def cut_over(self) -> None:
         """Take the next generation into use."""
+        if self.current is None and self.building is not None:  # labels of items that came before the first codes
+            coded = self._store.codes(self.building.number)
+            with self._lock.changing():
+                self._labels.put(self._numbers(coded.keys), coded.labels)
         self.current, self.building = self.building, None
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        with self._lock.changing():
-            self._filters.clear()
-            yield
 
     # ------------------------------------------------------------------ searching
 
@@ -152,19 +168,12 @@ class MemoryCodes:
         """Return the numbers of the items that pass the filters; None without any."""
         allowed: Numbers | None = None
         if among.labels is not None:
-            parts = [self._labelled(label) for label in among.labels]
+            parts = [self._labels.having(label) for label in among.labels]
             allowed = np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]
         if among.keys is not None:
             some = np.unique(self._numbers(among.keys))
             allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)
         return allowed
-
-    def _labelled(self, label: Label) -> Numbers:
-        """Return the numbers of the items that have a label, fetched once between two changes."""
-        found = self._filters.get(label)
-        if found is None:
-            found = self._filters[label] = np.sort(self._numbers(self._store.keys_labelled(label)))
-        return found
 
     def _numbers(self, keys: Sequence[Any]) -> Numbers:
         """Return the numbers of those keys that have one."""

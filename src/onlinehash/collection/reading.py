@@ -18,7 +18,7 @@ from onlinehash.collection.rescoring import rescored
 from onlinehash.collection.stores.protocol import Among, Answers, Position, Rows, Store
 from onlinehash.collection.types import Hits, Item, Key, Label
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError, UnknownKeyError
+from onlinehash.exceptions import InvalidInputError, StorageError, UnknownKeyError
 from onlinehash.indexes._keys import check_radius
 from onlinehash.types import Codes
 
@@ -34,6 +34,7 @@ class Reading:
         self._live = live_codes(store)
         self._changes = RLock()  # one change at a time
         self._position = Position(0, 0)  # up to where memory follows the store
+        self._closed = False
 
     def __len__(self) -> int:
         return self._store.count()
@@ -158,6 +159,7 @@ class Reading:
         keys: Iterable[Key] | None = None,
         rescore: str | None = None,
         asymmetric: bool = False,
+        wait: bool = True,
     ) -> Hits:
         """Find the k nearest items of every query: exactly, nearest first, ties by key.
 
@@ -175,6 +177,8 @@ class Reading:
             Order the best ``max(10 k, 100)`` items by the distance of their stored features instead.
         asymmetric : bool, default=False
             Compare the real values of the query with the bits of the codes, instead of bits with bits.
+        wait : bool, default=True
+            Wait for a refresh if the codes are far behind what was learned, as the policy :class:`WhenIdle` says.
 
         Returns
         -------
@@ -184,7 +188,7 @@ class Reading:
         k = check_positive_int("k", k)
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
-        queries, single = self._queries(X)
+        queries, single = self._queries(X, wait)
         wanted = k if rescore is None else max(10 * k, 100)
         found = self._live.search(queries, wanted, self._among(labels, keys), asymmetric=asymmetric)
         if rescore is None:
@@ -195,22 +199,24 @@ class Reading:
         return _hits(ranked, single)
 
     def search_radius(
-        self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Iterable[Key] | None = None
+        self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Iterable[Key] | None = None, wait: bool = True
     ) -> Hits:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
         Parameters
         ----------
-        X, labels, keys
+        X, labels, keys, wait
             As for :meth:`search`.
         radius : int
         """
         radius = check_radius(radius)
-        queries, single = self._queries(X)
+        queries, single = self._queries(X, wait)
         return _hits(self._live.search_radius(queries, radius, self._among(labels, keys)), single)
 
-    def _queries(self, X: ArrayLike) -> tuple[NDArray[Any], bool]:
+    def _queries(self, X: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
         self._catch_up()
+        if wait:
+            self._await_codes()
         single = is_one_row(X)
         rows = np.asarray(X)[np.newaxis] if single else X
         current = self._live.current
@@ -225,8 +231,16 @@ class Reading:
         listed = [keys] if incoming.is_single(keys) else list(dict.fromkeys(keys))
         return Among(wanted, incoming.check_keys(listed, self.key_kind))
 
+    def _await_codes(self) -> None:
+        """Wait for better codes; only a writer can."""
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageError("This collection is closed; open it again.")
+
     def _catch_up(self) -> None:
         """Take in what another process has committed since; a writer knows everything already."""
+        self._check_open()
         if not self._store.readonly or self._store.position() == self._position:
             return
         with self._changes, self._store.reading():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -183,6 +183,68 @@ class WhenInformative:
         return new - old >= self.gain
 
 
+@dataclass(frozen=True)
+class WhenIdle:
+    """Refresh what is stale as soon as no more changes come, on top of another policy.
+
+    When a load ends, the codes are those of all that was learned: an idle collection refreshes in the background,
+    :meth:`Collection.close` refreshes first, and a search that finds the codes far behind waits for them.
+
+    Parameters
+    ----------
+    policy : Never, Every, WhenDrifted or WhenInformative, default=WhenDrifted()
+        Decides while changes come.
+    seconds : float, default=0.5
+        Time without a change after which the collection is idle.
+    share : float, default=0.01
+        Codes are stale if at least this share of the learned instances came after their encoder was made.
+    patience : float, default=10.0
+        Seconds that searches wait for a refresh if this share is 10 % or more. After that, and with 0, they search the
+        codes there are.
+
+    Examples
+    --------
+    >>> WhenIdle(Every(1000)).is_stale(n_learned=1005, version=1000), WhenIdle().is_stale(n_learned=8000, version=1000)
+    (False, True)
+    """
+
+    policy: Never | Every | WhenDrifted | WhenInformative = WhenDrifted()
+    seconds: float = 0.5
+    share: float = 0.01
+    patience: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, (Never, Every, WhenDrifted, WhenInformative)):
+            raise InvalidInputError(f"policy={self.policy!r} is none of Never, Every, WhenDrifted and WhenInformative.")
+        check_positive("seconds", self.seconds)
+        check_positive("share", self.share)
+        if self.patience != 0:
+            check_positive("patience", self.patience)
+
+    def is_due(self, n_learned: int, looked_at: int) -> bool:
+        """Ask the policy."""
+        return self.policy.is_due(n_learned, looked_at)
+
+    def should_refresh(self, outlook: Outlook) -> bool:
+        """Ask the policy."""
+        return self.policy.should_refresh(outlook)
+
+    def is_stale(self, n_learned: int, version: int) -> bool:
+        """Return whether an idle collection refreshes codes of this version."""
+        return _is_behind(n_learned, version, self.share)
+
+    def is_far_behind(self, n_learned: int, version: int) -> bool:
+        """Return whether searches wait for better codes than those of this version."""
+        return _is_behind(n_learned, version, max(self.share, _FAR))
+
+
+_FAR = 0.1
+
+
+def _is_behind(n_learned: int, version: int, share: float) -> bool:
+    return abs(n_learned - version) >= max(1.0, share * n_learned)
+
+
 def _is_due(n_learned: int, looked_at: int, every: int) -> bool:
     return n_learned - looked_at >= max(every, looked_at // 10)
 
@@ -196,7 +258,7 @@ def _numbers(labels: list[tuple[Any, ...]]) -> NDArray[np.int64]:
     return numbers
 
 
-POLICIES = {policy.__name__: policy for policy in (Never, Every, WhenDrifted, WhenInformative)}
+POLICIES = {policy.__name__: policy for policy in (Never, Every, WhenDrifted, WhenInformative, WhenIdle)}
 
 
 def pack_policy(policy: Any) -> dict[str, Any]:
@@ -209,7 +271,10 @@ def pack_policy(policy: Any) -> dict[str, Any]:
     """
     if type(policy) not in POLICIES.values():
         raise InvalidInputError(f"refresh={policy!r} is not a policy; use {', '.join(POLICIES)}.")
-    return {"policy": type(policy).__name__, **asdict(policy)}
+    parameters = dict(vars(policy))
+    if isinstance(policy, WhenIdle):
+        parameters["on"] = pack_policy(parameters.pop("policy"))
+    return {"policy": type(policy).__name__, **parameters}
 
 
 def unpack_policy(packed: dict[str, Any]) -> Policy:
@@ -217,5 +282,8 @@ def unpack_policy(packed: dict[str, Any]) -> Policy:
     name = packed["policy"]
     if name not in POLICIES:
         raise FileFormatError(f"The collection has a refresh policy {name!r}, unknown here. Upgrade onlinehash.")
-    policy: Policy = POLICIES[name](**{key: value for key, value in packed.items() if key != "policy"})
+    parameters = {key: value for key, value in packed.items() if key not in ("policy", "on")}
+    if "on" in packed:
+        parameters["policy"] = unpack_policy(packed["on"])
+    policy: Policy = POLICIES[name](**parameters)
     return policy

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from threading import Event, RLock, Thread
+from collections.abc import Callable
+from threading import Condition, Event, RLock, Thread, current_thread
 
 from onlinehash.collection.live import LiveCodes
 from onlinehash.collection.stores.protocol import ItemStore
@@ -13,7 +14,7 @@ _PAUSE = 0.001  # seconds in which those who wait to change something get their 
 
 
 class Renewal:
-    """Encode all stored items for the generation being made, then take it into use.
+    """Encode all stored items for the generation being made, take it into use, and ask whether to make another.
 
     Each chunk is one short transaction that stores codes and how far they have come; between chunks others may change
     the collection, and write codes for both generations. Interrupted anywhere, it goes on from the last chunk.
@@ -23,7 +24,14 @@ class Renewal:
     store : ItemStore
     live : LiveCodes
     changes : RLock
-        Held during a chunk.
+        Held during a chunk and during ``consider``.
+    consider : callable
+        ``consider(idle)`` begins another generation if the policy wants one: after a generation was finished, and with
+        ``idle=True`` after ``idle`` seconds without a change.
+    is_stale : callable
+        Whether there is anything to refresh once the collection is idle.
+    idle : float or None
+        None: an idle collection is left as it is.
 
     Attributes
     ----------
@@ -31,43 +39,117 @@ class Renewal:
         What ended the last one too early.
     """
 
-    def __init__(self, store: ItemStore, live: LiveCodes, changes: RLock) -> None:
+    def __init__(
+        self,
+        store: ItemStore,
+        live: LiveCodes,
+        changes: RLock,
+        *,
+        consider: Callable[[bool], None],
+        is_stale: Callable[[], bool],
+        idle: float | None,
+    ) -> None:
         self._store, self._live, self._changes = store, live, changes
+        self._consider, self._is_stale, self._idle = consider, is_stale, idle
         self._thread: Thread | None = None
-        self._halting = Event()
+        self._finished = Condition()  # notified when a generation is finished and when the thread ends
+        self._halting, self._woken = Event(), Event()
+        self._idle_from = 0.0  # time.monotonic() from which the collection counts as idle
         self.error: Exception | None = None
 
     def start(self) -> None:
-        """Go on in the background, if there is anything to do and nobody does it yet."""
+        """Continue in the background if there is anything to do."""
         with self._changes:
-            if self._live.building is None or (self._thread is not None and self._thread.is_alive()):
-                return
-            self._halting.clear()
-            self._thread = Thread(target=self.run, name="onlinehash refresh", daemon=True)
-            self._thread.start()
+            if self._live.building is not None:
+                self._woken.set()  # do not wait for idle times
+            if self._thread is None and self._has_work():
+                self._halting.clear()
+                self._thread = Thread(target=self._work, name="onlinehash refresh", daemon=True)
+                self._thread.start()
+
+    def changed(self) -> None:
+        """Start the time after which the collection is idle again."""
+        self._idle_from = time.monotonic() + (self._idle or 0.0)
+        self.start()
+
+    def hurry(self) -> None:
+        """Refresh now what is stale, as if the collection had been idle for long enough."""
+        self._idle_from = 0.0
+        self._woken.set()
+        self.start()
 
     def run(self) -> None:
-        """Encode until all is done or someone says halt."""
+        """Encode here and now until the generation is finished."""
         self.error = None
         try:
-            while not self._halting.is_set() and self._encode_chunk():
-                time.sleep(_PAUSE)
+            while self._encode_chunk():
+                pass
         except Exception as error:
             self.error = error
 
-    def wait(self) -> None:
-        """Return when the thread has ended, and raise what ended it too early."""
-        if self._thread is not None:
-            self._thread.join()
+    def wait(self, *, timeout: float | None = None) -> None:
+        """Return when no generation is being made or time is up, and raise what ended one too early."""
+        with self._finished:
+            self._finished.wait_for(lambda: self._live.building is None or self._thread is None, timeout)
         if self.error is not None:
             raise self.error
 
+    def wait_for(self, is_done: Callable[[], bool], timeout: float) -> None:
+        """Return when something is done by the thread, the thread has ended, or time is up."""
+        if self._thread is current_thread():
+            return
+        with self._finished:
+            self._finished.wait_for(lambda: is_done() or self._thread is None, timeout)
+
     def halt(self) -> None:
         """Stop after the chunk at work; what is done stays done."""
+        thread = self._thread
         self._halting.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._woken.set()
+        if thread is not None and thread is not current_thread():
+            thread.join()
         self._halting.clear()
+
+    def _has_work(self) -> bool:
+        return self._live.building is not None or (self._idle is not None and self._is_stale())
+
+    def _work(self) -> None:
+        """Encode, consider what comes next, wait for idle times: until there is nothing to do or someone says halt."""
+        self.error = None
+        try:
+            while not self._halting.is_set():
+                if self._live.building is not None:
+                    if self._encode_chunk():
+                        time.sleep(_PAUSE)
+                    else:
+                        self._ask(idle=False)
+                elif not self._has_work():
+                    with self._changes:  # nobody can bring work between the last look and the end
+                        if not self._has_work():
+                            self._thread = None
+                            return
+                elif (rest := self._idle_from - time.monotonic()) > 0:
+                    self._woken.wait(rest)
+                    self._woken.clear()
+                else:
+                    self._ask(idle=True)
+        except Exception as error:
+            self.error = error
+        finally:
+            self._end()
+
+    def _ask(self, *, idle: bool) -> None:
+        with self._changes:
+            if not self._halting.is_set():
+                self._consider(idle)
+        with self._finished:
+            self._finished.notify_all()
+
+    def _end(self) -> None:
+        with self._finished:
+            if self._thread is current_thread():
+                self._thread = None
+            self._finished.notify_all()
 
     def _encode_chunk(self) -> bool:
         """Encode the next items; tell whether there are more."""

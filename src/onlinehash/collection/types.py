@@ -77,7 +77,7 @@ class Hits:
 
 @dataclass(frozen=True)
 class Stats:
-    """How a collection stands.
+    """Statistics of a collection.
 
     Parameters
     ----------
@@ -103,6 +103,8 @@ class Stats:
         Whether a new generation is being made.
     progress : float
         Share of the items it holds already, 1.0 if none is being made.
+    pending : bool
+        Whether codes are to be refreshed: now, or as soon as the writer is idle or opens the collection again.
     bits_recomputed : int
         Bits computed again by all refreshes so far.
     refresh_error : str or None
@@ -127,6 +129,7 @@ class Stats:
     index: str = "flat"
     refreshing: bool = False
     progress: float = 1.0
+    pending: bool = False
     bits_recomputed: int = 0
     refresh_error: str | None = None
     n_bytes: int = 0

@@ -53,11 +53,20 @@ class Position(NamedTuple):
     generation: int
 
 
-class Changes(NamedTuple):
-    """What happened after a sequence number: keys written and their codes, keys deleted."""
+class CodedItems(NamedTuple):
+    """Keys that have a code, in order, their codes and their labels as JSON texts."""
 
     keys: list[Any]
     codes: Codes
+    labels: list[str | None]
+
+
+class Changes(NamedTuple):
+    """What happened after a sequence number: keys written, their codes and labels, and keys deleted."""
+
+    keys: list[Any]
+    codes: Codes
+    labels: list[str | None]
     deleted: list[Any]
 
 
@@ -171,6 +180,9 @@ class ItemStore(Protocol):
     def put_state(self, state: bytes, learned_to: int) -> None:
         """Write the state of the hasher; what was kept of the stream up to there may go."""
 
+    def commits(self, after: int) -> list[int]:
+        """Return the last sequence number of every committed batch after a sequence number."""
+
     # generations
 
     def generations(self) -> list[GenerationRow]:
@@ -182,8 +194,8 @@ class ItemStore(Protocol):
     def finish_generation(self, number: int) -> None:
         """Take a generation into use and drop the others."""
 
-    def codes(self, number: int) -> tuple[list[Any], Codes]:
-        """Return all keys that have a code, in order, and the codes."""
+    def n_coded(self, number: int) -> int:
+        """Return how many items have a code in a generation."""
 
     def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
         """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
@@ -192,8 +204,8 @@ class ItemStore(Protocol):
 class FollowedStore(ItemStore, Protocol):
     """A store whose codes are searched in memory: it tells what changes."""
 
-    def keys_labelled(self, label: Label) -> list[Any]:
-        """Return the keys of the items that have a label."""
+    def codes(self, number: int) -> CodedItems:
+        """Return all items that have a code in a generation, in order of key."""
 
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
@@ -216,11 +228,11 @@ class SearchingStore(ItemStore, Protocol):
     def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
 
+    def codes(self, number: int) -> tuple[list[Any], Codes]:
+        """Return all keys that have a code in a generation, in order, and the codes."""
+
     def coded(self, number: int, keys: Sequence[Key]) -> list[bool]:
         """Tell which keys have a code in a generation."""
-
-    def n_coded(self, number: int) -> int:
-        """Return how many items have a code in a generation."""
 
     def sample(self, number: int, n_items: int, seed: int) -> list[Any]:
         """Return keys that have a code in a generation, at random, all different."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.protocol import Changes, GenerationRow, Position, Rows
+from onlinehash.collection.stores.protocol import Changes, CodedItems, GenerationRow, Position, Rows
 from onlinehash.collection.stores.sqlite_file import Database
 from onlinehash.collection.types import Key
 from onlinehash.types import Codes
@@ -104,18 +104,6 @@ class SqliteStore(Database):
             table = self._table()
             return {} if table is None else dict(self._query(f"SELECT labels, count(*) FROM {table} GROUP BY labels"))
 
-    def keys_labelled(self, label: int | str) -> list[Any]:
-        """Return the keys of the items that have a label."""
-        with self.reading():
-            table = self._table()
-            if table is None:
-                return []
-            wanted = [json.dumps(label)]
-            # Texts of lists lie between "[" and the next character.
-            several = self._query(f"SELECT DISTINCT labels FROM {table} WHERE labels >= '[' AND labels < '\\'")
-            wanted += [text for (text,) in several if label in json.loads(text)]
-            return [key for (key,) in self._among(f"SELECT key FROM {table} WHERE labels", wanted)]
-
     def rows(self, keys: Sequence[Key]) -> Rows:
         """Return the items of keys, in that order, without those that are unknown."""
         with self.reading():
@@ -164,6 +152,7 @@ class SqliteStore(Database):
             self._put_codes(0, rows.seqs[0] - 1, rows.seqs[-1], None, place)
         self.put_setting("n_items", self.count() + len(rows) - len(before))
         self.put_setting("seq", rows.seqs[-1])
+        self._writer.execute("INSERT INTO commits VALUES (?)", (rows.seqs[-1],))
 
     def _seqs_before(self, keys: Sequence[Any]) -> list[int]:
         """Return where items are that keys replace; keys beyond the last, the common case, take one look."""
@@ -235,13 +224,13 @@ class SqliteStore(Database):
         if n_deleted >= _TOMBSTONES and reach > after:
             return None
         changed = self._query(
-            f"""SELECT codes.key, code FROM items JOIN {self._table()} codes
+            f"""SELECT codes.key, code, codes.labels FROM items JOIN {self._table()} codes
                 ON codes.key = items.key AND codes.seq = items.seq WHERE items.seq > ?""",
             after,
         )
-        deleted = self._query("SELECT key FROM deleted WHERE seq > ?", after)
-        codes = _as_codes(b"".join(code for _, code in changed), len(changed))
-        return Changes([key for key, _ in changed], codes, [key for (key,) in deleted])
+        deleted = self._query("SELECT DISTINCT key FROM deleted WHERE seq > ?", after)
+        keys, blobs, labels = map(list, zip(*changed, strict=True)) if changed else ([], [], [])
+        return Changes(keys, _as_codes(b"".join(blobs), len(keys)), labels, [key for (key,) in deleted])
 
     def state(self) -> bytes:
         """Return the last state of the hasher."""
@@ -258,6 +247,11 @@ class SqliteStore(Database):
         done = "SELECT seq FROM retired WHERE seq <= ?"
         self._writer.execute(f"DELETE FROM items WHERE seq IN ({done})", (learned_to,))
         self._writer.execute("DELETE FROM retired WHERE seq <= ?", (learned_to,))
+        self._writer.execute("DELETE FROM commits WHERE seq <= ?", (learned_to,))
+
+    def commits(self, after: int) -> list[int]:
+        """Return the last sequence number of every committed batch after a sequence number."""
+        return [seq for (seq,) in self._query("SELECT seq FROM commits WHERE seq > ? ORDER BY seq", after)]
 
     # ------------------------------------------------------------------ generations
 
@@ -283,19 +277,25 @@ class SqliteStore(Database):
         self._drop(self.position().generation)
         self._writer.execute("UPDATE generations SET current = 1 WHERE number = ?", (number,))
 
-    def codes(self, number: int) -> tuple[list[Any], Codes]:
-        """Return all keys that have a code, in order, and the codes."""
+    def codes(self, number: int) -> CodedItems:
+        """Return all items that have a code, in order of key."""
         # SQLite joins what it finds to long texts, which is twice as fast as a million small rows.
-        joined = f"""SELECT json_group_array(key), {_JOINED.format("code")}
-                     FROM (SELECT key, code FROM codes_{number} {{where}} ORDER BY key LIMIT {_FETCH})"""
+        joined = f"""SELECT json_group_array(key), {_JOINED.format("code")}, json_group_array(labels)
+                     FROM (SELECT key, code, labels FROM codes_{number} {{where}} ORDER BY key LIMIT {_FETCH})"""
         keys: list[Any] = []
         blobs: list[bytes] = []
+        labels: list[str | None] = []
         found = self._query(joined.format(where=""))[0]
         while found[1] is not None:
             keys += json.loads(found[0])
             blobs.append(found[1])
+            labels += json.loads(found[2])
             found = self._query(joined.format(where="WHERE key > ?"), keys[-1])[0]
-        return keys, _as_codes(b"".join(blobs), len(keys))
+        return CodedItems(keys, _as_codes(b"".join(blobs), len(keys)), labels)
+
+    def n_coded(self, number: int) -> int:
+        """Return how many items have a code in a generation."""
+        return int(self._query(f"SELECT count(*) FROM codes_{number}")[0][0])
 
     def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
         """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""

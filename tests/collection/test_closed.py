@@ -1,0 +1,35 @@
+import pytest
+
+from onlinehash.exceptions import StorageError
+
+
+def test_a_closed_collection_says_so_whatever_it_is_asked(small, place):
+    collection, X, y = small
+    collection.close()
+    assert repr(collection) == "<Collection, closed>"
+    for call in (
+        lambda: collection.search(X[0]),
+        lambda: collection.search_radius(X[0], 3),
+        lambda: collection.get(1),
+        lambda: len(collection),
+        lambda: 1 in collection,
+        lambda: list(collection),
+        lambda: list(collection.items()),
+        collection.classes,
+        collection.codes,
+        collection.stats,
+        collection.refresh,
+        lambda: collection.encoder,
+        lambda: collection.hasher,
+        lambda: collection.n_features,
+        lambda: collection.add(1, X[0], y[0]),
+        lambda: collection.update(1, payload=3),
+        lambda: collection.delete(1),
+        lambda: collection.change_hasher(8),
+        lambda: collection.mark("x"),
+    ):
+        with pytest.raises(StorageError, match="closed"):
+            call()
+    collection.close()  # once more does nothing
+    with place.open() as again:
+        assert len(again) == 40
