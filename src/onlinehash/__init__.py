@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from onlinehash.hashers import load_hasher as load_hasher
     from onlinehash.indexes import BucketIndex as BucketIndex
     from onlinehash.indexes import FlatIndex as FlatIndex
+    from onlinehash.loading import load as load
     from onlinehash.metrics import mean_average_precision as mean_average_precision
     from onlinehash.metrics import precision_at_k as precision_at_k
     from onlinehash.metrics import precision_within_radius as precision_within_radius
@@ -79,6 +80,7 @@ _HOMES = {
     "asymmetric_distances": "codes",
     "hadamard_codewords": "codebooks",
     "hamming_distances": "codes",
+    "load": "loading",
     "load_dataset": "datasets",
     "mean_average_precision": "metrics",
     "pack_bits": "codes",

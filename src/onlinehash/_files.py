@@ -1,11 +1,13 @@
 """Our files on disk: named arrays and a header, in the safetensors format, never a pickle.
 
 The header says what the file holds and which version of that layout, so that a foreign or newer file is refused by
-name. A file is written aside and moved into place whole.
+name. It also holds a checksum of the whole file, which is verified before anything else is read; for a memory-mapped
+file too, at the cost of reading it once. A file is written aside and moved into place whole.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -18,21 +20,35 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.exceptions import DataNotFoundError, FileFormatError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, StorageError
 
 Arrays = dict[str, NDArray[Any]]
 Source = str | os.PathLike[str] | bytes
 """Where to read from: a path, or the bytes of a file."""
+
+_COLLECTION = 0x6F686173  # the application id of an SQLite file that is a collection
+_ENTRY = "onlinehash.2"  # under which the header is; without a checksum, until version 0.1, it was _OLD_ENTRY
+_OLD_ENTRY = "onlinehash"
+_NO_CHECKSUM = "0" * 64  # stands where the checksum will be, while it is computed
+_PIECE = 1 << 20
+_LOADED_WITH = {
+    "hasher": "load it with onlinehash.load_hasher",
+    "encoder": "load it with onlinehash.Encoder.load",
+    "collection": "open it with onlinehash.Collection.open",
+    "index": "load it with the index's own load, such as onlinehash.FlatIndex.load",
+}
 
 
 def pack_arrays(kind: str, layout: int, header: Mapping[str, Any], arrays: Arrays) -> bytes:
     """Return arrays and a JSON header as the bytes of a file."""
     from safetensors.numpy import save
 
-    text = json.dumps({"kind": kind, "layout": layout, **header})
+    text = json.dumps({"checksum": _NO_CHECKSUM, "kind": kind, "layout": layout, **header})
     # A plain copy: safetensors writes the buffer as it lies in memory.
-    content: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"onlinehash": text})
-    return content
+    content: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {_ENTRY: text})
+    place = content.index(_NO_CHECKSUM.encode())  # the first: metadata comes first, and the checksum first in it
+    checksum, parts = hashlib.sha256(content).hexdigest(), memoryview(content)
+    return b"".join([parts[:place], checksum.encode(), parts[place + len(checksum) :]])
 
 
 def write_arrays(
@@ -51,9 +67,17 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Give a file to write to, which takes its place at the end; if anything fails, what was there stays."""
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"There is no folder {path.parent} to write {path.name} to; make it first.")
+    if path.is_dir():
+        raise StorageError(f"{path} is a folder; name a file in it.")
     aside = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
-        with aside.open("wb") as file:
+        opened = aside.open("wb")
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+    try:
+        with opened as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -62,17 +86,35 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         aside.unlink(missing_ok=True)
 
 
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """Return what a file of ours holds ("hasher", "encoder", "index" or "collection"); None for any other file.
+
+    Only the head of the file is read: damage further on goes unnoticed.
+    """
+    with Path(path).open("rb") as file:
+        if _is_collection(file.read(72)):
+            return "collection"
+    try:
+        kind = _read_tables(path)[0]["kind"]
+    except FileFormatError:
+        return None
+    return kind if kind in _LOADED_WITH else None
+
+
+def wrong_kind(path: Source, kind: str, *wanted: str) -> str:
+    """Return the sentence that refuses a file of another kind than is wanted."""
+    way_out = f"; {_LOADED_WITH[kind]}" if kind in _LOADED_WITH else ""
+    return f"{name_of(path)} holds {_article(kind)}, not {' or '.join(map(_article, wanted))}{way_out}."
+
+
 def read_header(source: Source, *kinds: str) -> dict[str, Any]:
     """Return the header of a file of one of the given kinds."""
-    header = _open(source)[0]
-    _check_kind(source, header, *kinds)
-    return header
+    return _open(source, *kinds)[0]
 
 
 def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays of a file of the given kind; with ``mmap`` the arrays stay on disk."""
-    header, tensors, start = _open(source)
-    _check_kind(source, header, kind)
+    header, tensors, start = _open(source, kind)
     if header["layout"] > layout:
         raise FileFormatError(
             f"{name_of(source)} has layout {header['layout']} of {_article(kind)}; this version reads up to {layout}. "
@@ -93,6 +135,20 @@ def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -
     return header, arrays
 
 
+@contextmanager
+def complete(source: Source, kind: str) -> Iterator[None]:
+    """Turn what fails while a file is taken apart into one error: something in it is missing or does not fit."""
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(
+            f"{name_of(source)} does not hold all that makes {_article(kind)} "
+            f"({type(error).__name__}: {error}). Save it again, or learn again."
+        ) from error
+
+
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
@@ -104,32 +160,69 @@ def name_of(source: Source) -> str:
     return "The stored state" if isinstance(source, bytes) else str(source)
 
 
-def _open(source: Source) -> tuple[dict[str, Any], dict[str, Any], int]:
+def _open(source: Source, *kinds: str) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Return our header, the table of tensors and where their bytes start, once the checksum is verified."""
+    header, tensors, start = _read_tables(source)
+    if _checksum(source, header["checksum"], start) != header["checksum"]:
+        raise FileFormatError(_damaged(source))
+    if header["kind"] not in kinds:
+        raise FileFormatError(wrong_kind(source, header["kind"], *kinds))
+    return header, tensors, start
+
+
+def _read_tables(source: Source) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Return our header, the table of tensors and where their bytes start, checked against the size of the file."""
     if not isinstance(source, bytes) and not Path(source).is_file():
         raise DataNotFoundError(f"There is no file {source}.")
-    try:
-        with io.BytesIO(source) if isinstance(source, bytes) else Path(source).open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
+    with _bytes_of(source) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        if _is_collection(file.read(72)):
+            raise FileFormatError(f"{name_of(source)} is a collection; {_LOADED_WITH['collection']}.")
+        file.seek(0)
+        try:
             length = int.from_bytes(file.read(8), "little")
             if length > size - 8:
                 raise ValueError("too short")
             tensors = json.loads(file.read(length))
-        header = json.loads(tensors.pop("__metadata__")["onlinehash"])
-        ends = [entry["data_offsets"][1] for entry in tensors.values()]
-        if 8 + length + max(ends, default=0) != size:
-            raise ValueError("too short")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FileFormatError(f"{name_of(source)} is damaged, or not a file that onlinehash wrote.") from error
+            metadata = tensors.pop("__metadata__")
+            if set(metadata) == {_OLD_ENTRY}:
+                raise FileFormatError(
+                    f"{name_of(source)} was written by onlinehash 0.1, whose files have no checksum; this version does "
+                    "not read them. Learn again, and save."
+                )
+            header = json.loads(metadata[_ENTRY])
+            ends = [entry["data_offsets"][1] for entry in tensors.values()]
+            if 8 + length + max(ends, default=0) != size or not {"checksum", "kind", "layout"} <= header.keys():
+                raise ValueError("too short")
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+            if isinstance(error, FileFormatError):
+                raise
+            raise FileFormatError(f"{name_of(source)} is damaged, or not a file that onlinehash wrote.") from error
     return header, tensors, 8 + length
 
 
-def _check_kind(source: Source, header: dict[str, Any], *kinds: str) -> None:
-    if header["kind"] not in kinds:
-        raise FileFormatError(
-            f"{name_of(source)} holds {_article(header['kind'])}, not {' or '.join(map(_article, kinds))}."
-        )
+def _checksum(source: Source, stored: Any, start: int) -> str:
+    """Return the checksum of a file whose head, up to ``start``, holds the ``stored`` one."""
+    with _bytes_of(source) as file:
+        head = file.read(start).replace(str(stored).encode(), _NO_CHECKSUM.encode(), 1)
+        digest = hashlib.sha256(head)
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _bytes_of(source: Source) -> IO[bytes]:
+    return io.BytesIO(source) if isinstance(source, bytes) else Path(source).open("rb")
+
+
+def _is_collection(head: bytes) -> bool:
+    """Tell whether a file starts as an SQLite file with our application id, which is at byte 68."""
+    return head.startswith(b"SQLite format 3\0") and head[68:72] == _COLLECTION.to_bytes(4, "big")
+
+
+def _damaged(source: Source) -> str:
+    return f"{name_of(source)} is damaged: its checksum is wrong. Restore it from a copy, or learn again."
 
 
 def _article(kind: str) -> str:

@@ -18,7 +18,7 @@ def walsh_hadamard(values: NDArray[Any]) -> NDArray[Any]:
     Parameters
     ----------
     values : ndarray of float, shape (n,) or (n, n_columns)
-        C-contiguous; n is a power of two. Overwritten with the result.
+        n is a power of two. Overwritten with the result.
 
     Examples
     --------
@@ -26,6 +26,10 @@ def walsh_hadamard(values: NDArray[Any]) -> NDArray[Any]:
     >>> walsh_hadamard(np.array([1.0, 0.0, 0.0, 2.0]))
     array([ 3., -1., -1.,  3.])
     """
+    if values.ndim not in (1, 2) or values.dtype.kind != "f":
+        raise InvalidInputError(
+            f"The transform takes floats of one or two dimensions, not {values.dtype} of shape {values.shape}."
+        )
     n = len(values)
     if n == 0 or n & (n - 1):
         raise InvalidInputError(f"The transform takes a power of two of rows, not {n}; pad with zeros.")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._files import Source, pack_arrays, read_arrays, write_bytes
+from onlinehash._files import Source, complete, pack_arrays, read_arrays, write_bytes
 from onlinehash._validation import check_features, check_finite
 from onlinehash.codes import pack_signs
 from onlinehash.exceptions import InvalidFeaturesError
@@ -113,8 +113,9 @@ class Encoder:
     def load(cls, source: Source) -> Encoder:
         """Read an encoder that :meth:`save` wrote, from a path or from its bytes."""
         header, arrays = read_arrays(source, "encoder", _LAYOUT)
-        features = unpack_features(header["features"], arrays)
-        return cls(arrays["weights"], arrays.get("intercept"), features, header["version"], header["method"])
+        with complete(source, "encoder"):
+            features = unpack_features(header["features"], arrays)
+            return cls(arrays["weights"], arrays.get("intercept"), features, header["version"], header["method"])
 
     def __repr__(self) -> str:
         name = self.method or "custom"

@@ -56,6 +56,8 @@ def hasher_checks() -> Iterator[HasherCheck]:
     yield check_fit_starts_again
     yield check_refused_input_changes_nothing
     yield check_unlearned_use_is_refused
+    yield check_changed_parameters_are_refused
+    yield check_output_is_as_asked_for
     yield check_memory_does_not_grow
 
 
@@ -223,6 +225,90 @@ def check_unlearned_use_is_refused(hasher: Any) -> None:
             promise("not learned" in str(error), f"unclear message: {error}")
         else:
             raise AssertionError("a hasher that has learned nothing was used")
+
+
+def check_changed_parameters_are_refused(hasher: Any) -> None:
+    """After learning, a parameter is fixed, unless it is declared changeable: then everything goes on with it."""
+    X, y = _stream(90)
+    for name, value in hasher.get_params(deep=False).items():
+        learned = clone(hasher).partial_fit(X[:60], y[:60])
+        other = _another_value(hasher, name, learned)
+        if name in learned.changeable:
+            promise(other is not _UNKNOWN, f"{name} is declared changeable, but no second value of it is known")
+            _check_goes_on(learned.set_params(**{name: other}), X[60:], y[60:])
+            continue
+        before = pickle.dumps(learned)
+        learned.set_params(**{name: "something else" if other is _UNKNOWN else other})
+        for use in (lambda: learned.partial_fit(X[60:], y[60:]), learned.snapshot, learned.to_bytes):  # noqa: B023
+            try:
+                use()
+            except OnlineHashError as error:
+                told = name in str(error) and "changed after" in str(error) and isinstance(error, ValueError)
+                promise(told, f"unclear message after {name} was changed: {error}")
+            else:
+                raise AssertionError(f"{name} was changed to {other!r} after learning, and used")
+        learned.set_params(**{name: value})
+        promise(pickle.dumps(learned) == before, f"a refused change of {name} left a trace")
+        if other is not _UNKNOWN:
+            again, fresh = (each.set_params(**{name: other}).fit(X[:60], y[:60]) for each in (learned, clone(hasher)))
+            same = np.array_equal(again.decision_function(X), fresh.decision_function(X))
+            promise(same, f"fit does not start again with another {name}")
+
+
+_UNKNOWN = object()
+
+
+def _another_value(hasher: Any, name: str, learned: Any) -> Any:
+    """Return a legal value of a parameter that differs from its own, if one is known."""
+    value = hasher.get_params(deep=False)[name]
+    weights = learned.snapshot().weights.shape
+    candidates: list[Any] = [
+        *("codes", "bits", "signs", "random", "hadamard", "ladder", "zeros", "unit", "none", "running"),
+        *("learned", "arrival", "fourier", "dense_fourier", "anchors", "boosting", "hinge"),
+        *("as_described", "as_released", "released", "exact"),
+        *(np.eye(*weights), np.ones(20), 8, 24, 0.5, 2.0),
+    ]
+    if isinstance(value, bool):
+        candidates = [not value]
+    elif isinstance(value, (int, float)):
+        candidates = [value + 1, value * 2, value - 1, value / 2, value + 2]
+    X, y = _stream(60)
+    for candidate in candidates:
+        if isinstance(candidate, type(value)) and candidate == value:
+            continue
+        try:
+            clone(hasher).set_params(**{name: candidate}).fit(X, y).snapshot()
+        except (OnlineHashError, TypeError, ValueError):
+            continue
+        return candidate
+    return _UNKNOWN
+
+
+def _check_goes_on(hasher: Any, X: Any, y: Any) -> None:
+    """Check that a hasher learns, saves and loads with a parameter that was changed on the way."""
+    resumed = type(hasher).load(hasher.to_bytes())
+    for each in (hasher, resumed):
+        promise(each.snapshot().version == 60, "a changed parameter changed the version")
+        each.partial_fit(X, y)
+    promise(hasher.get_params() == resumed.get_params(), "a loaded hasher has other parameters")
+    same = np.array_equal(hasher.decision_function(X), resumed.decision_function(X))
+    promise(same and np.array_equal(hasher.transform(X), resumed.transform(X)), "a loaded hasher goes on differently")
+
+
+def check_output_is_as_asked_for(hasher: Any) -> None:
+    """``transform`` gives codes, bits or signs, with a name for each column; ``output`` may change at any time."""
+    X, y = _stream(60)
+    hasher.partial_fit(X, y)
+    signs = np.where(hasher.decision_function(X) >= 0, 1, -1)
+    packed = np.packbits(signs > 0, axis=1, bitorder="little")
+    for output, expected in {"codes": packed, "bits": signs > 0, "signs": signs}.items():
+        hasher.output = output
+        given = hasher.transform(X)
+        promise(
+            np.array_equal(given, expected) and given.dtype.itemsize == 1, f"output={output!r} gives something else"
+        )
+        names = hasher.get_feature_names_out()
+        promise(len(names) == given.shape[1] and names[0] == f"{type(hasher).__name__.lower()}0", "columns lack names")
 
 
 def check_memory_does_not_grow(hasher: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Signs
 
 _SWEEPS = 50
@@ -43,6 +44,12 @@ def swap_for_learnability(explained: NDArray[np.float64], words: Signs, movable:
     >>> words[swap_for_learnability(explained, words, np.arange(4))][:, 0]
     array([-1,  1, -1,  1], dtype=int8)
     """
+    n_classes = len(words)
+    if explained.shape != (n_classes, n_classes) or not np.isin(movable, np.arange(n_classes)).all():
+        raise InvalidInputError(
+            f"explained has shape {explained.shape} and movable {len(movable)} classes; there are words for "
+            f"{n_classes} classes."
+        )
     places = np.arange(len(words))
     _swap(np.ascontiguousarray(explained), words.astype(np.float64), movable, places)
     return places

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._validation import check_codes, check_soft_codes
 from onlinehash.codes import _kernels
 from onlinehash.codes.packing import code_width
+from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, SoftCodes
 
 _QUERIES = 64  # whose tables are in memory at a time
@@ -38,6 +39,10 @@ def soft_distances(soft: SoftCodes, codes: Codes) -> NDArray[np.float32]:
     >>> soft_distances(np.array([[0.5, -0.5]], np.float32), np.array([[0b01]], np.uint8))
     array([[0.5]], dtype=float32)
     """
+    if codes.shape[1] != code_width(soft.shape[1]):
+        raise InvalidCodesError(
+            f"codes has {codes.shape[1]} bytes per row, soft {soft.shape[1]} bits; encode both alike."
+        )
     out = np.empty((len(soft), len(codes)), np.float32)
     for rows, tables in byte_tables(soft):
         _kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])

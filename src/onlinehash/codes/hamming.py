@@ -30,9 +30,15 @@ def as_words(codes: Codes) -> Words:
     return codes
 
 
-def distance_dtype(n_bytes: int) -> type[np.uint8] | type[np.uint16]:
-    """Return the smallest integer type that holds every distance between codes of that width."""
-    return np.uint8 if n_bytes * 8 <= np.iinfo(np.uint8).max else np.uint16
+def distance_dtype(n_bytes: int) -> type[np.unsignedinteger[Any]]:
+    """Return the smallest integer type that holds every distance between codes of that width.
+
+    Examples
+    --------
+    >>> [distance_dtype(n_bytes).__name__ for n_bytes in (8, 32, 8192)]
+    ['uint8', 'uint16', 'uint32']
+    """
+    return next(dtype for dtype in (np.uint8, np.uint16, np.uint32) if n_bytes * 8 <= np.iinfo(dtype).max)
 
 
 def distance_buffer(n_bytes: int) -> NDArray[Any]:
@@ -50,7 +56,7 @@ def hamming_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[Any]:
 
     Returns
     -------
-    distances : ndarray of uint8 or uint16, shape (n_queries, n_codes)
+    distances : ndarray of uint8, uint16 or uint32, shape (n_queries, n_codes)
         In the smallest type that holds the number of bits.
 
     Examples
@@ -67,6 +73,7 @@ def hamming_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[Any]:
 
 def same_words(queries: Codes, codes: Codes) -> tuple[Words, Words]:
     """View both as rows of the same word type, copying only where memory is not aligned for it."""
+    check_same_width(queries, codes)
     right = as_words(codes)
     left = np.ascontiguousarray(queries)
     if left.ctypes.data % right.itemsize:

@@ -70,11 +70,13 @@ class Centring:
     def subtract(self, X: Features) -> Features:
         """Return X less the mean, without scaling: enough where only signs of projections count."""
         out = np.empty(X.shape, X.dtype)
+        _check_fit(X, self.mean, out)
         _subtract(np.ascontiguousarray(X), self.mean, out)
         return out
 
     def learn(self, X: Features, out: Features) -> None:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
+        _check_fit(X, self.mean, out)
         _centre(np.ascontiguousarray(X), self.mean, out)
 
     def freeze(self) -> Centring:
@@ -109,6 +111,7 @@ class RunningCentring:
 
     def learn(self, X: Features, out: Features) -> None:
         """Move the mean along X, row by row, and write the centred rows to the head of ``out``."""
+        _check_fit(X, self.mean, out)
         _centre_running(np.ascontiguousarray(X), self.mean, self.n_seen, out)
         self.n_seen += len(X)
 
@@ -145,6 +148,16 @@ def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
     if not np.isfinite(mean).all():
         raise InvalidInputError("preprocess is a mean that contains NaN or inf.")
     return Centring(mean)
+
+
+def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
+    """Raise if rows, mean and room for the result do not fit: compiled loops do not look."""
+    fits = X.ndim == out.ndim == 2 and mean.shape == X.shape[1:]
+    if not (fits and len(out) >= len(X) and out.shape[1] >= X.shape[1]):
+        raise InvalidInputError(
+            f"X of shape {X.shape}, a mean of shape {mean.shape} and room of shape {out.shape} do not fit; the mean "
+            "has one value per feature, and the room holds all rows."
+        )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

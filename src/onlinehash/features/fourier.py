@@ -10,6 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from onlinehash._walsh import transform_columns
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.features.centring import Centring, Identity
 from onlinehash.types import Features
 
@@ -133,7 +134,14 @@ class HadamardFourier:
     def write(self, rows: Features, out: Features) -> None:
         """Write the cosines of rows that went through ``inner`` already to the head of ``out``."""
         angles = out[: len(rows)]
-        order = self.signs.shape[2]
+        n_blocks, _, order = self.signs.shape
+        if rows.shape != (len(angles), self.n_inputs) or not (
+            self.n_inputs <= order and angles.shape[1] == self.n_outputs <= n_blocks * order
+        ):
+            raise InvalidInputError(
+                f"Rows of shape {rows.shape} and room of shape {out.shape} do not fit a map from {self.n_inputs} to "
+                f"{self.n_outputs} features."
+            )
         # three orthonormal transforms are left unscaled: together they are p^(3/2) too long
         scale = np.sqrt(order / self.bandwidth) / order**1.5
         columns, tile = np.empty((2, order, _TILE), rows.dtype)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from onlinehash._files import Source, name_of, read_header
+from onlinehash._files import Source, name_of, read_arrays
 from onlinehash.exceptions import FileFormatError, UnknownNameError
-from onlinehash.hashers._base import OnlineHasher
+from onlinehash.hashers._base import LAYOUT, OnlineHasher
 from onlinehash.hashers.adapthash import AdaptHash
 from onlinehash.hashers.bsodh import BSODH
 from onlinehash.hashers.frosh import FROSH
@@ -37,6 +37,8 @@ def get_hasher(name: str, **params: Any) -> OnlineHasher:
     >>> get_hasher("hcoh", n_bits=16)
     HCOH(n_bits=16)
     """
+    if not isinstance(name, str):
+        raise UnknownNameError(f"{name!r} is not the name of a hasher. Known: {', '.join(sorted(HASHERS))}.")
     if name.lower() not in HASHERS:
         raise UnknownNameError.among("hasher", name, HASHERS)
     return HASHERS[name.lower()](**params)
@@ -51,12 +53,13 @@ def load_hasher(source: Source) -> OnlineHasher:
     >>> load_hasher(saved)
     HCOH(n_bits=16, random_state=0)
     """
-    method = read_header(source, "hasher")["method"]
+    header, arrays = read_arrays(source, "hasher", LAYOUT)
+    method = header.get("method")
     if method not in HASHERS:
         raise FileFormatError(
             f"{name_of(source)} holds a {method} hasher, which this version does not know. Upgrade onlinehash."
         )
-    return HASHERS[method].load(source)
+    return HASHERS[method]._taken_from(source, header, arrays)
 
 
 __all__ = [

@@ -5,24 +5,37 @@ from __future__ import annotations
 import copy
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
-from onlinehash._files import Arrays, Source, name_of, pack_arrays, read_arrays, write_bytes
-from onlinehash._validation import check_features, check_finite, check_n_bits, check_targets, is_one_row, precision_of
+from onlinehash._files import Arrays, Source, complete, name_of, pack_arrays, read_arrays, write_bytes
+from onlinehash._validation import (
+    check_choice,
+    check_features,
+    check_finite,
+    check_n_bits,
+    check_targets,
+    is_one_row,
+    precision_of,
+)
+from onlinehash.codes import unpack_bits, unpack_signs
+from onlinehash.codes.packing import code_width
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError, InvalidLabelsError, NotLearnedError
 from onlinehash.features import RunningCentring, StreamFeatures, make_features
 from onlinehash.types import Codes, Features, LabelSets, Targets
 
-_LAYOUT = 1
+LAYOUT = 1
+MAX_BITS = 1 << 14
+"""Longest code: 2 KiB. Longer ones would take more room than the vectors, and counts of bits leave 16 bits."""
+
 _COUNTERS = ("n_features_in_", "n_seen_", "n_skipped_", "seed_")
 _CHUNK = 1 << 22  # elements of X in work at a time: a memory-mapped X is never read whole
 
@@ -31,6 +44,10 @@ Mask = NDArray[np.bool_] | None
 
 Weights = NDArray[np.float64] | None
 """How much each row counts; None where all count 1."""
+
+
+Changeable = Mapping[str, Callable[[str, Any], object]]
+"""Parameters that may change after learning has begun, each with the check of its value: ``check(name, value)``."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +64,25 @@ class HasherNotLearnedError(NotLearnedError, NotFittedError):  # type: ignore[mi
     """A hasher was used before it learned; scikit-learn knows it as ``NotFittedError``."""
 
 
-class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+def check_output(name: str, value: Any) -> str:
+    """Return what :meth:`OnlineHasher.transform` is to return, if it is one of the choices."""
+    return check_choice(name, value, ("codes", "bits", "signs"))
+
+
+def check_code_length(n_bits: Any) -> int:
+    """Return the number of bits as an int from 1 to ``MAX_BITS``.
+
+    Examples
+    --------
+    >>> check_code_length(64)
+    64
+    """
+    if check_n_bits(n_bits) > MAX_BITS:
+        raise InvalidInputError(f"n_bits={n_bits} is too many; a code has at most {MAX_BITS} bits.")
+    return int(n_bits)
+
+
+class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all hashers: checks input once, at the door, then learns.
 
     A method gives :meth:`_start` (make the empty state), :meth:`_learn` (take checked rows in stream order),
@@ -55,8 +90,14 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     also ask for the head of the stream (:meth:`_head_size`, :meth:`_open`), and keep rows that wait for their
     batch to fill (:meth:`_finish`). Whatever may refuse input does so before anything changes.
 
+    The first batch fixes the parameters. To learn, take a snapshot or save after one was changed is refused, except for
+    those in :attr:`changeable`; ``fit`` starts again with the new ones.
+
     Attributes
     ----------
+    changeable : mapping from name to check
+        Parameters that may change at any time, and the check of their values. ``output`` is one of them: what
+        :meth:`transform` returns, "codes" (packed bytes), "bits" (0 and 1) or "signs" (-1 and +1).
     n_features_in_ : int
         Width of the rows learned from.
     n_seen_ : int
@@ -83,9 +124,12 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     traits: ClassVar[Traits]
     supervised: ClassVar[bool] = True
     multi_label: ClassVar[bool] = False
+    changeable: ClassVar[Changeable] = {"output": check_output}
     n_bits: int
     preprocess: Any
+    output: str = "codes"
     random_state: Any
+    _learned_with: dict[str, Any]
 
     # ------------------------------------------------------------------ learning
 
@@ -119,6 +163,7 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_next(self, X: ArrayLike, y: Any) -> tuple[NDArray[Any], Targets, Mask]:
         """Check the next rows of the stream: a table of them, or a single one with its label."""
+        self._demand_same_parameters()
         if is_one_row(X) and np.ndim(y) == 0:
             X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
         return self._check(X, y, getattr(self, "n_features_in_", None))
@@ -140,7 +185,8 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Forget what was learned and learn from checked rows; if that fails, nothing was forgotten."""
         fresh = type(self)(**self.get_params(deep=False))
         fresh._absorb(X, targets, labelled, weights)
-        self.__dict__.pop("n_seen_", None)
+        for name in ("n_seen_", "_learned_with"):
+            self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
 
     def _absorb(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights = None) -> None:
@@ -162,11 +208,14 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         """Make the state of a hasher that has seen nothing."""
+        check_code_length(self.n_bits)
+        for name, check in self.changeable.items():
+            check(name, getattr(self, name))
         self.seed_, self._dtype = seed, dtype
         self._features: StreamFeatures = make_features(self.preprocess, n_features)
-        check_n_bits(self.n_bits)
         self._start(n_features)
         self._head: list[tuple[Features, list[Any], Weights]] | None = [] if self._head_size() else None
+        self._fix_parameters()
 
     def _take(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights) -> None:
         """Learn from checked rows in chunks, leaving out those without a label."""
@@ -207,10 +256,33 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self._open(rows, targets)
         self._learn_weighted(rows, targets, weights)
 
+    def _twin(self) -> Self:
+        """Return a copy with the same parameters, the objects themselves, and a state of its own."""
+        return copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
+
     def _learn_weighted(self, X: Features, targets: Targets, weights: Weights) -> None:
         """Learn from the next rows; a method that takes weights overrides this instead of :meth:`_learn`."""
         assert weights is None
         self._learn(X, targets)
+
+    def _fix_parameters(self) -> None:
+        """Keep the parameters as they are now: those that are learned with."""
+        self._learned_with = {name: _frozen(value) for name, value in self.get_params(deep=False).items()}
+
+    def _demand_same_parameters(self, *besides: str) -> None:
+        """Raise if a parameter that shapes the state was changed since learning began; check those that may change."""
+        for name, before in self.__dict__.get("_learned_with", {}).items():
+            value = getattr(self, name)
+            if name in besides or _same(before, value):
+                continue
+            if name not in self.changeable:
+                way = f"with_{name.removeprefix('n_')}"
+                other = f", or {way}({_in_words(value)})" if hasattr(self, way) else ""
+                raise InvalidInputError(
+                    f"{name}={_in_words(value)} was changed after {type(self).__name__} learned with "
+                    f"{name}={_in_words(before)}; call fit to start again{other}."
+                )
+            self.changeable[name](name, value)
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0:
@@ -257,6 +329,7 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         hash functions does not change the stream.
         """
         self._demand_learned()
+        self._demand_same_parameters()
         if self._head is None and not self._is_waiting():
             return self._encoder()
         twin = copy.deepcopy(self)
@@ -265,8 +338,24 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         twin._finish()
         return twin._encoder()
 
-    def transform(self, X: ArrayLike) -> Codes:
-        """Return packed codes of X, shape (n_samples, ceil(n_bits / 8))."""
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the codes of X in the form that ``output`` asks for.
+
+        "codes": packed, uint8 of shape (n_samples, ceil(n_bits / 8)), as indexes and metrics take them. "bits": 0 and
+        1, uint8 of shape (n_samples, n_bits), for estimators that compare features. "signs": -1 and +1, int8 likewise.
+        """
+        codes = self._packed(X)
+        if self.output == "codes":
+            return codes
+        return (unpack_bits if self.output == "bits" else unpack_signs)(codes, self.n_bits)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of columns that :meth:`transform` returns, for ``get_feature_names_out``."""
+        return code_width(self.n_bits) if self.output == "codes" else self.n_bits
+
+    def _packed(self, X: ArrayLike) -> Codes:
+        """Return packed codes."""
         self._demand_learned()
         check_features(X, n_features=self.n_features_in_, owner=type(self).__name__)
         return self.snapshot().encode(X)
@@ -300,10 +389,12 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def to_bytes(self) -> bytes:
         """Return the file that :meth:`save` writes; of a hasher that has not learned yet, its parameters."""
+        check_code_length(self.n_bits)
+        self._demand_same_parameters()
         arrays: Arrays = {}
         params = {key: _pack(f"param.{key}", value, arrays) for key, value in self.get_params(deep=False).items()}
         if not self.__sklearn_is_fitted__():
-            return pack_arrays("hasher", _LAYOUT, {"method": self.name, "params": params, "counters": None}, arrays)
+            return pack_arrays("hasher", LAYOUT, {"method": self.name, "params": params, "counters": None}, arrays)
         if not isinstance(self.random_state, int):
             params["random_state"] = self.seed_
         state, tensors = self._state()
@@ -323,29 +414,45 @@ class OnlineHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             "counters": counters,
             "state": state,
         }
-        return pack_arrays("hasher", _LAYOUT, header, arrays)
+        return pack_arrays("hasher", LAYOUT, header, arrays)
 
     @classmethod
     def load(cls, source: Source) -> Self:
         """Read a hasher that :meth:`save` wrote, from a path or from its bytes."""
-        header, arrays = read_arrays(source, "hasher", _LAYOUT)
-        if header["method"] != cls.name:
+        return cls._taken_from(source, *read_arrays(source, "hasher", LAYOUT))
+
+    @classmethod
+    def _taken_from(cls, source: Source, header: dict[str, Any], arrays: Arrays) -> Self:
+        """Return the hasher that the header and the arrays of a file hold."""
+        if header.get("method") != cls.name:
             raise FileFormatError(
-                f"{name_of(source)} holds a {header['method']} hasher; load it with onlinehash.load_hasher."
+                f"{name_of(source)} holds a {header.get('method')} hasher; load it with onlinehash.load_hasher."
             )
-        hasher = cls(**{key: _unpack(f"param.{key}", value, arrays) for key, value in header["params"].items()})
+        with complete(source, "hasher"):
+            params = {key: _unpack(f"param.{key}", value, arrays) for key, value in header["params"].items()}
+            known = set(cls._get_param_names())
+            if odd := sorted(params.keys() ^ known):
+                stands = "has no" if odd[0] in known else "has an unknown"
+                raise FileFormatError(
+                    f"{name_of(source)} {stands} parameter {odd[0]!r} of {cls.__name__}; it was written by another "
+                    "version of onlinehash. Use that one, or learn again."
+                )
+            return cls(**params)._restored(header, arrays)
+
+    def _restored(self, header: dict[str, Any], arrays: Arrays) -> Self:
+        """Take back what was learned, if anything was."""
         if header["counters"] is None:
-            return hasher
+            return self
         counters, state = header["counters"], header["state"]
-        hasher._prepare(counters["n_features_in_"], np.dtype(header["dtype"]), counters["seed_"])
-        hasher.__dict__.update(counters)
+        self._prepare(counters["n_features_in_"], np.dtype(header["dtype"]), counters["seed_"])
+        self.__dict__.update({name: counters[name] for name in _COUNTERS})
         if "mean" in arrays:
-            hasher._features = RunningCentring(arrays["mean"], state["n_centred"])
-        if hasher._head is not None:
+            self._features = RunningCentring(arrays["mean"], state["n_centred"])
+        if self._head is not None:
             head = (arrays["head"], state["head_labels"], arrays.get("head_weights")) if "head" in arrays else None
-            hasher._head = None if head is None else [head]
-        hasher._restore(state, {key[6:]: value for key, value in arrays.items() if key.startswith("state.")})
-        return hasher
+            self._head = None if head is None else [head]
+        self._restore(state, {key[6:]: value for key, value in arrays.items() if key.startswith("state.")})
+        return self
 
     @abstractmethod
     def _state(self) -> tuple[dict[str, Any], Arrays]:
@@ -395,6 +502,31 @@ def _as_list(targets: Targets, n_rows: int) -> list[Any]:
     if targets is None:
         return [None] * n_rows
     return [list(labels) for labels in targets] if isinstance(targets, LabelSets) else targets.tolist()
+
+
+def _frozen(value: Any) -> Any:
+    """Return a parameter as it is now, whatever happens to it later."""
+    if isinstance(value, Mapping):
+        return {label: np.array(word) for label, word in value.items()}
+    return np.array(value) if isinstance(value, (np.ndarray, list, tuple)) else value
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two values of a parameter are the same."""
+    if one is other:
+        return True
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(np.array_equal(one[label], other[label]) for label in one)
+    if any(isinstance(value, (np.ndarray, list, tuple)) for value in (one, other)):
+        return np.array_equal(one, other)
+    return bool(one == other)
+
+
+def _in_words(value: Any) -> str:
+    """Return a parameter for a message: arrays and mappings by their size only."""
+    if isinstance(value, Mapping):
+        return f"<{len(value)} codewords>"
+    return f"<array of shape {np.shape(value)}>" if isinstance(value, (np.ndarray, list, tuple)) else repr(value)
 
 
 def _pack(name: str, value: Any, arrays: Arrays) -> Any:

@@ -20,6 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from onlinehash.exceptions import InvalidInputError
+
 Replay = Callable[[NDArray[Any], NDArray[Any]], None]
 """Called as ``replay(Z, K)``: turns the projections Z of a block into its gradients G, in place."""
 
@@ -57,6 +59,11 @@ class BlockUpdate:
         ``sequential=False`` says that no row of the block feels another: one batch, one step, no K off the diagonal.
         """
         n_columns = weights.shape[0]
+        if weights.shape[1] != self._projections.shape[1] or n_rows > len(self._projections):
+            raise InvalidInputError(
+                f"{n_rows} rows and weights of shape {weights.shape} do not fit a block of "
+                f"{len(self._projections)} rows and {self._projections.shape[1]} bits."
+            )
         block = rows[:n_rows, :n_columns]
         gradients = self._projections[:n_rows]
         np.matmul(block, weights, out=gradients)
@@ -92,12 +99,22 @@ def _subtract_outer(weights: Any, row: Any, gradient: Any) -> None:
             weights[f, b] -= row[f] * gradient[b]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
-def lower_gram(rows: Any, n_rows: int, n_columns: int, out: Any) -> None:
+def lower_gram(rows: NDArray[Any], n_rows: int, n_columns: int, out: NDArray[Any]) -> None:
     """Write the lower triangle of ``rows @ rows.T``, four by four sums at a time in registers.
 
     Half the work of a symmetric product, and measured at 0.3 of the time of the BLAS one for such flat blocks.
     """
+    n_padded = n_rows + -n_rows % _TILE
+    if len(rows) < n_padded or rows.shape[1] < n_columns or min(out.shape) < n_padded:
+        raise InvalidInputError(
+            f"Rows of shape {rows.shape} and room of shape {out.shape} do not hold {n_rows} rows of {n_columns} "
+            f"columns in whole tiles of {_TILE}."
+        )
+    _lower_gram(rows, n_rows, n_columns, out)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def _lower_gram(rows: Any, n_rows: int, n_columns: int, out: Any) -> None:
     zero = rows.dtype.type(0)
     for i in range(0, n_rows, 4):
         a0, a1, a2, a3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]

@@ -51,7 +51,7 @@ class WithCodewords(OnlineHasher):
         Classes that share the nearest place share the credit. Labels never learned count as wrong. For the quality
         of retrieval see :func:`onlinehash.metrics.mean_average_precision`.
         """
-        codes = self.transform(X)
+        codes = self._packed(X)
         labels = check_labels(y, len(codes))
         distances = hamming_distances(codes, pack_signs(self._classes.codewords))
         nearest = distances == distances.min(axis=1, keepdims=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from onlinehash._files import Arrays
 from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.encoders import Encoder
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.hashers._base import Changeable, OnlineHasher
 from onlinehash.hashers._block import BLOCK, BlockUpdate, block_rows
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._linear import LinearHasher
@@ -32,13 +34,13 @@ class CodewordHasher(WithCodewords, LinearHasher):
     intercept_ : ndarray of shape (n_bits,)
     """
 
+    changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
     learning_rate: float
     init: Any
     batch_size: int = 1
     fit_bias: bool = False
 
     def _start(self, n_features: int) -> None:
-        check_positive("learning_rate", self.learning_rate)
         check_positive_int("batch_size", self.batch_size)
         self._classes = ClassTable(make_codebook(self.codebook, self.n_bits, self.seed_))
         self._make_room(n_features)
@@ -91,6 +93,11 @@ class CodewordHasher(WithCodewords, LinearHasher):
     def _step(self, n_rows: int) -> NDArray[Any]:
         """Learn from the first rows of the block, batch by batch, and return their gradients."""
         batch_size = min(self.batch_size, n_rows)
+        if self._targets.shape[1] != self._weights.shape[1] or n_rows > len(self._targets):
+            raise InvalidInputError(
+                f"Targets of shape {self._targets.shape} do not fit {n_rows} rows and weights of shape "
+                f"{self._weights.shape}."
+            )
 
         def replay(projections: NDArray[Any], gram: NDArray[Any]) -> None:
             self._replay(projections, gram, self._targets, batch_size)

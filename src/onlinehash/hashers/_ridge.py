@@ -54,6 +54,12 @@ class Members:
             np.concatenate([self.weight, other.weight]),
         )
 
+    def fits(self, n_rows: int) -> bool:
+        """Tell whether all entries belong to one of so many rows, and to a class."""
+        return not len(self.owner) or bool(
+            self.owner.min() >= 0 and self.owner.max() < n_rows and self.number.min() >= 0
+        )
+
     def times(self, factors: Matrix) -> Members:
         """Return what describes the same rows, each of which counts so many times as much."""
         return replace(self, weight=self.weight * factors)
@@ -110,6 +116,12 @@ class RidgeStatistics:
 
     def add(self, rows: Matrix, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
         """Add rows, or with ``sign=-1`` take them out; what is there already counts ``decay`` times less first."""
+        entries = {len(members.owner), len(members.number), len(members.share)}
+        if rows.shape != (len(members.weight), self.sums.shape[1]) or len(entries) > 1 or not members.fits(len(rows)):
+            raise InvalidInputError(
+                f"Rows of shape {rows.shape} do not fit the classes of {len(members.weight)} rows, and sums of "
+                f"{self.sums.shape[1]} features."
+            )
         self.grow(int(members.number.max(initial=-1)) + 1)
         weights = members.weight
         scaled = rows if (weights == 1.0).all() else rows * np.sqrt(weights)[:, None]
@@ -142,6 +154,24 @@ class RidgeStatistics:
     def seen(self) -> NDArray[np.intp]:
         """Numbers of the classes that have rows."""
         return np.flatnonzero(self.counts > NOTHING)
+
+    def demand_sums_of_rows(self, tolerance: float) -> None:
+        """Raise if these are the sums of no rows, beyond a tolerance in squares: after too much was taken out.
+
+        Over any rows, A - sum of S_c S_c^T / n_c, the scatter around the class means, has no negative eigenvalue, and a
+        class without rows has no sum. Costs one Cholesky factor.
+        """
+        seen = self.seen
+        gone = np.delete(self.sums, seen, axis=0)
+        scatter = self.gram.copy(order="F")
+        means = self.sums[seen] / np.sqrt(self.counts[seen])[:, None]
+        scatter = blas.dsyrk(-1.0, means.T, beta=1.0, c=scatter, lower=1, overwrite_c=1)
+        scatter[np.diag_indices_from(scatter)] += tolerance
+        if np.square(gone).sum() > tolerance or lapack.dpotrf(scatter, lower=1, overwrite_a=1)[1]:
+            raise InvalidInputError(
+                "These rows were not learned with these labels and weights: without them, the sums would be those of "
+                "no rows at all. Nothing was forgotten."
+            )
 
     def towards(self, codewords: NDArray[Any]) -> Matrix:
         """Return the sum of z t^T over all rows, for the codewords t of their classes."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from onlinehash._files import Arrays
 from onlinehash._validation import check_positive
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import Traits
+from onlinehash.hashers._base import Changeable, OnlineHasher, Traits
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.types import Features, Labels
@@ -37,7 +37,7 @@ class AdaptHash(LinearHasher, BatchHasher):
         Weight of the orthogonality ("lambda"); not multiplied by the learning rate.
     learning_rate : float, default=0.2
         Step size ("eta"). Published: 0.2 for MNIST, 0.1 for CIFAR-10 and Places.
-    preprocess, init, random_state
+    preprocess, init, random_state, output
         As in :class:`HCOH`.
 
     References
@@ -60,6 +60,7 @@ class AdaptHash(LinearHasher, BatchHasher):
         memory="O(d r)",
         shines="few labels known, only whether two items belong together",
     )
+    changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class AdaptHash(LinearHasher, BatchHasher):
         preprocess: str | ArrayLike = "running",
         init: str | ArrayLike = "random",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.alpha = alpha
@@ -79,10 +81,10 @@ class AdaptHash(LinearHasher, BatchHasher):
         self.preprocess = preprocess
         self.init = init
         self.random_state = random_state
+        self.output = output
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
-        check_positive("learning_rate", self.learning_rate)
         if not 0 <= self.alpha <= 1:
             raise InvalidInputError(f"alpha={self.alpha} is not between 0 and 1.")
         if self.regularisation != 0:

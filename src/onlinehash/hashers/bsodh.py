@@ -41,7 +41,7 @@ class BSODH(LinearHasher, BatchHasher):
         Weight of X W = B ("sigma").
     regularisation : float, default=0.3
         Ridge of the regression ("lambda").
-    preprocess, init, random_state
+    preprocess, init, random_state, output
         As in :class:`HCOH`.
 
     References
@@ -78,6 +78,7 @@ class BSODH(LinearHasher, BatchHasher):
         preprocess: str | ArrayLike = "running",
         init: str | ArrayLike = "random",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.batch_size = batch_size
@@ -88,6 +89,7 @@ class BSODH(LinearHasher, BatchHasher):
         self.preprocess = preprocess
         self.init = init
         self.random_state = random_state
+        self.output = output
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)

@@ -35,7 +35,7 @@ class FROSH(SketchHasher):
     chunk_size : int, default=256
         Rows that are compressed together ("m"). A power of two wastes nothing. With at most ``sketch_size / 2``
         nothing is compressed. Larger chunks are cheaper and rougher.
-    preprocess, random_state
+    preprocess, random_state, output
         As in :class:`HCOH`.
 
     Attributes
@@ -87,12 +87,14 @@ class FROSH(SketchHasher):
         chunk_size: int = 256,
         preprocess: str | ArrayLike = "running",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.sketch_size = sketch_size
         self.chunk_size = chunk_size
         self.preprocess = preprocess
         self.random_state = random_state
+        self.output = output
 
     def _batch_rows(self) -> int:
         return check_positive_int("chunk_size", self.chunk_size)

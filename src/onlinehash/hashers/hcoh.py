@@ -49,6 +49,9 @@ class HCOH(CodewordHasher):
         Starting weights; random ones are Gaussian with columns of unit length.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the weights and the codebook.
+    output : {"codes", "bits", "signs"}, default="codes"
+        What ``transform`` returns: packed codes; 0 and 1, one column per bit, for scikit-learn estimators that compare
+        features; or -1 and +1. May be changed at any time.
 
     Attributes
     ----------
@@ -99,6 +102,7 @@ class HCOH(CodewordHasher):
         preprocess: str | ArrayLike = "running",
         init: str | ArrayLike = "random",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.learning_rate = learning_rate
@@ -108,6 +112,7 @@ class HCOH(CodewordHasher):
         self.preprocess = preprocess
         self.init = init
         self.random_state = random_state
+        self.output = output
 
     def _starting_weights(self, n_inputs: int) -> NDArray[np.float64]:
         return starting_weights(self.init, n_inputs, self.n_bits, self.seed_)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._files import Arrays
 from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.encoders import Encoder
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, FeatureMap
 from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_squared_distance
 from onlinehash.hashers._base import Traits
@@ -51,6 +52,8 @@ class HMOH(CodewordHasher):
         As in :class:`HCOH`. The published runs take raw features.
     init : "zeros", "random", or array-like of shape (n_inputs, n_bits), default="zeros"
     random_state : int, Generator, RandomState or None, default=None
+    output : {"codes", "bits", "signs"}, default="codes"
+        As in :class:`HCOH`.
 
     References
     ----------
@@ -86,6 +89,7 @@ class HMOH(CodewordHasher):
         preprocess: str | ArrayLike = "running",
         init: str | ArrayLike = "zeros",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.learning_rate = learning_rate
@@ -96,6 +100,7 @@ class HMOH(CodewordHasher):
         self.preprocess = preprocess
         self.init = init
         self.random_state = random_state
+        self.output = output
 
     def _start(self, n_features: int) -> None:
         check_positive("bandwidth_divisor", self.bandwidth_divisor)
@@ -128,6 +133,10 @@ class HMOH(CodewordHasher):
 
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
         rate = self._dtype.type(self.learning_rate / batch_size)
+        if len(self._mistakes) != projections.shape[1]:
+            raise InvalidInputError(
+                f"There are {len(self._mistakes)} counts of mistakes for {projections.shape[1]} bits."
+            )
         _replay(projections, gram, targets, batch_size, rate, self._mistakes)
 
     def _step(self, n_rows: int) -> NDArray[Any]:

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
 from onlinehash._files import Arrays
-from onlinehash._validation import check_choice, check_n_bits, check_positive, check_positive_int
+from onlinehash._validation import check_choice, check_positive, check_positive_int
 from onlinehash.codebooks import Codebook, JoinedCodebook, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, RunningCentring, WithInputs
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
-from onlinehash.hashers._base import Mask, Traits, Weights
+from onlinehash.hashers._base import Changeable, Mask, OnlineHasher, Traits, Weights, check_code_length
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeStatistics
 from onlinehash.hashers._settling import SettlingClasses, next_settling
@@ -30,6 +30,12 @@ _MANY_ROWS = 1024  # summed at once where they come at once
 _FEW = 16  # the rows that wait are few when the sums hold so many times as many
 _CONSTANT = 0.5  # value of the feature that does the centring: the penalty on it is soft
 _HEAD = 256  # rows from which the bandwidth is taken
+_ROUNDING = 1e-10  # of the sums of squares, after any number of additions
+
+
+def _check_penalty(name: str, value: Any) -> None:
+    if value is not None:
+        check_positive(name, value)
 
 
 class HROH(WithCodewords):
@@ -71,7 +77,8 @@ class HROH(WithCodewords):
         Squared width ("sigma^2") of the Gaussian kernel. By default the median squared distance in the first 256 rows,
         which are kept until then. Give it where hashers must agree before they have seen anything.
     regularisation : float, optional
-        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation.
+        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation. It is applied last and
+        may be changed at any time.
     decay : float, default=1.0
         What came before counts this much less with every instance, for streams that drift. 0.9999 forgets half in
         some 7000 instances.
@@ -79,6 +86,8 @@ class HROH(WithCodewords):
         Unit length, after subtracting the mean given, if any. The constant feature does the centring. "running"
         depends on the order of the stream, and rows cannot be forgotten under it.
     random_state : int, Generator, RandomState or None, default=None
+    output : {"codes", "bits", "signs"}, default="codes"
+        As in :class:`HCOH`.
 
     Attributes
     ----------
@@ -104,6 +113,7 @@ class HROH(WithCodewords):
         memory="O(m^2)",
         shines="most labelled streams; sorted ones, new classes, few bits",
     )
+    changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "regularisation": _check_penalty}
 
     def __init__(
         self,
@@ -119,6 +129,7 @@ class HROH(WithCodewords):
         decay: float = 1.0,
         preprocess: str | ArrayLike = "unit",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.codebook = codebook
@@ -131,6 +142,7 @@ class HROH(WithCodewords):
         self.decay = decay
         self.preprocess = preprocess
         self.random_state = random_state
+        self.output = output
 
     # ------------------------------------------------------------------ learning
 
@@ -160,9 +172,8 @@ class HROH(WithCodewords):
         check_choice("assignment", self.assignment, ("learned", "arrival"))
         check_choice("features", self.features, ("fourier", "dense_fourier", "anchors", "none"))
         check_positive_int("n_components", self.n_components)
-        for name in ("bandwidth", "regularisation"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
+        if self.bandwidth is not None:
+            check_positive("bandwidth", self.bandwidth)
         if not 0.0 < check_positive("decay", self.decay) <= 1.0:
             raise InvalidInputError(f"decay={self.decay!r} is more than 1; what came before cannot gain weight.")
         self._classes: SettlingClasses = self._make_classes([], {})
@@ -170,6 +181,7 @@ class HROH(WithCodewords):
         self.n_forgotten_ = 0
         self._map: WithInputs | None = None
         self._solved: RidgeSolution | None = None
+        self._solved_for: float | None = None  # the penalty as it was given
         if self.features == "none":
             self._make_room(n_features)
         elif self.features != "anchors" and self.bandwidth is not None:
@@ -314,6 +326,7 @@ class HROH(WithCodewords):
     def snapshot(self) -> Encoder:
         """Return the hash functions as they are now, frozen; later learning does not touch them."""
         self._demand_learned()
+        self._demand_same_parameters()
         whole = self._completed()
         encoder = whole._encoder()
         self._classes.codewords = whole._classes.codewords  # those that these hash functions were learned towards
@@ -344,8 +357,8 @@ class HROH(WithCodewords):
             statistics = copy.deepcopy(self._statistics)
             self._add_to(statistics, rows, self._waiting)
             return self._solve(statistics).weights(self._classes.codewords)
-        if self._solved is None:
-            self._solved = self._solve(self._statistics)
+        if self._solved is None or self._solved_for != self.regularisation:
+            self._solved, self._solved_for = self._solve(self._statistics), self.regularisation
         if not self._n_waiting:
             return self._solved.weights(self._classes.codewords)
         return self._solved.with_rows(rows, self._waiting, self._classes.codewords)
@@ -380,6 +393,7 @@ class HROH(WithCodewords):
         1797
         """
         self._demand_learned()
+        self._demand_same_parameters()
         twin = type(self)(**self.get_params(deep=False) | {"random_state": self.seed_})
         self._demand_map_of_its_own()
         if self.features != "none":
@@ -407,6 +421,7 @@ class HROH(WithCodewords):
         >>> HROH().cuts(5000)
         [256, 1024, 2048, 4096, 4864]
         """
+        self._demand_same_parameters()
         if not self.__sklearn_is_fitted__():
             n_before, first = 0, _BLOCK
         elif self._head is not None:
@@ -429,8 +444,13 @@ class HROH(WithCodewords):
         holds. Classes that only the other knows follow those known here, in its order. The other hasher is left as it
         is. Where to cut a stream so that merging its parts equals learning it in order: :meth:`cuts`.
         """
-        self._demand_learned()
-        other._demand_learned()
+        if not isinstance(other, HROH):
+            raise InvalidInputError(
+                f"merge takes another HROH, not {type(other).__name__}; no other method's state is a sum."
+            )
+        for hasher in (self, other):
+            hasher._demand_learned()
+            hasher._demand_same_parameters()
         whole, other = self._completed(), copy.deepcopy(other)._completed()
         whole._demand_same_map(other)
         labels = np.array(other._classes.labels)
@@ -451,13 +471,18 @@ class HROH(WithCodewords):
 
         A class of which nothing is left keeps its codeword, if it had settled on one, for the day it comes back.
 
+        What cannot have been learned is refused, and nothing has changed then: classes never seen, more rows of a class
+        than were learned, and rows without which the sums are those of no rows at all. The last is found by factoring
+        the new sums on trial, on a copy: O(m^3 / 3) per call, about as much as a snapshot, so forget many rows at once.
+        It cannot be known whether a row was learned that resembles others of its class: the sums keep no rows. To
+        forget such a row makes the sums wrong without an error.
+
         Parameters
         ----------
         X, y, sample_weight : as they were learned
-            Rows that were never learned cannot be told from others and leave wrong sums behind; a class with fewer
-            rows learned than are to be forgotten is refused.
         """
         self._demand_learned()
+        self._demand_same_parameters()
         if self.decay < 1.0:
             raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can forget rows.")
         if isinstance(self._features, RunningCentring):
@@ -471,17 +496,26 @@ class HROH(WithCodewords):
             return self
         self._demand_known(targets)
         members = self._members(targets, weights)
-        whole = self._completed()
-        whole._demand_enough(members)
-        self.__dict__.update(whole.__dict__)
-        self._flush()
-        prepared = self._features.freeze().transform(np.ascontiguousarray(rows, self._dtype))
+        trial = self._twin()
+        if trial._head is not None:
+            trial._open_head()
+        trial._demand_enough(members)
+        trial._flush()
+        trial._subtract(trial._features.freeze().transform(np.ascontiguousarray(rows, self._dtype)), members)
+        trial.n_forgotten_ += len(rows)
+        self.__dict__.update(trial.__dict__)
+        return self
+
+    def _subtract(self, rows: Features, members: Members) -> None:
+        """Take preprocessed rows out of the sums; raise if what is left cannot be the sums of any rows."""
+        before = float(np.trace(self._statistics.gram))
         for start in range(0, len(rows), _MANY_ROWS):
             stop = min(start + _MANY_ROWS, len(rows))
-            self._statistics.add(self._mapped(prepared[start:stop]), members.between(start, stop), sign=-1.0)
+            self._statistics.add(self._mapped(rows[start:stop]), members.between(start, stop), sign=-1.0)
         self._solved = None
-        self.n_forgotten_ += len(rows)
-        return self
+        # Rows may be computed a little differently, in their own precision, than when they were learned.
+        taken = before - float(np.trace(self._statistics.gram))
+        self._statistics.demand_sums_of_rows(float(np.sqrt(np.finfo(self._dtype).eps)) * taken + _ROUNDING * before)
 
     def with_bits(self, n_bits: int, structure_bits: int = 0) -> Self:
         """Return a hasher with another code length that has learned what this one has.
@@ -489,7 +523,7 @@ class HROH(WithCodewords):
         It equals one that had that length from the start, where there are no more classes than bits; otherwise
         the codewords are chosen afresh from all that was learned.
         """
-        return self._with(n_bits=check_n_bits(n_bits), structure_bits=structure_bits)
+        return self._with(n_bits=check_code_length(n_bits), structure_bits=structure_bits)
 
     def with_codebook(self, codebook: str | Mapping[int | str, ArrayLike]) -> Self:
         """Return a hasher with another codebook that has learned what this one has."""
@@ -497,9 +531,11 @@ class HROH(WithCodewords):
 
     def _with(self, **params: Any) -> Self:
         self._demand_learned()
+        self._demand_same_parameters(*params)
         twin = copy.deepcopy(self)
         for name, value in params.items():
             setattr(twin, name, value)
+        twin._fix_parameters()
         twin._classes = twin._make_classes(self._classes.labels, {})
         twin._solved = None
         return twin

@@ -49,7 +49,7 @@ class ITQ(BatchHasher):
         Turns of the rotation; 0 leaves it random. Published: 50.
     sample_size : int, default=5000
         Rows of the stream that the rotation is fitted to.
-    preprocess, random_state
+    preprocess, random_state, output
         As in :class:`HCOH`.
 
     Attributes
@@ -94,12 +94,14 @@ class ITQ(BatchHasher):
         sample_size: int = 5000,
         preprocess: str | ArrayLike = "running",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.n_iterations = n_iterations
         self.sample_size = sample_size
         self.preprocess = preprocess
         self.random_state = random_state
+        self.output = output
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)

@@ -21,7 +21,7 @@ class LSH(LinearHasher):
     ----------
     n_bits : int, default=32
         Length of the codes.
-    preprocess, init, random_state
+    preprocess, init, random_state, output
         As in :class:`HCOH`.
 
     Examples
@@ -49,11 +49,13 @@ class LSH(LinearHasher):
         preprocess: str | ArrayLike = "running",
         init: str | ArrayLike = "random",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.preprocess = preprocess
         self.init = init
         self.random_state = random_state
+        self.output = output
 
     def _start(self, n_features: int) -> None:
         self._start_weights(n_features)

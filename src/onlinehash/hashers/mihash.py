@@ -9,13 +9,14 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._files import Arrays
-from onlinehash._validation import check_choice, check_positive, check_positive_int
+from onlinehash._validation import check_choice, check_codes, check_positive, check_positive_int
 from onlinehash.codes import pack_signs
 from onlinehash.codes._kernels import distances
 from onlinehash.codes.hamming import as_words, distance_dtype
 from onlinehash.encoders import Encoder
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._anchors import head_rows
-from onlinehash.hashers._base import Traits
+from onlinehash.hashers._base import Changeable, OnlineHasher, Traits
 from onlinehash.hashers._block import block_rows, lower_gram, subtract_earlier
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._numbering import Numbering
@@ -63,7 +64,7 @@ class MIHash(LinearHasher):
     gradient : {"released", "exact"}, default="released"
         The published code takes -phi/2 where the derivative of a distance is -(2 phi - 1); published results rest on
         it, and it is no worse.
-    preprocess, init, random_state
+    preprocess, init, random_state, output
         As in :class:`HCOH`.
 
     Attributes
@@ -95,6 +96,7 @@ class MIHash(LinearHasher):
         shines="8 and 16 bits, and time to spare",
     )
     multi_label: ClassVar[bool] = True
+    changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
 
     def __init__(
         self,
@@ -111,6 +113,7 @@ class MIHash(LinearHasher):
         preprocess: str | ArrayLike = "running",
         init: str | ArrayLike = "random",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.reservoir_size = reservoir_size
@@ -124,14 +127,14 @@ class MIHash(LinearHasher):
         self.preprocess = preprocess
         self.init = init
         self.random_state = random_state
+        self.output = output
 
     # ------------------------------------------------------------------ state
 
     def _start(self, n_features: int) -> None:
         for name in ("reservoir_size", "n_bins", "trigger_interval"):
             check_positive_int(name, getattr(self, name))
-        for name in ("slope", "learning_rate"):
-            check_positive(name, getattr(self, name))
+        check_positive("slope", self.slope)
         check_choice("gradient", self.gradient, ("released", "exact"))
         size, dtype = self.reservoir_size, self._dtype
         self._start_weights(n_features)
@@ -213,6 +216,13 @@ class MIHash(LinearHasher):
         """Learn from a few rows in stream order; the weights themselves change once, at the end."""
         n_rows, n_features = rows.shape
         n_items = self._reservoir.size
+        shapes = {len(self._items), len(self._halves), len(self._soft), len(self._item_labels), self.reservoir_size}
+        n_bits = self._weights.shape[1]
+        if len(shapes) > 1 or self._halves.shape[1] != n_bits or self._soft.shape[1] != n_bits:
+            raise InvalidInputError(
+                f"A reservoir of {self.reservoir_size} items and weights of {n_bits} bits do not fit the state: "
+                f"{self._items.shape} items, {self._halves.shape} projections."
+            )
         width = min(self.reservoir_size, n_items + n_rows)
         block = self._block[:n_rows, :n_features]
         block[:] = rows
@@ -344,6 +354,11 @@ def mutual_information(codes: NDArray[np.uint8], neighbours: NDArray[np.bool_], 
     >>> mutual_information(codes, same, n_bits=3)
     1.0
     """
+    check_codes(codes, n_bits)
+    if neighbours.shape != (len(codes), len(codes)) or neighbours.dtype != np.bool_:
+        raise InvalidInputError(
+            f"neighbours is {neighbours.dtype} of shape {neighbours.shape}; {len(codes)} codes need one bool per pair."
+        )
     table = np.arange(len(codes) + 1, dtype=np.float64)
     table[1:] *= np.log2(table[1:])
     buffer = np.empty(len(codes), distance_dtype(codes.shape[1]))

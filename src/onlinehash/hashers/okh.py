@@ -12,7 +12,7 @@ from onlinehash._validation import check_choice, check_positive, check_positive_
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, FeatureMap
 from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_squared_distance
-from onlinehash.hashers._base import Traits
+from onlinehash.hashers._base import Changeable, OnlineHasher, Traits
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.types import Features, Labels, Targets
@@ -48,7 +48,7 @@ class OKH(LinearHasher, BatchHasher):
     variant : {"as_described", "as_released"}, default="as_described"
         The squared bandwidth of the similarities is the mean squared distance in the head of the stream. The published
         code squares it once more, which makes all similarities nearly equal; ``"as_released"`` does the same.
-    preprocess, init, random_state
+    preprocess, init, random_state, output
         As in :class:`HCOH`; starting weights have shape (n_anchors + 1, n_bits).
 
     References
@@ -71,6 +71,7 @@ class OKH(LinearHasher, BatchHasher):
         memory="O(anchors (d + r))",
         shines="comparison with the literature",
     )
+    changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "aggressiveness": check_positive}
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class OKH(LinearHasher, BatchHasher):
         preprocess: str | ArrayLike = "running",
         init: str | ArrayLike = "random",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.aggressiveness = aggressiveness
@@ -94,10 +96,10 @@ class OKH(LinearHasher, BatchHasher):
         self.preprocess = preprocess
         self.init = init
         self.random_state = random_state
+        self.output = output
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
-        check_positive("aggressiveness", self.aggressiveness)
         check_choice("variant", self.variant, ("as_described", "as_released"))
         if self.similar_radius < 0:
             raise InvalidInputError(f"similar_radius={self.similar_radius} is negative; use 0 or more bits.")

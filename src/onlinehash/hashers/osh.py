@@ -42,7 +42,7 @@ class OSH(CodewordHasher):
         The published code forgets after every call which codeword belongs to which class, so that all classes are
         learned towards the same one. Published tables of OSH come from that; ``"as_released"`` reproduces them.
     codebook : "random", "hadamard", or mapping from label to -1/+1 codeword of n_bits, default="random"
-    preprocess, init, random_state
+    preprocess, init, random_state, output
         As in :class:`HCOH`.
 
     References
@@ -78,6 +78,7 @@ class OSH(CodewordHasher):
         preprocess: str | ArrayLike = "running",
         init: str | ArrayLike = "random",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.learning_rate = learning_rate
@@ -87,6 +88,7 @@ class OSH(CodewordHasher):
         self.preprocess = preprocess
         self.init = init
         self.random_state = random_state
+        self.output = output
 
     def _start(self, n_features: int) -> None:
         check_choice("loss", self.loss, ("boosting", "hinge"))

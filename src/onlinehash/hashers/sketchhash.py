@@ -37,7 +37,7 @@ class SketchHash(SketchHasher):
     variant : {"as_described", "as_released"}, default="as_described"
         The published code forgets sketch, mean and count after each batch, so that its hash functions are those of the
         last 50 rows, without an intercept; ``"as_released"`` does the same, and needs ``batch_size >= n_bits``.
-    preprocess, random_state
+    preprocess, random_state, output
         As in :class:`HCOH`.
 
     Attributes
@@ -88,6 +88,7 @@ class SketchHash(SketchHasher):
         variant: str = "as_described",
         preprocess: str | ArrayLike = "running",
         random_state: Any = None,
+        output: str = "codes",
     ) -> None:
         self.n_bits = n_bits
         self.sketch_size = sketch_size
@@ -95,6 +96,7 @@ class SketchHash(SketchHasher):
         self.variant = variant
         self.preprocess = preprocess
         self.random_state = random_state
+        self.output = output
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from onlinehash._files import kind_of, wrong_kind
 from onlinehash.collection.locks import WriterLock
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.versions import check_version
@@ -157,6 +158,9 @@ class Database:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                kind = kind_of(self.path)
+                if kind and kind != "collection":
+                    raise FileFormatError(wrong_kind(self.path, kind, "collection")) from error
                 raise FileFormatError(f"{self.path} is damaged, or not a collection that onlinehash wrote.") from error
             if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                 raise StorageError(
