@@ -86,3 +86,16 @@ def test_a_reader_may_not_write(small, place):
             with pytest.raises(StorageError, match="readonly=True"):
                 call()
         assert len(reader.get([1, 2])) == 2
+
+
+def test_a_reader_follows_an_item_that_was_deleted_twice(place, data):
+    X, y = data.take(20)
+    with place.open(HCOH(n_bits=12, random_state=0), Never()) as writer, place.open(readonly=True) as reader:
+        writer.add(range(20), X, y)
+        same(reader, writer, X[:2])
+        writer.delete(7)
+        writer.add(7, X[3], y[3])
+        writer.delete(7)
+        same(reader, writer, X[:2])
+        writer.add(7, X[4], y[4])
+        same(reader, writer, X[:2])

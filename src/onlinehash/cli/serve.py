@@ -63,7 +63,8 @@ def run(
             collection, routers = shown.collection, [make_demo_router(shown, keys)]
         else:
             hasher = None if place.exists() else method
-            collection, routers = stack.enter_context(place.open(hasher, readonly=readonly)), []
+            collection, routers = place.open(hasher, readonly=readonly), []
+            stack.callback(collection.close, refresh=False)  # a stop must not wait for a refresh
         app = create_app(collection, limits=limits, keys=keys, routers=routers)
         note(f"Serving {len(collection)} items on {server.url_of(listening)} (Ctrl-C stops)")
         server.run(app, listening, limits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from onlinehash.service.work import Work
 
 Answer = dict[str, Any]
 _INT64_DIGITS = 19
+_QUIET = 10.0  # seconds without a search after which one may wait for a refresh: then nobody is being served
 
 
 class Service:
@@ -52,6 +54,7 @@ class Service:
         self.collection, self.limits, self.keys = collection, limits, keys
         self.work, self.metrics, self.bodies = Work(limits), Metrics(), BodyReader(limits)
         self._n_changes = 0
+        self._searched = -_QUIET  # time.monotonic() of the last search
         self._counting = Lock()
         self._counted: tuple[Any, Answer] | None = None
 
@@ -162,8 +165,11 @@ class Service:
 
     def _neighbours(self, request: schemas.SearchRequest, queries: NDArray[Any]) -> list[Hits]:
         alone = 0 if request.like is None else 1  # a stored item would find itself
+        wait, self._searched = monotonic() - self._searched >= _QUIET, monotonic()
         if request.radius is not None:
-            found = self.collection.search_radius(queries, request.radius, labels=request.labels, keys=request.within)
+            found = self.collection.search_radius(
+                queries, request.radius, labels=request.labels, keys=request.within, wait=wait
+            )
             n_found = sum(map(len, found.keys))
             if n_found > self.limits.hits:
                 raise over_limit("hits within radius", n_found, self.limits.hits, "use a smaller radius")
@@ -175,6 +181,7 @@ class Service:
                 keys=request.within,
                 rescore=request.rescore,
                 asymmetric=request.asymmetric,
+                wait=wait,
             )
         if request.like is None:
             return list(found)

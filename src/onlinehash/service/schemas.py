@@ -171,6 +171,7 @@ class StatsAnswer(BaseModel):
     index: Literal["flat", "buckets", "engine"]
     refreshing: bool
     progress: float
+    pending: bool
     bits_recomputed: int
     refresh_error: str | None
     n_bytes: int
@@ -186,6 +187,7 @@ class VersionAnswer(BaseModel):
     staleness: int
     refreshing: bool
     progress: float
+    pending: bool
     refresh_error: str | None
 
 

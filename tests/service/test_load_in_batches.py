@@ -1,0 +1,51 @@
+"""A load over HTTP, walked the whole way: what is found afterwards is as good as after one batch."""
+
+import time
+
+import numpy as np
+
+from onlinehash import HROH, Collection, load_dataset
+from onlinehash.client import Client
+from onlinehash.collection import WhenIdle
+from onlinehash.service import serving
+
+
+def precision(client, split):
+    """Return the share of the ten nearest that have the label of the query."""
+    queries = split.queries
+    found = client.search(queries.X[:100], k=10)
+    return np.mean([split.stream.y[hits.keys] == label for hits, label in zip(found, queries.y[:100], strict=True)])
+
+
+def filled(path, split, n_batches, seconds):
+    with Collection.open(path, HROH(16, n_components=64, random_state=0), WhenIdle(seconds=seconds)) as collection:
+        with serving(collection) as url, Client(url) as client:
+            for rows in np.array_split(np.arange(1000), n_batches):
+                client.add(rows.tolist(), split.stream.X[rows], split.stream.y[rows].tolist())
+            yield client
+
+
+def test_the_first_search_after_a_load_is_as_good_as_after_one_batch(tmp_path):
+    split = load_dataset("digits").split()
+    found = {}
+    for n_batches in (1, 8, 100):
+        for client in filled(tmp_path / f"{n_batches}.oh", split, n_batches, seconds=1000):
+            found[n_batches] = precision(client, split)
+            assert client.stats().version == 1000
+    assert max(found.values()) - min(found.values()) < 0.01
+
+
+def test_an_idle_service_refreshes_while_it_is_searched(tmp_path):
+    """Searches that follow each other do not wait; the refresh comes all the same."""
+    split = load_dataset("digits").split()
+    for client in filled(tmp_path / "items.oh", split, 1, seconds=0.2):
+        client.search(split.queries.X[:1])
+        client.add(range(1000, 1200), split.stream.X[:200], split.stream.y[:200].tolist())
+        assert client.stats().pending
+        slowest, end = 0.0, time.monotonic() + 30
+        while client.stats().pending and time.monotonic() < end:
+            start = time.monotonic()
+            client.search(split.queries.X[:1])
+            slowest = max(slowest, time.monotonic() - start)
+        assert client.stats().version == 1200
+        assert slowest < 5
