@@ -99,3 +99,30 @@ def test_a_reader_follows_an_item_that_was_deleted_twice(place, data):
         same(reader, writer, X[:2])
         writer.add(7, X[4], y[4])
         same(reader, writer, X[:2])
+
+
+def test_a_forked_process_is_refused_and_harms_nothing(small, place):
+    collection, X, y = small
+    program = os.fork()
+    if not program:
+        calls = (
+            lambda: collection.search(X[0]),
+            lambda: collection.add(99, X[0], y[0]),
+            lambda: collection.delete(1),
+            lambda: collection.get(1),
+            collection.stats,
+        )
+        refused = 0
+        for call in calls:
+            try:
+                call()
+            except StorageError as error:
+                refused += "fork" in str(error)
+        collection.close()
+        os._exit(len(calls) - refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]) == 0
+    collection.add(99, X[0], y[0])
+    assert pairs(collection.search(X[0], 100)) == ranking(collection, X[0])
+    collection.close()
+    with place.open() as again:
+        assert len(again) == 41

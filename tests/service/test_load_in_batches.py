@@ -18,11 +18,15 @@ def precision(client, split):
 
 
 def filled(path, split, n_batches, seconds):
-    with Collection.open(path, HROH(16, n_components=64, random_state=0), WhenIdle(seconds=seconds)) as collection:
-        with serving(collection) as url, Client(url) as client:
-            for rows in np.array_split(np.arange(1000), n_batches):
-                client.add(rows.tolist(), split.stream.X[rows], split.stream.y[rows].tolist())
-            yield client
+    hasher = HROH(16, n_components=64, random_state=0)
+    with (
+        Collection.open(path, hasher, WhenIdle(seconds=seconds)) as collection,
+        serving(collection) as url,
+        Client(url) as client,
+    ):
+        for rows in np.array_split(np.arange(1000), n_batches):
+            client.add(rows.tolist(), split.stream.X[rows], split.stream.y[rows].tolist())
+        yield client
 
 
 def test_the_first_search_after_a_load_is_as_good_as_after_one_batch(tmp_path):

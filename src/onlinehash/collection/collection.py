@@ -160,6 +160,9 @@ class Collection(Reading):
             Refresh stale codes first. By default a collection with the policy :class:`WhenIdle` does. Without it, what
             is pending is left to the next writer, and logged.
         """
+        if self._pid != os.getpid():  # what a forked process inherits is not its own to close
+            self._closed = True
+            return
         wanted = self._idle is not None if refresh is None else refresh
         if wanted and not (self._closed or self._store.readonly):
             try:
@@ -242,7 +245,7 @@ class Collection(Reading):
             Notes to store with the items, in the same breath: where in a stream they came from, say, so that after a
             crash a reader of that stream knows what is in already. See :meth:`mark`.
         """
-        with self._changes:
+        with self._exclusive():
             hasher = self._ready()
             single = incoming.is_single(keys)
             listed = incoming.check_keys(keys, self.key_kind)
@@ -266,7 +269,7 @@ class Collection(Reading):
         keys, X, labels, payload
             As for :meth:`add`. If a key is unknown, nothing changes.
         """
-        with self._changes:
+        with self._exclusive():
             hasher = self._ready()
             single = incoming.is_single(keys)
             listed = self._demand_known(incoming.check_keys(keys, self.key_kind))
@@ -311,7 +314,7 @@ class Collection(Reading):
             As for :meth:`add`.
         """
         check_choice("missing", missing, ("raise", "ignore"))
-        with self._changes:
+        with self._exclusive():
             hasher = self._ready()
             listed = incoming.check_keys(keys, self.key_kind)
             noted = incoming.mark_settings(marks)
@@ -416,7 +419,7 @@ class Collection(Reading):
     @property
     def hasher(self) -> OnlineHasher:
         """A copy of the hasher, with all it has learned."""
-        with self._changes:
+        with self._exclusive():
             if self._hasher is not None:
                 return load_hasher(self._hasher.to_bytes())
             with self._store.reading():
@@ -470,13 +473,13 @@ class Collection(Reading):
         wait : bool, default=True
             Return when the new codes are in use, and raise what went wrong; without, see :meth:`stats`.
         """
-        with self._changes:
+        with self._exclusive():
             self._ready()
             self._renewal.error = None
             self._renewal.start()
         if wait:
             self._renewal.wait()
-        with self._changes:
+        with self._exclusive():
             hasher, current = self._ready(), self._live.current
             stale = current is None or current.encoder.version != learning.n_learned(hasher)
             if self._live.building is None and stale and len(self):
@@ -499,7 +502,7 @@ class Collection(Reading):
             As for :meth:`refresh`.
         """
         self._renewal.halt()
-        with self._changes:
+        with self._exclusive():
             now = self._ready()
             if isinstance(hasher, int):
                 new = learning.with_bits(now, hasher, self._store)

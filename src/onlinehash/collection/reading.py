@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
@@ -35,6 +37,7 @@ class Reading:
         self._changes = RLock()  # one change at a time
         self._position = Position(0, 0)  # up to where memory follows the store
         self._closed = False
+        self._pid = os.getpid()
 
     def __len__(self) -> int:
         return self._store.count()
@@ -237,6 +240,18 @@ class Reading:
     def _check_open(self) -> None:
         if self._closed:
             raise StorageError("This collection is closed; open it again.")
+        if self._pid != os.getpid():
+            raise StorageError(
+                f"This collection was opened by process {self._pid} and cannot be used in a fork of it; open it again "
+                "here, with readonly=True while the other one writes."
+            )
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Keep other changes out; in a forked process the lock may be held by a thread that is not there."""
+        self._check_open()
+        with self._changes:
+            yield
 
     def _catch_up(self) -> None:
         """Take in what another process has committed since; a writer knows everything already."""
