@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from onlinehash.metrics import mean_average_precision as mean_average_precision
     from onlinehash.metrics import precision_at_k as precision_at_k
     from onlinehash.metrics import precision_within_radius as precision_within_radius
+    from onlinehash.metrics import recall_at_k as recall_at_k
     from onlinehash.types import Matches as Matches
 
 __version__ = "0.1.0"
@@ -87,6 +88,7 @@ _HOMES = {
     "pack_signs": "codes",
     "precision_at_k": "metrics",
     "precision_within_radius": "metrics",
+    "recall_at_k": "metrics",
     "unpack_bits": "codes",
     "unpack_signs": "codes",
 }

@@ -173,6 +173,7 @@ def test_evaluate_equals_the_metrics(run, codes, split, model, ties):
             "found": ranking.mean_average_precision(50, denominator="found"),
         },
         "precision_at": {"k": 20, "precision": ranking.precision_at(20)},
+        "recall_at": {"k": 20, "recall": ranking.recall_at(20)},
         "within_radius": {"radius": 1, "precision": within.precision, "empty_rate": within.empty_rate},
     }
 

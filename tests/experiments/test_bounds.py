@@ -17,7 +17,7 @@ def split():
 
 def slow_quality(queries, query_labels, items, labels, map_at, precision_at):
     """Rank by cosine, one query and one item at a time."""
-    averages, precisions = [], []
+    averages, precisions, recalls = [], [], []
     for x, label in zip(queries, query_labels, strict=True):
         scores = [x @ item / (np.linalg.norm(item) or 1) for item in items]
         ranked = sorted(range(len(items)), key=lambda i: -scores[i])
@@ -30,7 +30,9 @@ def slow_quality(queries, query_labels, items, labels, map_at, precision_at):
             averages.append(total / hits)
         head = ranked[:precision_at]
         precisions.append(sum(labels[i] == label for i in head) / len(head))
-    return np.mean(averages), np.mean(precisions)
+        if (labels == label).any():
+            recalls.append(sum(labels[i] == label for i in head) / sum(labels == label))
+    return np.mean(averages), np.mean(precisions), np.mean(recalls)
 
 
 @pytest.mark.parametrize("map_at, precision_at", [(None, 10), (7, 20), (30, 5), (500, 500)])

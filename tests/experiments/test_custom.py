@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ from sklearn.decomposition import PCA
 from typer.testing import CliRunner
 
 from onlinehash import load_dataset, pack_signs
-from onlinehash.cli import compare
+from onlinehash.cli import app, compare
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, OnlineHashError, UnknownNameError
 from onlinehash.experiments import Run, execute, open_runs, parse_plan, reproduce
 from onlinehash.experiments.custom import load_class, make_custom
@@ -54,6 +55,31 @@ class Demanding:
     def __init__(self, secret): ...
     def fit(self, X): return self
     def transform(self, X): return X
+
+class FailsToStart(Planes):
+    def __init__(self, n_bits=8, size=3):
+        raise ValueError(f"size={size} is odd")
+
+class FailsToLearn(Planes):
+    def partial_fit(self, X, y=None):
+        return np.linalg.inv(np.zeros((2, 2)))
+
+class FailsToFreeze(Planes):
+    def snapshot(self):
+        return {}["frozen"]
+
+class FailsToEncode(Planes):
+    def encode(self, X):
+        return self.no_such_weights
+
+class Leaves(Planes):
+    def partial_fit(self, X, y=None):
+        raise SystemExit(0)
+
+class FailsToFit:
+    def fit(self, X, y):
+        raise RuntimeError("no memory on the device")
+    def transform(self, X): ...
 
 number = 3
 """
@@ -148,10 +174,54 @@ def test_a_class_that_cannot_be_used_is_refused_with_the_reason(own, name, error
         metrics(name)
 
 
-def test_a_module_that_imports_a_missing_one_keeps_its_own_error(own):
-    (own / "broken_methods.py").write_text("import no_such_dependency\n")
-    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ("import no_such_dependency", ["ModuleNotFoundError: No module named 'no_such_dependency'", "line 1"]),
+        ("\ndef (", ["SyntaxError: invalid syntax", "line 2"]),
+        ("\n\nraise RuntimeError('no device')", ["RuntimeError: no device", "line 3"]),
+        ("import sys\nsys.exit(0)", ["SystemExit: 0", "line 2"]),
+        ("from own_methods import Gone", ["ImportError: cannot import name 'Gone'", "line 1"]),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_the_reason_and_the_line(own, content, words):
+    (own / "broken_methods.py").write_text(content)
+    with pytest.raises(InvalidInputError, match="The module 'broken_methods' cannot be imported") as raised:
         load_class("broken_methods:Anything")
+    for word in [*words, "broken_methods.py", "python -c 'import broken_methods'"]:
+        assert word in str(raised.value)
+
+
+def test_a_module_without_classes_is_told_apart(own):
+    (own / "empty_methods.py").write_text("x = 1")
+    with pytest.raises(UnknownNameError, match="'empty_methods' has no class"):
+        load_class("empty_methods:Anything")
+
+
+@pytest.mark.parametrize(
+    "name, workers, words",
+    [
+        ("FailsToLearn", 2, [".partial_fit failed", "LinAlgError: Singular matrix"]),
+        ("FailsToStart", 1, ["own_methods:FailsToStart failed", "ValueError: size=3 is odd"]),
+        ("FailsToLearn", 1, [".partial_fit failed", "LinAlgError: Singular matrix"]),
+        ("FailsToFreeze", 1, [".snapshot failed", "KeyError: 'frozen'"]),
+        ("FailsToEncode", 1, ["The snapshot of own_methods:FailsToEncode failed", "AttributeError"]),
+        ("Leaves", 1, [".partial_fit failed", "SystemExit: 0"]),
+        ("FailsToFit", 1, [".fit failed", "RuntimeError: no memory on the device"]),
+    ],
+)
+def test_a_class_that_fails_ends_the_command_with_one_sentence_and_its_line(own, name, workers, words):
+    line = f"compare own_methods:{name} --bits 8 --seeds 2 --against lsh --workers {workers}"
+    done = CliRunner().invoke(app, line.split())
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 2
+    told = done.stderr.splitlines()[1]
+    assert told.startswith(f"error: Method 'own_methods:{name}', 8 bits, seed ")
+    line_number = (
+        MODULE.splitlines().index(f"class {name}(Planes):" if name != "FailsToFit" else "class FailsToFit:") + 3
+    )
+    for word in [*words, f"(own_methods.py, line {line_number})"]:
+        assert word in told
 
 
 def test_output_of_the_wrong_shape_or_without_signs_is_refused(own):
@@ -194,12 +264,54 @@ def test_the_command_shows_one_table_and_keeps_results(own):
     assert "10 runs on digits, 0 to do." in again.stderr
 
 
+def test_the_table_shows_the_spread_over_seeds_and_recall(own):
+    line = "compare own_methods:Planes --bits 8 --seeds 3 --against lsh --k 40 --results kept"
+    table = CliRunner().invoke(app, line.split(), catch_exceptions=False).stdout
+    header, *rows = [row.split("\t") for row in table.splitlines()]
+    assert header[2:8] == ["mAP", "mAP std", "precision@40", "precision@40 std", "recall@40", "recall@40 std"]
+    result = json.loads(CliRunner().invoke(app, [*line.split(), "--json"], catch_exceptions=False).stdout)
+    assert (result["seeds"], result["k"]) == (3, 40)
+    for row, shown, method in zip(result["rows"], rows, ("own_methods_planes", "lsh"), strict=True):
+        files = [json.loads((own / "kept" / f"digits-{method}-8-{seed}.json").read_text()) for seed in range(3)]
+        for i, measure in enumerate(("mean_average_precision", "precision", "recall")):
+            values = [file["metrics"][measure] for file in files]
+            assert row[measure] == pytest.approx(np.mean(values))
+            assert row[f"{measure}_std"] == pytest.approx(np.std(values, ddof=1))
+            assert row[f"{measure}_std"] > 0
+            assert shown[2 + 2 * i : 4 + 2 * i] == [f"{row[measure]:.3f}", f"{row[f'{measure}_std']:.3f}"]
+
+
+def test_one_seed_has_no_spread_and_a_reader_sees_it_beside_the_mean(own, monkeypatch):
+    line = ["compare", "own_methods:Planes", "--bits", "8", "--against", "lsh", "--seeds"]
+    one = json.loads(CliRunner().invoke(app, [*line, "1", "--json"], catch_exceptions=False).stdout)["rows"][0]
+    assert (one["mean_average_precision_std"], one["recall_std"]) == (None, None)
+    monkeypatch.setattr("onlinehash.cli._screen.on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "±" not in CliRunner().invoke(app, [*line, "1"], catch_exceptions=False).stdout
+    shown = CliRunner().invoke(app, [*line, "2"], catch_exceptions=False).stdout
+    assert re.search(r"own_methods:Planes +8 +0\.\d{3} ± 0\.\d{3} ", shown)
+
+
+def test_results_from_before_recall_still_count(own):
+    line = ["compare", "own_methods:Planes", "--bits", "8", "--seeds", "2", "--against", "lsh", "--results", "kept"]
+    CliRunner().invoke(app, line, catch_exceptions=False)
+    for path in (own / "kept").iterdir():
+        result = json.loads(path.read_text())
+        del result["metrics"]["recall"]
+        path.write_text(json.dumps(result))
+    done = CliRunner().invoke(app, line, catch_exceptions=False)
+    assert "4 runs on digits, 0 to do." in done.stderr
+    assert done.stdout.splitlines()[1].split("\t")[6:8] == ["-", "-"]
+
+
 @pytest.mark.parametrize(
     "line, code",
     [
         ("compare own_methods:Planes --against hcho", None),
         ("compare Planes", None),
         ("compare own_methods:Planes --dataset digit", None),
+        ("compare own_methods:Planes --labels y.npy", None),
+        ("compare own_methods:Planes --set n_bits=3", None),
         ("compare own_methods:Planes --set kind", 2),
         ("compare own_methods:Planes --set order=sorted", 2),
         ("compare own_methods:Planes --bits", 2),

@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +66,76 @@ def test_a_faulty_plan_is_refused(change, error):
         parse_plan("faulty", CONTENT | change)
 
 
+HEAD = {"dataset": 'dataset = "digits"', "bits": "bits = [8]", "seeds": "seeds = [0]", "methods": "[methods.HCOH]"}
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        ({"bits": ""}, "The plan has no bits; write bits = [16, 32]."),
+        ({"bits": "bits = 8"}, "bits=8 is not a list of integers of at least 1; write for example bits = [16, 32]."),
+        ({"bits": "bits = []"}, "bits=[] is not a list"),
+        ({"bits": "bits = [true]"}, "bits=[True] is not a list"),
+        ({"seeds": "seeds = [-1]"}, "seeds=[-1] is not a list of integers of at least 0"),
+        ({"dataset": "dataset = 3"}, "dataset=3 is not text"),
+        ({"dataset": 'dataset = "digit"'}, "Unknown data set 'digit'. Did you mean 'digits'?"),
+        ({"dataset": 'dataset = "digits"\ntitle = 3'}, "title=3 is not text"),
+        ({"dataset": 'dataset = "digits"\nseed = 3'}, "Unknown setting of a plan 'seed'. Did you mean 'seeds'?"),
+        ({"dataset": 'dataset = "digits"\nprotocol = []'}, "protocol=[] is not one of 'online', 'published'."),
+        ({"dataset": 'dataset = "digits"\ncheckpoints = 2.5'}, "checkpoints=2.5 is not a number of points"),
+        ({"dataset": 'dataset = "digits"\nprecision_at = 0'}, "precision_at=0 is not positive"),
+        ({"dataset": 'dataset = "digits"\nlabels = "y"'}, "labels='y' is for a file of your own"),
+        ({"methods": "methods = 3"}, "methods=3 is not a table of methods; write [methods.HCOH]."),
+        ({"methods": "[methods]\nHCOH = 3"}, "Method 'HCOH': 3 is not a table of settings"),
+        ({"methods": "[methods.HCHO]"}, "Method 'HCHO': Unknown hasher 'hcho'. Did you mean 'hcoh'?"),
+        ({"methods": "[methods.HCOH]\nhasher = ['hcoh']"}, "Method 'HCOH': hasher=['hcoh'] is not text"),
+        ({"methods": "[methods.HCOH]\nrate = 1"}, "Method 'HCOH': Unknown parameter of hcoh 'rate'."),
+        ({"methods": "[methods.HCOH]\nn_bits = 4"}, "Method 'HCOH': n_bits=4 would replace what bits says; set bits."),
+        ({"methods": "[methods.HCOH]\ngrid.init = 3"}, "Method 'HCOH': grid={'init': 3} does not list values"),
+        ({"methods": "[methods.HCOH]\nlearning_rate = 'a'"}, "'HCOH', 8 bits: learning_rate='a' is not a number"),
+        ({"methods": "[methods.HCOH]\nlearning_rate = -1"}, "'HCOH', 8 bits: learning_rate=-1 is not positive"),
+        ({"methods": "[methods.AdaptHash]\nalpha = 'a'"}, "'AdaptHash', 8 bits: "),
+        ({"methods": "[methods.ITQ]\nbits = [128]"}, "'ITQ', 128 bits: n_bits=128 is more than n_features=64"),
+        ({"methods": "[methods.LSH]\nlabel_noise = nan"}, "Method 'LSH': label_noise=nan is not a share"),
+        ({"methods": "[methods.LSH]\ndrift = 'rotation'\ndrift_angle = inf"}, "Method 'LSH': drift='rotation' and"),
+        ({"methods": "[methods.LSH]\norder = 'groups'\ngroups = true"}, "Method 'LSH': order='groups' and groups=True"),
+        ({"methods": "[methods.B]\nhasher = 'bound:sign'\nx = 3"}, "Method 'B': Unknown parameter of bound:sign 'x'."),
+        (
+            {"methods": "[methods.B]\nhasher = 'bound:classifier'\nregularisation = 0"},
+            "Method 'B', 4 bits: regularisation=0 is not positive",
+        ),
+        ({"methods": "[methods.LSH]\n[methods.lsh]"}, "2 runs share the file digits-lsh-8-0.json; rename a method."),
+        ({"seeds": "seeds 0"}, "is not a plan: Expected '=' after a key in a key/value pair (at line 3, column 7)"),
+    ],
+)
+def test_a_plan_with_a_fault_gives_one_sentence_that_names_it(tmp_path, changed, words):
+    path = tmp_path / "plan.toml"
+    path.write_text("\n".join((HEAD | changed).values()))
+    done = CliRunner().invoke(app, ["reproduce", str(path)])
+    assert done.exit_code == 1, done.exception
+    *notes, told = done.stderr.splitlines()
+    assert told.startswith(f"error: {path}")
+    assert words in told
+    assert len(notes) <= 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_plan_that_is_not_text_is_refused(tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-16")
+    with pytest.raises(FileFormatError, match="not UTF-8 text"):
+        load_plan(tmp_path / "plan.toml")
+
+
+def test_an_error_in_a_run_names_plan_method_and_seed(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text("\n".join((HEAD | {"methods": "[methods.LSH]\nunseen = 0.99"}).values()))
+    done = CliRunner().invoke(app, ["reproduce", str(path), "--workers", "1"])
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[1].startswith(
+        f"error: {path}: Method 'LSH', 8 bits, seed 0: unseen=0.99 of 10 classes leaves none to learn from"
+    )
+
+
 def test_results_carry_what_made_them_and_are_not_made_twice(tmp_path):
     runs = parse_plan("small", CONTENT).runs
     reproduce(runs, tmp_path)
@@ -110,6 +182,86 @@ def test_the_command_runs_a_plan_and_prints_its_tables(tmp_path):
         [sys.executable, "-m", "onlinehash.cli", "reproduce", "none.toml"], capture_output=True, text=True, check=False
     )
     assert (missing.returncode, missing.stderr) == (1, "error: There is no plan none.toml.\n")
+
+
+SLOW = """
+import time
+from pathlib import Path
+from onlinehash import LSH
+
+class Slow(LSH):
+    def partial_fit(self, X, y=None):
+        if self.random_state and not Path("quick").exists():
+            time.sleep(100)
+        return super().partial_fit(X, y)
+"""
+KILLED = """
+import os, signal
+from onlinehash import LSH
+
+class Killed(LSH):
+    def partial_fit(self, X, y=None):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+SLOW_PLAN = """
+dataset = "digits"
+bits = [8]
+seeds = [0, 1, 2]
+[methods.Slow]
+hasher = "slow:Slow"
+"""
+
+
+def heed_ctrl_c():
+    """Undo what a child inherits where the tests run in the background: Ctrl-C ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("moment", ["workers start", "a run is done"])
+def test_ctrl_c_ends_workers_at_once_and_keeps_what_is_done(tmp_path, moment):
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "plan.toml").write_text(SLOW_PLAN)
+    command = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "2"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=heed_ctrl_c,
+    ) as process:  # fmt: skip
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until(lambda: len(children.read_text().split()) >= 2)
+        if moment == "a run is done":
+            until(lambda: list(tmp_path.glob("results/plan/*.json")), 60)
+        workers = children.read_text().split()
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes
+        start = time.monotonic()
+        output, errors = process.communicate(timeout=60)
+    assert time.monotonic() - start < 20  # and not the 100 s of a run, on a busy machine
+    assert process.returncode == 130
+    assert output == ""
+    told = "Stopped. Finished runs are kept; give the same command again to do the others."
+    assert errors.splitlines() == ["plan: 3 runs, 3 to do.", told]
+    assert not any(Path(f"/proc/{worker}/exe").exists() for worker in workers)
+    if moment == "workers start":
+        return
+    assert len(list(tmp_path.glob("results/plan/*"))) == 1
+    (tmp_path / "quick").touch()
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert "plan: 3 runs, 2 to do." in again.stderr
+    assert "| Slow |" in again.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_a_worker_that_is_killed_is_told_in_one_sentence(tmp_path):
+    (tmp_path / "killed.py").write_text(KILLED)
+    (tmp_path / "plan.toml").write_text(SLOW_PLAN.replace("slow:Slow", "killed:Killed"))
+    command = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:] == [
+        "error: plan.toml: A worker process ended before its run was done, perhaps for want of memory. Use fewer "
+        "workers; finished runs are kept."
+    ]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

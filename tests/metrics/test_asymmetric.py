@@ -25,6 +25,7 @@ def assert_same_measures(a, b):
         means = [r.mean_average_precision(k, denominator=denominator) for r in (a, b)]
         assert means[0] == pytest.approx(means[1], abs=1e-12, nan_ok=True)
         assert a.precision_at(k or 60) == pytest.approx(b.precision_at(k or 60), abs=1e-12)
+        assert a.recall_at(k or 60) == pytest.approx(b.recall_at(k or 60), abs=1e-12, nan_ok=True)
 
 
 @settings(deadline=None, max_examples=60)

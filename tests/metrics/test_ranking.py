@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.reference import hamming
 from tests.reference import ranking as reference
 
-from onlinehash import mean_average_precision, pack_bits, precision_at_k, precision_within_radius
+from onlinehash import mean_average_precision, pack_bits, precision_at_k, precision_within_radius, recall_at_k
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, InvalidLabelsError
 from onlinehash.metrics import Ranking
 
@@ -71,6 +71,56 @@ def test_expected_measures_are_the_mean_over_all_orders_of_the_ties(seed, denomi
     got = ranking.mean_average_precision(k, denominator=denominator)
     assert got == pytest.approx(np.mean(defined), abs=1e-12) if defined else np.isnan(got)
     assert ranking.precision_at(k) == pytest.approx(np.mean([np.mean(r[:k]) for r in lists]), abs=1e-12)
+
+
+def mean_of_defined(scores):
+    defined = [score for score in scores if score is not None]
+    return np.mean(defined) if defined else np.nan
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 9))
+def test_expected_recall_is_the_mean_over_all_orders_of_the_ties(seed, k):
+    problem = random_problem(1, 7, n_bits=2, n_classes=2, seed=np.random.default_rng(seed))
+    distances = hamming.distances(problem[0], problem[2])[0]
+    lists = [(problem[3][order] == problem[1][0]).tolist() for order in reference.orders_of_ties(distances)]
+    expected = mean_of_defined(reference.recall(relevant, k) for relevant in lists)
+    assert Ranking(*problem).recall_at(k) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("k", [1, 7, 60, 500])
+def test_stable_recall_equals_walking_down_the_sorted_list(k):
+    problem = random_problem(n_queries=9, n_classes=12)
+    expected = mean_of_defined(reference.recall(relevant, k) for relevant in stable_rankings(problem))
+    assert Ranking(*problem, ties="stable").recall_at(k) == pytest.approx(expected, abs=1e-12)
+
+
+def test_recall_never_falls_with_k_and_ends_at_one():
+    for ties in ("expected", "stable"):
+        ranking = Ranking(*random_problem(), ties=ties)
+        values = [ranking.recall_at(k) for k in range(1, 61)]
+        assert values == sorted(values)
+        assert values[-1] == ranking.recall_at(10**6) == 1.0
+
+
+def test_recall_is_precision_times_k_over_the_relevant_items():
+    golden = np.load(GOLDEN / "eval_metrics.npz")
+    for label in np.unique(golden["Yte"]):  # one class at a time: all its queries have as many relevant items
+        asked = golden["Yte"].ravel() == label
+        ranking = Ranking(
+            pack_bits(golden["Hte"][asked] > 0),
+            golden["Yte"].ravel()[asked],
+            pack_bits(golden["Htr"] > 0),
+            golden["Ytr"].ravel(),
+        )
+        n_relevant = (golden["Ytr"].ravel() == label).sum()
+        assert ranking.recall_at(20) == pytest.approx(ranking.precision_at(20) * 20 / n_relevant, abs=1e-12)
+
+
+def test_recall_leaves_out_queries_without_relevant_items():
+    codes = np.array([[0], [1], [3]], np.uint8)
+    assert recall_at_k(codes[:2], ["a", "zebra"], codes, ["a", "b", "a"], k=1) == 0.5
+    assert np.isnan(recall_at_k(codes, ["x", "y", "z"], codes, ["a", "b", "a"], k=2))
 
 
 def test_expected_and_stable_agree_where_nothing_ties():
@@ -159,6 +209,7 @@ def test_functions_and_ranking_agree():
         9, denominator="found"
     )
     assert precision_at_k(*problem, k=9, ties="stable") == ranking.precision_at(9)
+    assert recall_at_k(*problem, k=9, ties="stable") == ranking.recall_at(9)
     assert precision_within_radius(*problem, radius=2) == ranking.precision_within(2)
 
 
@@ -170,6 +221,7 @@ def test_bad_arguments_are_named():
         (lambda: ranking.mean_average_precision(0), "k=0 is not positive"),
         (lambda: ranking.mean_average_precision(5, denominator="all"), "denominator='all'"),
         (lambda: ranking.precision_at(2.5), "k=2.5 is not an integer"),
+        (lambda: ranking.recall_at(0), "k=0 is not positive"),
         (lambda: ranking.precision_within(-1), "radius=-1"),
         (lambda: Ranking(problem[0][:0], [], *problem[2:]), "0 queries"),
     ]:

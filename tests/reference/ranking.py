@@ -17,6 +17,11 @@ def average_precision(relevant, k=None, denominator="possible"):
     return total / divisor if divisor else None
 
 
+def recall(relevant, k):
+    """Share of the relevant items of a list of booleans in ranked order that is among the first k; None without any."""
+    return sum(relevant[:k]) / sum(relevant) if any(relevant) else None
+
+
 def orders_of_ties(distances):
     """All orders of the items by distance, every order of every tie."""
     groups = [np.flatnonzero(distances == d) for d in np.unique(distances)]

@@ -91,7 +91,8 @@ def rank_by_features(split: Split) -> Quality | None:
     cut = slice(None, split.map_at)
     sums = (precision * relevant)[:, cut].sum(axis=1)
     averages = sums / np.maximum(relevant[:, cut].sum(axis=1), 1)
-    return Quality(float(averages.mean()), float(precision[:, split.precision_at - 1].mean()))
+    recall = relevant[:, : split.precision_at].sum(axis=1) / np.maximum(relevant.sum(axis=1), 1)
+    return Quality(float(averages.mean()), float(precision[:, split.precision_at - 1].mean()), float(recall.mean()))
 
 
 def search_examples(encoder: Encoder, split: Split, n_queries: int, k: int) -> Examples:

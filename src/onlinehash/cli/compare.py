@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +13,12 @@ import typer
 from typer.core import TyperCommand
 
 if TYPE_CHECKING:
+    from onlinehash.datasets import Dataset
     from onlinehash.experiments.results import Result
 
 _LISTS = ("--bits", "--against", "--set")
+_MEASURES = {"mean_average_precision": "mAP", "precision": "precision", "recall": "recall"}
+_SECONDS = {"learning": "learning, s", "encoding": "encoding, s"}
 
 
 class ListOptions(TyperCommand):
@@ -38,10 +41,30 @@ def run(
     method: Annotated[
         str, typer.Argument(metavar="MODULE:CLASS", help="Your class, in this folder or installed.", show_default=False)
     ],
-    dataset: Annotated[str, typer.Option(help="Data set, see 'onlinehash datasets'.")] = "digits",
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="Data set, see 'onlinehash datasets'; or a file of your own: .npz (arrays X, y), .csv, .jsonl, "
+            ".parquet, or .npy with --labels."
+        ),
+    ] = "digits",
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN|FILE",
+            help="Column of the labels of your file; for .npy, the file that holds them.",
+            show_default="labels, label or y",
+        ),
+    ] = None,
     protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split it.")] = "online",
     bits: Annotated[list[int] | None, typer.Option(min=1, help="Lengths of the codes.", show_default="16 32")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of runs, each with a split of its own.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of runs, each with a split of its own; the spread needs at least 2.")
+    ] = 3,
+    k: Annotated[
+        int | None,
+        typer.Option(min=1, help="Length of the ranking for precision and recall.", show_default="the data set's"),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Parameters of your class.")
     ] = None,
@@ -60,34 +83,75 @@ def run(
     Your class has partial_fit(X, y) and snapshot(), whose snapshot has encode(X); or it is a scikit-learn estimator
     with fit or partial_fit, and transform or decision_function. What it returns is packed codes if it is uint8, one
     bit a column if it is bool, else the signs count. It gets n_bits, random_state and preprocess if it takes them.
+
+    The table shows the mean over seeds and the standard deviation. Of a file of your own, a fifth of the smallest
+    class, at most 100 rows per class, are queries; the rest is learned and searched.
     """
-    from onlinehash.cli._screen import note, print_rows, progress_bar
+    from onlinehash.cli._screen import note, progress_bar
     from onlinehash.exceptions import UnknownNameError
     from onlinehash.experiments import open_runs, parse_plan, read_results, reproduce
+    from onlinehash.experiments.own_data import find_dataset, is_file_name
 
     if ":" not in method:
         raise UnknownNameError(f"{method!r} does not name a class; write module:Class.")
     own = {"hasher": method, **dict(_parse(setting) for setting in settings or ())}
-    content = {
+    content: dict[str, Any] = {
         "dataset": dataset,
         "protocol": protocol,
         "bits": bits or [16, 32],
         "seeds": list(range(seeds)),
         "methods": {method: own} | dict(_known(name, dataset) for name in against or ["hcoh", "lsh"]),
     }
+    content |= {} if labels is None else {"labels": labels}
+    content |= {} if k is None else {"precision_at": k}
     plan = parse_plan("compare", content)
+    if is_file_name(dataset):
+        note(_split_in_words(find_dataset(dataset, labels)))
     with TemporaryDirectory() as aside:
         folder = results or Path(aside)
         missing = open_runs(plan.runs, folder)
         note(f"{len(plan.runs)} runs on {dataset}, {len(missing)} to do.")
         with progress_bar(method) as progress:
-            reproduce(missing, folder, n_workers=min(workers, max(1, len(missing))), progress=progress)
-        rows = list(_summary(read_results(folder, plan.runs)))
+            n_workers = None if workers == 1 else min(workers, max(1, len(missing)))
+            reproduce(missing, folder, n_workers=n_workers, progress=progress)
+        found = read_results(folder, plan.runs)
+    rows = list(_summary(found))
+    cut = found[0]["metrics"]["precision_at"]
     if as_json:
-        typer.echo(json.dumps({"dataset": dataset, "protocol": protocol, "seeds": seeds, "rows": rows}))
-        return
-    columns = ("method", "bits", "mAP", "precision", "learning, s", "encoding, s")
-    print_rows(columns, [[_text(value) for value in row.values()] for row in rows])
+        about = {"dataset": dataset, "protocol": protocol, "seeds": seeds, "k": cut}
+        typer.echo(json.dumps({**about, "rows": rows}))
+    else:
+        _print(rows, cut)
+
+
+def _split_in_words(data: Dataset) -> str:
+    per_class, n_classes = data.sizes.queries_per_class, len(data.class_names)
+    n_queries = per_class * n_classes
+    return (
+        f"{data.name}: {len(data.X)} rows of {data.X.shape[1]} features, {n_classes} classes. For every seed, "
+        f"{n_queries} rows ({per_class} per class) are queries; the other {len(data.X) - n_queries} are learned and "
+        "searched."
+    )
+
+
+def _print(rows: list[dict[str, Any]], cut: int) -> None:
+    """Print means and standard deviations: in one column for a reader, in two for a program."""
+    from onlinehash.cli._screen import on_terminal, print_rows
+
+    apart = not on_terminal()
+    columns = ["method", "bits"]
+    for name in _MEASURES.values():
+        title = name if name == "mAP" else f"{name}@{cut}"
+        columns += [title, f"{title} std"] if apart else [title]
+    print_rows([*columns, *_SECONDS.values()], [_cells(row, apart) for row in rows])
+
+
+def _cells(row: dict[str, Any], apart: bool) -> list[str]:
+    cells = [row["method"], str(row["n_bits"])]
+    for measure in _MEASURES:
+        value, spread = _text(row[measure]), _text(row[f"{measure}_std"])
+        cells += [value, spread] if apart else [value if spread == "-" else f"{value} ± {spread}"]
+    return [*cells, *(_text(row[f"{phase}_seconds"]) for phase in _SECONDS)]
 
 
 def _parse(setting: str) -> tuple[str, Any]:
@@ -102,32 +166,33 @@ def _parse(setting: str) -> tuple[str, Any]:
 
 def _known(name: str, dataset: str) -> tuple[str, dict[str, Any]]:
     """Return the row of a method of ours, and its settings."""
-    from onlinehash.datasets import load_dataset
+    from onlinehash.datasets import dataset_names, load_dataset
     from onlinehash.hashers import HASHERS
 
     if name not in HASHERS:  # a bound or another class; whatever else is refused with the plan
         return name, {"hasher": name}
     settings: dict[str, Any] = {"hasher": name}
-    if name == "hcoh":  # whose published rate it is
+    if name == "hcoh" and dataset in dataset_names():  # whose published rate it is
         settings["learning_rate"] = load_dataset(dataset).sizes.learning_rate
     return HASHERS[name].__name__, settings
 
 
 def _summary(results: Iterable[Result]) -> Iterable[dict[str, Any]]:
-    """Give the means over seeds, a row a method and length."""
+    """Give means over seeds and sample standard deviations, a row per method and length."""
     groups: dict[tuple[str, int], list[Result]] = {}
     for result in results:
         groups.setdefault((result["config"]["method"], result["config"]["n_bits"]), []).append(result)
     for (method, n_bits), runs in groups.items():
-        yield {
-            "method": method,
-            "n_bits": n_bits,
-            "mean_average_precision": mean(run["metrics"]["mean_average_precision"] for run in runs),
-            "precision": mean(run["metrics"]["precision"] for run in runs),
-            "learning_seconds": mean(run["seconds"]["learning"] for run in runs),
-            "encoding_seconds": mean(run["seconds"]["encoding"] for run in runs),
-        }
+        row: dict[str, Any] = {"method": method, "n_bits": n_bits}
+        for measure in _MEASURES:
+            values = [run["metrics"].get(measure) for run in runs]  # results of version 0.1.0 have no recall
+            known = all(value is not None for value in values)
+            row[measure] = mean(values) if known else None
+            row[f"{measure}_std"] = stdev(values) if known and len(values) > 1 else None
+        for phase in _SECONDS:
+            row[f"{phase}_seconds"] = mean(run["seconds"][phase] for run in runs)
+        yield row
 
 
-def _text(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -31,7 +31,8 @@ def run(
         int | None, typer.Option(help="Length of the ranking for mAP@k.", min=1, show_default="1000")
     ] = None,
     precision_at: Annotated[
-        int | None, typer.Option(help="Length for Precision@k.", min=1, show_default="the data set's, else 100")
+        int | None,
+        typer.Option(help="Length for Precision@k and Recall@k.", min=1, show_default="the data set's, else 100"),
     ] = None,
     radius: Annotated[int, typer.Option(help="Hamming radius of the precision within it.", min=0)] = 2,
     ties: Annotated[
@@ -39,7 +40,7 @@ def run(
     ] = "expected",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure retrieval: mAP, mAP@k, Precision@k and precision within a radius.
+    """Measure retrieval: mAP, mAP@k, Precision@k, Recall@k and precision within a radius.
 
     mAP@k is given twice: divided by the relevant items that k places could hold ('possible'), and, as often
     published, by those that were found, which flatters.
@@ -104,6 +105,7 @@ def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> d
             "found": ranking.mean_average_precision(map_at, denominator="found"),
         },
         "precision_at": {"k": precision_at, "precision": ranking.precision_at(precision_at)},
+        "recall_at": {"k": precision_at, "recall": ranking.recall_at(precision_at)},
         "within_radius": {"radius": radius, "precision": within.precision, "empty_rate": within.empty_rate},
     }
 
@@ -115,6 +117,7 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         f"mAP@{at['k']} (of possible)": at["possible"],
         f"mAP@{at['k']} (of found)": at["found"],
         f"Precision@{precision['k']}": precision["precision"],
+        f"Recall@{precision['k']}": result["recall_at"]["recall"],
         f"Precision within radius {within['radius']}": within["precision"],
         "Queries that find nothing there": within["empty_rate"],
     }

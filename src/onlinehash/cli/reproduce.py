@@ -35,18 +35,26 @@ def run(
 ) -> None:
     """Do the runs of plans that have no result yet, and show their tables.
 
-    Every run leaves one JSON file. Stop at any time: what is done is not done again.
+    Every run leaves one JSON file. Stop at any time, by Ctrl-C: what is done is not done again.
     """
+    if quick == bool(plans):
+        raise typer.BadParameter("give plans, or --quick alone.")
+    try:
+        _reproduce(plans or [], quick, results, workers or os.cpu_count() or 1, report)
+    except KeyboardInterrupt:
+        typer.echo("Stopped. Finished runs are kept; give the same command again to do the others.", err=True)
+        raise typer.Exit(130) from None
+
+
+def _reproduce(plans: list[Path], quick: bool, results: Path | None, workers: int, report: Path | None) -> None:
     from onlinehash.cli._screen import note, progress_bar
     from onlinehash.cli._writing import check_place
-    from onlinehash.exceptions import DataNotFoundError
+    from onlinehash.exceptions import DataNotFoundError, OnlineHashError
     from onlinehash.experiments import load_plan, open_runs, reproduce
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
     from onlinehash.experiments.tables import apart_from_bounds, as_in_the_paper, groups, markdown, measured, printed
 
-    if quick == bool(plans):
-        raise typer.BadParameter("give plans, or --quick alone.")
-    places = [(path, results or path.parent / "results", f"onlinehash reproduce {path}") for path in plans or []]
+    places = [(path, results or path.parent / "results", f"onlinehash reproduce {path}") for path in plans]
     if quick:
         folder = results or Path("quick-results")
         report = report or folder / "report.html"
@@ -62,8 +70,11 @@ def run(
         missing = open_runs(plan.runs, folder / plan.name)
         note(f"{plan.title}: {len(plan.runs)} runs, {len(missing)} to do.")
         with progress_bar(plan.name) as progress:
-            n_workers = min(workers or os.cpu_count() or 1, max(1, len(missing)))
-            reproduce(missing, folder / plan.name, n_workers=n_workers, progress=progress)
+            n_workers = min(workers, max(1, len(missing)))
+            try:
+                reproduce(missing, folder / plan.name, n_workers=n_workers, progress=progress)
+            except OnlineHashError as error:
+                raise type(error)(f"{path}: {error}") from error
         chapter = read_chapter(plan, folder, command)
         chapters.append(chapter)
         for name, part in groups(chapter.results).items():

@@ -15,6 +15,7 @@ name in a plan            what an item is stored as                       bits a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
 
+from onlinehash._validation import check_positive
 from onlinehash.codes import pack_bits, pack_signs
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import NotLearnedError
@@ -131,7 +133,7 @@ class ClassifierBound(Bound):
 
     def __init__(self, preprocess: Any = "running", *, regularisation: float = 1.0) -> None:
         super().__init__(preprocess)
-        self.regularisation = regularisation
+        self.regularisation = check_positive("regularisation", regularisation)
         self._gram: NDArray[np.float64] | None = None
         self._sums: dict[Any, NDArray[np.float64]] = {}
 
@@ -210,23 +212,25 @@ def cosine_quality(
     *,
     map_at: int | None,
     precision_at: int,
-) -> tuple[float, float]:
-    """Return mAP and precision of the ranking by cosine; equal scores stay in storage order.
+) -> tuple[float, float, float]:
+    """Return mAP, precision and recall of the ranking by cosine; equal scores stay in storage order.
 
-    As published, mAP@k divides by the relevant items found, and queries without any are left out. Costs
-    O(n_queries n_items (n_features + log n_items)); a block of queries at a time is in memory.
+    Precision and recall are those of the first ``precision_at``. As published, mAP@k divides by the relevant items
+    found, and queries without any are left out. Costs O(n_queries n_items (n_features + log n_items)); a block of
+    queries at a time is in memory.
 
     Examples
     --------
     >>> items = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     >>> cosine_quality(items[:1], np.array([0]), items, np.array([0, 1, 0]), map_at=None, precision_at=2)
-    (0.8333333333333333, 0.5)
+    (0.8333333333333333, 0.5, 0.5)
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", items, items))
     lengths[lengths == 0] = 1
     depth = len(items) if map_at is None else min(map_at, len(items))
     places = np.arange(1, depth + 1)
-    averages, precisions = [], []
+    averages, precisions, recalls = [], [], []
+    n_relevant = Counter(labels.tolist())
     step = max(1, _SCORES // len(items))
     for start in range(0, len(queries), step):
         scores = queries[start : start + step] @ items.T
@@ -234,10 +238,15 @@ def cosine_quality(
         for row, label in zip(scores, query_labels[start : start + step], strict=True):
             relevant = labels[_best(row, max(depth, precision_at))] == label
             precisions.append(relevant[:precision_at].mean())
+            if n_relevant[label]:
+                recalls.append(relevant[:precision_at].sum() / n_relevant[label])
             found = relevant[:depth]
             if found.any():
                 averages.append((np.cumsum(found) / places)[found].mean())
-    return float(np.mean(averages)) if averages else float("nan"), float(np.mean(precisions))
+    mean_average_precision, precision, recall = (
+        float(np.mean(values)) if values else float("nan") for values in (averages, precisions, recalls)
+    )
+    return mean_average_precision, precision, recall
 
 
 def _best(scores: NDArray[Any], n: int) -> NDArray[np.intp]:

@@ -16,6 +16,7 @@ import hashlib
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,23 +65,29 @@ def load_class(name: str) -> type[Any]:
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there, and imports one that is not
-        raise UnknownNameError(
-            f"There is no module {module_name!r} here or among the installed ones; run from the folder it is in."
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module_name}.".startswith(f"{missing}."):
+            raise UnknownNameError(
+                f"There is no module {module_name!r} here or among the installed ones; run from the folder it is in."
+            ) from error
+        raise InvalidInputError(
+            f"The module {module_name!r} cannot be imported: {_said(error)}. "
+            f"Correct it until this works: python -c 'import {module_name}'"
         ) from error
     found = getattr(module, class_name, None)
     if not inspect.isclass(found):
         own = [name for name, value in vars(module).items() if inspect.isclass(value) and not name.startswith("_")]
+        if not own:
+            raise UnknownNameError(f"The module {module_name!r} has no class; write the method as a class in it.")
         raise UnknownNameError.among(f"class of {module_name}", class_name, own)
     _check_methods(found, name)
     return found
 
 
-def check_settings(name: str, settings: Mapping[str, Any]) -> None:
+def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> None:
     """Raise if a class does not take one of these settings."""
-    accepted, takes_any = _parameters(load_class(name))
+    accepted, takes_any = _parameters(own)
     for setting in settings:
         if setting not in accepted and not takes_any:
             raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
@@ -93,9 +100,9 @@ def source_digest(name: str) -> str | None:
     """
     try:
         path = inspect.getsourcefile(load_class(name))
-    except TypeError:  # a class without a source, made in C
+        return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except (TypeError, OSError):  # a class without a source file: made in C, or in an archive
         return None
-    return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 
 def make_custom(
@@ -126,8 +133,8 @@ def make_custom(
     >>> learner.partial_fit(X, np.zeros(20)).snapshot().encode(X).shape
     (20, 1)
     """
-    check_settings(name, settings)
     own = load_class(name)
+    check_settings(name, own, settings)
     accepted, takes_any = _parameters(own)
     offered: dict[str, Any] = {"n_bits": n_bits, "random_state": seed, "preprocess": preprocess}
     if "n_bits" not in accepted and "n_components" in accepted:
@@ -137,8 +144,8 @@ def make_custom(
     if missing and not takes_any:
         raise InvalidInputError(f"{name} needs {', '.join(missing)}; set them with {missing[0]}=...")
     if _has(own, "partial_fit") and _has(own, "snapshot"):
-        return _OwnHasher(name, own(**params), n_bits)
-    return _Estimator(name, lambda: own(**params), n_bits, preprocess, np.asarray(classes))
+        return _OwnHasher(name, _called(name, own, **params), n_bits)
+    return _Estimator(name, lambda: _called(name, own, **params), n_bits, preprocess, np.asarray(classes))
 
 
 def _check_methods(own: type[Any], name: str) -> None:
@@ -155,6 +162,30 @@ def _check_methods(own: type[Any], name: str) -> None:
     )
 
 
+def _called(name: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call what a user wrote; if that fails, say in one sentence what, why and in which line."""
+    try:
+        return function(*args, **named)
+    except (Exception, SystemExit) as error:
+        raise InvalidInputError(f"{name} failed: {_said(error)}. Correct it there, or its parameters.") from error
+
+
+def _said(error: BaseException) -> str:
+    """Return the kind of an error, its message, and the line of the user's code that it came from."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and not frame.filename.startswith("<")
+    ]
+    here = [frame for frame in frames if Path(frame.filename).is_relative_to(Path.cwd())]  # not inside a library
+    message = str(error).rstrip(".")
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    if not frames or isinstance(error, SyntaxError):  # which names its own line
+        return text
+    frame = (here or frames)[-1]
+    return f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
+
+
 def _has(own: Any, method: str) -> bool:
     return callable(getattr(own, method, None))
 
@@ -162,7 +193,10 @@ def _has(own: Any, method: str) -> bool:
 def _parameters(own: type[Any]) -> tuple[dict[str, bool], bool]:
     """Return the parameters of a class, each with whether it must be given, and whether it takes any others."""
     kinds = inspect.Parameter
-    parameters = inspect.signature(own).parameters.values()
+    try:
+        parameters = inspect.signature(own).parameters.values()
+    except ValueError:  # a class made in C does not tell
+        return {}, True
     named = {
         p.name: p.default is kinds.empty for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)
     }
@@ -176,11 +210,11 @@ class _OwnHasher:
         self._name, self._hasher, self._n_bits = name, hasher, n_bits
 
     def partial_fit(self, X: Features, y: Labels | None = None) -> _OwnHasher:
-        self._hasher.partial_fit(X, y)
+        _called(f"{self._name}.partial_fit", self._hasher.partial_fit, X, y)
         return self
 
     def snapshot(self) -> _Checked:
-        frozen = self._hasher.snapshot()
+        frozen = _called(f"{self._name}.snapshot", self._hasher.snapshot)
         if not _has(frozen, "encode"):
             raise InvalidInputError(f"The snapshot of {self._name} has no encode; it needs encode(X).")
         return _Checked(f"The snapshot of {self._name}", frozen.encode, self._n_bits)
@@ -217,9 +251,9 @@ class _Estimator:
         names = inspect.signature(learn).parameters
         more = {"classes": self._classes} if "classes" in names else {}
         if "y" in names or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in names.values()):
-            learn(X, y, **more)
+            _called(f"{self._name}.{method}", learn, X, y, **more)
         else:
-            learn(X)
+            _called(f"{self._name}.{method}", learn, X)
 
     def snapshot(self) -> _Checked:
         """Return a copy of the estimator with the mean as it is now."""
@@ -243,7 +277,7 @@ class _Checked:
 
     def encode(self, X: Features) -> Codes:
         """Return packed codes."""
-        values = np.asarray(self.output(X))
+        values = _called(self.owner, lambda: np.asarray(self.output(X)))
         packed = values.dtype == np.uint8
         wanted = (len(X), code_width(self.n_bits) if packed else self.n_bits)
         if values.shape != wanted:

@@ -5,7 +5,8 @@ and every run is answered by one result file. Method settings override those of 
 
 A method is a hasher, a bound (``hasher = "bound:float"``), or a class of your own (``hasher = "module:Class"``). With
 ``grid.learning_rate = [0.1, 0.2]`` it stands for a row for every value, named ``HCOH, learning_rate=0.1``; any setting
-may be in a grid, and several make a row for every combination.
+may be in a grid, and several make a row for every combination. A data set is one of ours or a file of your own, see
+:mod:`onlinehash.experiments.own_data`.
 """
 
 from __future__ import annotations
@@ -18,18 +19,26 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from onlinehash._validation import check_choice
+from onlinehash._validation import check_choice, check_positive_int
 from onlinehash.datasets import PROTOCOLS, dataset_names, describe
-from onlinehash.exceptions import FileFormatError, UnknownNameError
+from onlinehash.exceptions import FileFormatError, InvalidInputError, OnlineHashError, UnknownNameError
 from onlinehash.experiments.bounds import BOUNDS
-from onlinehash.experiments.custom import check_settings, source_digest
+from onlinehash.experiments.custom import check_settings, load_class, source_digest
+from onlinehash.experiments.own_data import data_digest, find_dataset, is_file_name
 from onlinehash.experiments.streams import StreamOptions
 from onlinehash.hashers import HASHERS
 
 _STREAM = {option.name: option.default for option in fields(StreamOptions)}
 _RANKINGS = ("hamming", "asymmetric")
-SHARED = ("dataset", "protocol", "checkpoints", "ranking", *_STREAM)
+SHARED = ("dataset", "labels", "protocol", "checkpoints", "precision_at", "ranking", *_STREAM)
 """Settings of a plan that a method may override; the others of a method are parameters of its hasher."""
+
+_NEEDED = {
+    "dataset": 'dataset = "digits"',
+    "bits": "bits = [16, 32]",
+    "seeds": "seeds = [0, 1, 2]",
+    "methods": "[methods.HCOH]",
+}
 
 
 @dataclass(frozen=True)
@@ -46,10 +55,15 @@ class Run(StreamOptions):
         Parameters of the hasher. ``codebook = "published"`` stands for the paper's codebook of all classes of the
         data set.
     dataset, protocol : str
+        The data set is a name, or a file of your own.
     n_bits, seed : int
         The seed decides the split, what happens to the stream, and the hasher. A bound has the bits that it stores.
     checkpoints : int
         Points of the learning curve; 0 for none.
+    labels : str, optional
+        Column or file of the labels of a file of your own; see :func:`~onlinehash.experiments.own_data.load_own`.
+    precision_at : int, optional
+        Length of the ranking for precision and recall; by default that of the data set.
     ranking : {"hamming", "asymmetric"}
         How codes are ranked; "asymmetric" is for queries that keep their real values.
     order, groups, drift, drift_angle, label_noise, missing_labels, unseen
@@ -68,6 +82,8 @@ class Run(StreamOptions):
     n_bits: int
     seed: int
     checkpoints: int = 0
+    labels: str | None = None
+    precision_at: int | None = None
     ranking: str = "hamming"
     params: dict[str, Any] = field(default_factory=dict)
 
@@ -76,18 +92,22 @@ class Run(StreamOptions):
         """Name of the result file, from what tells runs of a plan apart."""
         words = "".join(c if c.isalnum() else "_" for c in self.method.lower())
         order = "" if self.order == "shuffled" else f"-{self.order}"
-        return f"{self.dataset}{order}-{'_'.join(filter(None, words.split('_')))}-{self.n_bits}-{self.seed}.json"
+        dataset = Path(self.dataset).stem if is_file_name(self.dataset) else self.dataset
+        return f"{dataset}{order}-{'_'.join(filter(None, words.split('_')))}-{self.n_bits}-{self.seed}.json"
 
     def config(self) -> dict[str, Any]:
         """Return all that decides the result, as JSON can hold it.
 
         Options are left out where they do nothing: results from before an option existed stay valid.
         """
-        optional = {name: default for name, default in _STREAM.items() if name != "order"} | {"ranking": "hamming"}
+        optional = {name: default for name, default in _STREAM.items() if name != "order"}
+        optional |= {"ranking": "hamming", "labels": None, "precision_at": None}
         idle = {name for name, default in optional.items() if getattr(self, name) == default}
         config = {name: value for name, value in asdict(self).items() if name not in idle}
         if is_custom(self.hasher):
             config["source"] = source_digest(self.hasher)
+        if is_file_name(self.dataset):
+            config["data"] = data_digest(self.dataset, self.labels)
         return config
 
 
@@ -118,14 +138,22 @@ def load_plan(path: Path) -> Plan:
     'digits'
     """
     try:
-        content = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path} is not a plan: {error}.") from error
-    return parse_plan(path.stem, content)
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path} is not a plan: it is not UTF-8 text. Save it as UTF-8.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise FileFormatError(f"{path} is not a plan: {error}. A plan is a TOML file.") from error
+    try:
+        return parse_plan(path.stem, content)
+    except OnlineHashError as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def parse_plan(name: str, content: dict[str, Any]) -> Plan:
     """Expand a plan into its runs.
+
+    Names and types are checked here, and errors name the method. Values of parameters are checked by the
+    hashers, before the first run: see :func:`~onlinehash.experiments.reproduce.reproduce`.
 
     Examples
     --------
@@ -133,17 +161,29 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
     >>> len(parse_plan("small", content).runs)
     4
     """
-    unknown = set(content) - {"title", "bits", "seeds", "methods", *SHARED}
-    if unknown or not {"dataset", "bits", "seeds", "methods"} <= set(content):
-        raise FileFormatError(
-            f"Plan {name!r} needs dataset, bits, seeds and methods, and takes {', '.join(SHARED)} and title; "
-            f"it has {', '.join(content)}."
-        )
-    runs = tuple(run for method, settings in _rows(content["methods"]) for run in _expand(method, settings, content))
-    file_name, count = Counter(run.file_name for run in runs).most_common(1)[0] if runs else ("", 0)
+    known = ("title", "bits", "seeds", "methods", *SHARED)
+    for setting in content:
+        if setting not in known:
+            raise FileFormatError(str(UnknownNameError.among("setting of a plan", setting, known)))
+    for setting, example in _NEEDED.items():
+        if setting not in content:
+            raise FileFormatError(f"The plan has no {setting}; write {example}.")
+    _check_shared({key: content[key] for key in SHARED if key in content})
+    _whole_numbers("bits", content["bits"], least=1)
+    _whole_numbers("seeds", content["seeds"], least=0)
+    title, methods = _text("title", content.get("title", name)), content["methods"]
+    if not isinstance(methods, dict) or not methods:
+        raise FileFormatError(f"methods={methods!r} is not a table of methods; write [methods.HCOH].")
+    runs: list[Run] = []
+    for method, settings in methods.items():
+        try:
+            runs += (run for row, chosen in _rows(method, settings) for run in _expand(row, chosen, content))
+        except OnlineHashError as error:
+            raise type(error)(f"Method {method!r}: {error}") from error
+    file_name, count = Counter(run.file_name for run in runs).most_common(1)[0]
     if count > 1:
-        raise FileFormatError(f"Plan {name!r} has {count} runs that share the file {file_name}; rename a method.")
-    return Plan(name, content.get("title", name), runs)
+        raise FileFormatError(f"{count} runs share the file {file_name}; rename a method.")
+    return Plan(name, title, tuple(runs))
 
 
 def is_custom(hasher: str) -> bool:
@@ -157,41 +197,93 @@ def is_custom(hasher: str) -> bool:
     return ":" in hasher and not hasher.startswith("bound:")
 
 
-def _rows(methods: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give every row of the table, with its settings: a grid is a row for every combination of its values."""
-    for method, settings in methods.items():
-        plain = {"hasher": method.lower(), **settings}
-        grid = plain.pop("grid", {})
-        for values in product(*grid.values()):
-            chosen = dict(zip(grid, values, strict=True))
-            yield ", ".join([method, *(f"{key}={value}" for key, value in chosen.items())]), plain | chosen
+def _rows(method: str, settings: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the rows of a method in the table, with their settings: a grid is a row for every combination of values."""
+    if not isinstance(settings, dict):
+        raise FileFormatError(f"{settings!r} is not a table of settings; write [methods.{method}].")
+    plain = {"hasher": method.lower(), **settings}
+    grid = plain.pop("grid", {})
+    if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
+        raise FileFormatError(f"grid={grid!r} does not list values; write grid.learning_rate = [0.1, 0.2].")
+    for values in product(*grid.values()):
+        chosen = dict(zip(grid, values, strict=True))
+        yield ", ".join([method, *(f"{key}={value}" for key, value in chosen.items())]), plain | chosen
 
 
 def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> Iterator[Run]:
     own = dict(settings)
-    hasher, seeds = own.pop("hasher"), own.pop("seeds", content["seeds"])
+    hasher = _text("hasher", own.pop("hasher"))
+    seeds = _whole_numbers("seeds", own.pop("seeds", content["seeds"]), least=0)
+    bits = _whole_numbers("bits", own.get("bits", content["bits"]), least=1)
     shared = {key: own.pop(key, content.get(key)) for key in SHARED if key in content or key in own}
     shared.setdefault("protocol", "online")
-    if shared["dataset"] not in dataset_names():
-        raise UnknownNameError.among("data set", shared["dataset"], dataset_names())
-    check_choice("protocol", shared["protocol"], tuple(PROTOCOLS))
-    check_choice("ranking", shared.get("ranking", "hamming"), _RANKINGS)
+    _check_shared(shared)
+    for setting, source in {"n_bits": "bits", "random_state": "seeds"}.items():
+        if setting in own:
+            raise InvalidInputError(f"{setting}={own[setting]!r} would replace what {source} says; set {source}.")
     if hasher in BOUNDS:
         if "bits" in own:
-            raise FileFormatError(f"Method {method!r} is a bound and has no choice of bits; leave them out.")
-        bits = [_stored_bits(hasher, shared["dataset"])]
+            raise FileFormatError("a bound has no choice of bits; leave them out.")
+        check_settings(hasher, BOUNDS[hasher], own)
+        bits = [_stored_bits(hasher, shared["dataset"], shared.get("labels"))]
+    elif is_custom(hasher):
+        own.pop("bits", None)
+        check_settings(hasher, load_class(hasher), own)
+    elif hasher in HASHERS:
+        own.pop("bits", None)
+        check_settings(hasher, HASHERS[hasher], own)
     else:
-        bits = own.pop("bits", content["bits"])
-    if is_custom(hasher):
-        check_settings(hasher, own)
-    elif hasher not in BOUNDS and hasher not in HASHERS:
         raise UnknownNameError.among("hasher", hasher, (*HASHERS, *BOUNDS))
     for n_bits in bits:
         for seed in seeds:
             yield Run(method, hasher, n_bits=n_bits, seed=seed, params=own, **shared)
 
 
-def _stored_bits(bound: str, dataset: str) -> int:
-    """Return the size of what a bound stores of an item of the reference file."""
+def _check_shared(shared: dict[str, Any]) -> None:
+    """Check what is not an option of the stream, which checks itself."""
+    dataset, labels = _text("dataset", shared["dataset"]), shared.get("labels")
+    if is_file_name(dataset):
+        find_dataset(dataset, None if labels is None else _text("labels", labels))
+    elif labels is not None:
+        raise InvalidInputError(
+            f"labels={labels!r} is for a file of your own; the data set {dataset!r} has its labels."
+        )
+    elif dataset not in dataset_names():
+        raise UnknownNameError(
+            f"{UnknownNameError.among('data set', dataset, dataset_names())} A file of your own ends in .npy, .npz, "
+            ".csv, .jsonl or .parquet."
+        )
+    check_choice("protocol", shared.get("protocol", "online"), tuple(PROTOCOLS))
+    check_choice("ranking", shared.get("ranking", "hamming"), _RANKINGS)
+    if "precision_at" in shared:
+        check_positive_int("precision_at", shared["precision_at"])
+    points = shared.get("checkpoints", 0)
+    if not _is_whole(points) or points < 0:
+        raise InvalidInputError(f"checkpoints={points!r} is not a number of points; use an integer of at least 0.")
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise FileFormatError(f'{name}={value!r} is not text; write {name} = "...".')
+    return value
+
+
+def _whole_numbers(name: str, values: Any, *, least: int) -> list[int]:
+    if isinstance(values, list) and values and all(_is_whole(value) and value >= least for value in values):
+        return values
+    raise FileFormatError(
+        f"{name}={values!r} is not a list of integers of at least {least}; write for example {_NEEDED[name]}."
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _stored_bits(bound: str, dataset: str, labels: str | None) -> int:
+    """Return the size of what a bound stores of an item of the reference file, or of a file of your own."""
+    if is_file_name(dataset):
+        own = find_dataset(dataset, labels)
+        return BOUNDS[bound].stored_bits(own.X.shape[1], len(own.class_names))
     info = next(info for info in describe() if info.name == dataset)
     return BOUNDS[bound].stored_bits(info.n_features, info.n_classes)

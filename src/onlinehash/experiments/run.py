@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from time import process_time
 from typing import Any
@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.codebooks import hadamard_codewords
-from onlinehash.datasets import Dataset, Split, load_dataset
+from onlinehash.datasets import Dataset, Split
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments.bounds import BOUNDS, cosine_quality
 from onlinehash.experiments.custom import Frozen, Learner, make_custom
+from onlinehash.experiments.own_data import find_dataset
 from onlinehash.experiments.plan import Run, is_custom
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import arrange, unseen_classes
@@ -30,16 +31,17 @@ class Quality:
     """How well the codes of one encoder retrieve.
 
     ``mean_average_precision`` is cut at the split's ``map_at`` where it has one, and then divided by the relevant
-    items found, as published; ``precision`` is that of the first ``precision_at``.
+    items found, as published; ``precision`` and ``recall`` are those of the first ``precision_at``.
 
     Examples
     --------
-    >>> Quality(mean_average_precision=0.9, precision=0.95).precision
+    >>> Quality(mean_average_precision=0.9, precision=0.95, recall=0.3).precision
     0.95
     """
 
     mean_average_precision: float
     precision: float
+    recall: float
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Point:
 
     Examples
     --------
-    >>> Point(100, Quality(0.5, 0.6), learning_seconds=0.01).quality.mean_average_precision
+    >>> Point(100, Quality(0.5, 0.6, 0.2), learning_seconds=0.01).quality.mean_average_precision
     0.5
     """
 
@@ -104,7 +106,7 @@ def execute(run: Run) -> Result:
     >>> result["metrics"]["mean_average_precision"] > 0.7
     True
     """
-    split = arrange(_split(run.dataset, run.protocol, run.seed), run, run.seed)
+    split = arrange(_split(run), run, run.seed)
     _warm_up(run, split)
     learner = make_learner(run, split)
     curve: dict[str, Any] | None = None
@@ -185,7 +187,7 @@ def _quality(sides: Sides, split: Split, ties: str) -> Quality:
     ranking = Ranking(*sides, ties=ties) if _is_packed(sides[0]) else AsymmetricRanking(*sides)
     denominator = "possible" if split.map_at is None else "found"
     precision = ranking.mean_average_precision(split.map_at, denominator=denominator)
-    return Quality(precision, ranking.precision_at(split.precision_at))
+    return Quality(precision, ranking.precision_at(split.precision_at), ranking.recall_at(split.precision_at))
 
 
 def _unseen_quality(sides: Sides, split: Split, unseen: Labels) -> dict[str, float]:
@@ -207,12 +209,15 @@ def _is_packed(codes: NDArray[Any]) -> bool:
     return bool(codes.dtype == np.uint8)
 
 
+def _split(run: Run) -> Split:
+    """Return the split of a run, with the run's length of the ranking."""
+    split = _split_of(find_dataset(run.dataset, run.labels), run.protocol, run.seed)
+    if run.precision_at is None:
+        return split
+    return replace(split, precision_at=min(run.precision_at, len(split.database.y)))
+
+
 @lru_cache(maxsize=1)
-def _split(dataset: str, protocol: str, seed: int) -> Split:
+def _split_of(dataset: Dataset, protocol: str, seed: int) -> Split:
     """Keep the last split: runs of one seed follow each other."""
-    return _dataset(dataset).split(protocol, seed)
-
-
-@lru_cache(maxsize=1)
-def _dataset(name: str) -> Dataset:
-    return load_dataset(name)
+    return dataset.split(protocol, seed)

@@ -7,6 +7,7 @@ one does not change what another draws.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from numbers import Real
 from typing import Any
 
@@ -70,12 +71,17 @@ class StreamOptions:
             share = getattr(self, name)
             if not _is_number(share) or not 0 <= share < 1:
                 raise InvalidInputError(f"{name}={share!r} is not a share; use a number from 0 to below 1.")
-        if (self.order == "groups") != (self.groups != 0) or not isinstance(self.groups, int) or self.groups < 0:
+        if (
+            not isinstance(self.groups, int)
+            or isinstance(self.groups, bool)
+            or self.groups < 0
+            or ((self.order == "groups") != (self.groups != 0))
+        ):
             raise InvalidInputError(
                 f'order={self.order!r} and groups={self.groups!r} do not fit; write order = "groups" with groups = 5, '
                 "and no groups with another order."
             )
-        if (self.drift == "none") != (self.drift_angle == 0) or not _is_number(self.drift_angle):
+        if not _is_number(self.drift_angle) or (self.drift == "none") != (self.drift_angle == 0):
             raise InvalidInputError(
                 f'drift={self.drift!r} and drift_angle={self.drift_angle!r} do not fit; write drift = "rotation" '
                 "with drift_angle = 90, and no angle without drift."
@@ -218,4 +224,4 @@ def _some_rows(rng: np.random.Generator, n_rows: int, share: float) -> NDArray[n
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)

@@ -8,6 +8,7 @@ from onlinehash.metrics.ranking import (
     mean_average_precision,
     precision_at_k,
     precision_within_radius,
+    recall_at_k,
 )
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "mean_average_precision",
     "precision_at_k",
     "precision_within_radius",
+    "recall_at_k",
 ]

@@ -57,6 +57,16 @@ class TiedRanking(ABC):
         k = min(check_positive_int("k", k), self.n_items)
         return float(self._hits(k).mean() / k)
 
+    def recall_at(self, k: int) -> float:
+        """Return the mean share of all relevant items that is among the k nearest (all of them if there are fewer).
+
+        Queries without relevant items are left out of the mean; it is NaN if no query has any.
+        """
+        k = min(check_positive_int("k", k), self.n_items)
+        n_relevant = np.concatenate([relevant.sum(axis=1) for _, relevant in self._groups()])
+        shares, defined = average(self._hits(k), n_relevant)
+        return float(shares.sum() / defined.sum()) if defined.any() else float("nan")
+
     def _checked_scores(self, k: int | None, denominator: str) -> tuple[Scores, Scores]:
         check_choice("denominator", denominator, ("possible", "found"))
         return self._scores(self.n_items if k is None else min(check_positive_int("k", k), self.n_items), denominator)

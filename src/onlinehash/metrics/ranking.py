@@ -63,6 +63,8 @@ class Ranking(TiedRanking):
     0.9167
     >>> ranking.precision_at(2)
     0.75
+    >>> ranking.recall_at(2)
+    0.75
     >>> ranking.precision_within(1)
     RadiusPrecision(precision=0.6666666666666666, empty_rate=0.0)
     """
@@ -169,6 +171,31 @@ def precision_at_k(
     0.5
     """
     return Ranking(query_codes, query_labels, database_codes, database_labels, ties=ties).precision_at(k)
+
+
+def recall_at_k(
+    query_codes: ArrayLike,
+    query_labels: ArrayLike,
+    database_codes: ArrayLike,
+    database_labels: ArrayLike,
+    *,
+    k: int,
+    ties: str = "expected",
+) -> float:
+    """Return the mean share of all relevant items that is among the k nearest; see :class:`Ranking`.
+
+    For one query, this is the number of relevant items among the k nearest, divided by the number of relevant items in
+    the database. Queries without relevant items are left out of the mean. Where the k-th place falls among tied items,
+    the number found is its expectation over all orders of the ties. Less than 1 is the best possible where a query
+    has more than k relevant items.
+
+    Examples
+    --------
+    >>> codes = np.array([[0], [1], [3]], np.uint8)
+    >>> recall_at_k(codes[:1], [0], codes, [0, 1, 0], k=2)
+    0.5
+    """
+    return Ranking(query_codes, query_labels, database_codes, database_labels, ties=ties).recall_at(k)
 
 
 def precision_within_radius(

@@ -1,0 +1,196 @@
+"""Files of a user in the place of a data set.
+
+A data set that is named like a file, as ``mine.csv``, is read as :func:`onlinehash.collection.transfer.import_items`
+reads it; paths are relative to the current folder. The split is that of the other data sets, with counts that follow
+from the file: a fifth of the smallest class, but at most 100 rows per class and 10 000 in all, are queries; all other
+rows are the database, and all of it is learned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_features, check_finite, check_labels
+from onlinehash.datasets import Dataset, ProtocolSizes, describe, load_dataset
+from onlinehash.datasets._files import file_sha256
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, InvalidLabelsError
+from onlinehash.types import Labels
+
+if TYPE_CHECKING:
+    from onlinehash.collection.transfer.chunks import Chunk
+
+_BATCH = 10_000  # rows read at a time
+_LEARNING_RATE = 0.2  # of HCOH, which is its own default
+_QUERIES_PER_CLASS, _QUERIES, _PLACES = 100, 10_000, 100
+
+
+def is_file_name(dataset: str) -> bool:
+    """Tell whether a data set is a file, by its name.
+
+    Examples
+    --------
+    >>> is_file_name("mine.csv"), is_file_name("digits")
+    (True, False)
+    """
+    return re.search(r"[./\\]", dataset) is not None
+
+
+def load_own(path: str, labels: str | None = None) -> Dataset:
+    """Read a file as a data set.
+
+    Parameters
+    ----------
+    path : str
+        ``.npz``, ``.csv`` with a header, ``.jsonl``, ``.parquet``; or ``.npy``, which holds the vectors only.
+    labels : str, optional
+        Column of the labels; of ``.npy``, the file that holds them. By default "labels" or "label", in ``.npz`` also
+        "y"; of ``a.npy``, the file ``a.labels.npy``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/mine.npz", X=np.eye(8), y=["cat", "dog"] * 4)
+    ...     mine = load_own(f"{folder}/mine.npz")
+    >>> mine.class_names, mine.sizes.queries_per_class, len(mine.split().database.X)
+    (('cat', 'dog'), 1, 6)
+    """
+    X, y = _read(Path(path), labels)
+    names, numbers, counts = np.unique(y, return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        raise InvalidLabelsError(
+            f"{path} has one class only, {str(names[0])!r}; every item is relevant then. Use at least two classes."
+        )
+    smallest = int(counts.min())
+    if smallest < 2:
+        raise InvalidLabelsError(
+            f"{path} has one row of the class {str(names[counts.argmin()])!r}; every class needs at least 2, a query "
+            "and an item to find. Leave that class out, or add rows."
+        )
+    queries_per_class = max(1, min(smallest // 5, _QUERIES_PER_CLASS, _QUERIES // len(names)))
+    return Dataset(
+        name=path,
+        X=X,
+        y=numbers.astype(np.int64),
+        class_names=tuple(map(str, names)),
+        description="a file of your own",
+        source=path,
+        licence="",
+        sizes=ProtocolSizes(
+            queries_per_class=queries_per_class,
+            n_stream=len(X),
+            learning_rate=_LEARNING_RATE,
+            precision_at=min(_PLACES, smallest - queries_per_class),
+        ),
+    )
+
+
+def find_dataset(name: str, labels: str | None = None) -> Dataset:
+    """Return a data set by its name, or that of a file; the last one is kept.
+
+    Examples
+    --------
+    >>> find_dataset("digits").X.shape
+    (1797, 64)
+    """
+    return _find(name, labels, data_digest(name, labels) if is_file_name(name) else None)
+
+
+@lru_cache(maxsize=1)
+def _find(name: str, labels: str | None, digest: str | None) -> Dataset:
+    return load_dataset(name) if digest is None else load_own(name, labels)
+
+
+def n_features(name: str, labels: str | None = None) -> int:
+    """Return the width of a data set, of one of ours without loading it.
+
+    Examples
+    --------
+    >>> n_features("mnist")
+    784
+    """
+    if is_file_name(name):
+        return int(find_dataset(name, labels).X.shape[1])
+    return next(info.n_features for info in describe() if info.name == name)
+
+
+def data_digest(path: str, labels: str | None) -> str:
+    """Return a digest of the files of a data set: with other data, old results are no answer."""
+    return "-".join(_digest(file, file.stat().st_mtime_ns, file.stat().st_size) for file in _files(path, labels))
+
+
+def _files(path: str, labels: str | None) -> list[Path]:
+    """Return the files that hold a data set; each must be there."""
+    files = [Path(path)]
+    if files[0].suffix.lower() == ".npy":
+        usual = [files[0].with_suffix(f".labels.{ending}") for ending in ("npy", "jsonl")]
+        files += [Path(labels)] if labels else [file for file in usual if file.is_file()]
+    for file in files:
+        if not file.is_file():
+            raise DataNotFoundError(f"There is no file {file}; paths start from the folder in which the command runs.")
+    return files
+
+
+@lru_cache
+def _digest(path: Path, changed: int, size: int) -> str:
+    return file_sha256(path)[:16]
+
+
+def _read(path: Path, column: str | None) -> tuple[NDArray[np.float32], Labels]:
+    from onlinehash.collection.transfer import arrays, parquet, text
+    from onlinehash.collection.transfer.chunks import Columns
+
+    readers = {
+        ".npy": (arrays.read, arrays.PLACE),
+        ".npz": (arrays.read, arrays.PLACE),
+        ".parquet": (parquet.read, parquet.PLACE),
+        ".csv": (text.read_csv, text.PLACE),
+        ".jsonl": (text.read_jsonl, text.PLACE),
+    }
+    if path.suffix.lower() not in readers:
+        raise FileFormatError(f"{path} has the extension {path.suffix!r}; use one of {', '.join(readers)}.")
+    read, place = readers[path.suffix.lower()]
+    _files(str(path), column)
+    rows: list[NDArray[Any]] = []
+    labels: list[Any] = []
+    for chunk in _with_hint(read(path, Columns(labels=column), _BATCH), column):
+        if chunk.labels is None:
+            raise InvalidLabelsError(
+                f"{path} comes without labels; name their column, or for .npy their file, as labels."
+            )
+        rows.append(np.asarray(chunk.features))
+        labels += map(_one_label, chunk.labels, (f"{path}, {place} {number}" for number in chunk.places))
+    if not rows:
+        raise FileFormatError(f"{path} has no rows.")
+    try:
+        X = check_features(np.concatenate(rows))
+        check_finite(X, np.dtype(np.float32))
+        return np.ascontiguousarray(X, np.float32), check_labels(labels, len(X))
+    except InvalidInputError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _with_hint(chunks: Iterator[Chunk], column: str | None) -> Iterator[Chunk]:
+    """Add to what is wrong with a file that it may be the labels, whose column has no name yet."""
+    try:
+        yield from chunks
+    except FileFormatError as error:
+        hint = "" if column else " If a column holds the labels and is not called label or labels, name it as labels."
+        raise FileFormatError(f"{error}{hint}") from error
+
+
+def _one_label(label: Any, place: str) -> Any:
+    """Return the label of a row, which has just one."""
+    several = label if isinstance(label, list) else [] if label is None else [label]
+    if len(several) != 1:
+        raise InvalidLabelsError(
+            f"{place} has {len(several) or 'no'} labels; every row needs one here. Leave such rows out."
+        )
+    return several[0]
