@@ -1,5 +1,7 @@
 """A collection in PostgreSQL: what is special about it."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -301,6 +303,64 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(place, data, feature_dty
             assert again.hasher.n_seen_ == 97
             assert np.allclose(again.hasher.decision_function(stored), uncut.decision_function(stored), atol=1e-4)
             check(again, X, 78)
+
+
+# ---------------------------------------------------------------------- what others see
+
+
+READING = """
+import time
+import numpy as np
+from onlinehash import Collection
+X = np.array({queries}, np.float32)
+deadline, seen, n_looks = time.monotonic() + {seconds}, set(), 0
+with {reader} as items:
+    print("ready", flush=True)
+    while time.monotonic() < deadline:
+        for label in (0, 1):
+            for found in (
+                items.search(X, 50, labels=label),
+                items.search(X, 50, labels=label, asymmetric=True),
+                items.search_radius(X, 12, labels=label),
+                [items.search(X[0], 50, labels=label)],
+            ):
+                sizes = {{len(hits.keys) for hits in found}}
+                assert sizes in ({{0}}, {{30}}), (label, sizes)
+                seen |= sizes
+        for hits in items.search(X, 50):
+            assert len(hits.keys) == 30, hits.keys
+            assert len(set(hits.distances)) == 1, hits.distances
+        assert len({{(item.labels, item.payload, item.features.tobytes()) for item in items.get(range(30))}}) == 1
+        n_looks += 1
+print(n_looks, sorted(seen))
+"""
+
+
+def test_a_reader_sees_only_what_was_committed(place, data):
+    """In every committed state all items have one vector, one label and one payload."""
+    X, y = data.take(60)
+    first, second = X[y == 0][0], X[y == 1][0]
+    with place.open(HCOH(12, random_state=0), Never()) as writer:
+        writer.add(range(100, 160), X, y)
+        writer.refresh()
+        writer.delete(range(100, 160))
+        writer.add(range(30), np.tile(first, (30, 1)), [0] * 30, [0] * 30)
+        program = READING.format(queries=X[:4].tolist(), seconds=1, reader=place.source(readonly=True))
+        readers = [
+            subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        for reader in readers:
+            assert reader.stdout.readline() == "ready\n", reader.stderr.read()
+        label = 0
+        while any(reader.poll() is None for reader in readers):
+            label = 1 - label
+            writer.add(range(30), np.tile((first, second)[label], (30, 1)), [label] * 30, [label] * 30)
+        for reader in readers:
+            told, wrong = reader.communicate()
+            assert not reader.returncode, wrong
+            assert int(told.split()[0]) > 5
+            assert told.endswith("[0, 30]\n")
 
 
 # ---------------------------------------------------------------------- generations come and go

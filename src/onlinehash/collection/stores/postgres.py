@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
@@ -319,17 +321,21 @@ class PostgresStore(PostgresSchema):
 
     def search(self, number: int, queries: Codes, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query, of the codes of a generation."""
-        return self._scanned(number, among, lambda scan, connection: scan.search(connection, queries, k))
+        return self._scanned(number, queries, among, lambda scan, connection: scan.search(connection, queries, k))
 
     def search_soft(self, number: int, queries: SoftCodes, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
-        return self._scanned(number, among, lambda scan, connection: scan.search_soft(connection, queries, k))
+        return self._scanned(number, queries, among, lambda scan, connection: scan.search_soft(connection, queries, k))
 
     def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
-        return self._scanned(number, among, lambda scan, connection: scan.search_radius(connection, queries, radius))
+        return self._scanned(
+            number, queries, among, lambda scan, connection: scan.search_radius(connection, queries, radius)
+        )
 
-    def _scanned(self, number: int, among: Among, ask: Callable[[CodeScan, Connection], Answers]) -> Answers:
+    def _scanned(
+        self, number: int, queries: NDArray[Any], among: Among, ask: Callable[[CodeScan, Connection], Answers]
+    ) -> Answers:
         where, values = ["true"], {}
         if among.labels is not None:
             where.append("labels && %(labels)s::text[]")
@@ -340,7 +346,8 @@ class PostgresStore(PostgresSchema):
         scan = CodeScan(
             self._table(number), self._bits(number), self._pgvector, " AND ".join(where), values, self._approximate
         )
-        with self._errors(), self._connection() as connection:
+        moment = self.reading() if len(queries) > 1 else nullcontext()  # a query is one statement, which sees one
+        with self._errors(), moment, self._connection() as connection:
             try:
                 return ask(scan, connection)
             except UndefinedTable:
