@@ -1,5 +1,6 @@
 """A collection in PostgreSQL: what is special about it."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -303,6 +304,77 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(place, data, feature_dty
             assert again.hasher.n_seen_ == 97
             assert np.allclose(again.hasher.decision_function(stored), uncut.decision_function(stored), atol=1e-4)
             check(again, X, 78)
+
+
+# ---------------------------------------------------------------------- forked processes
+
+
+FORK = """
+import gc, os, sys, traceback
+import numpy as np
+from onlinehash import Collection
+from onlinehash.exceptions import StorageError
+from onlinehash.indexes.engines.postgres import PostgresIndex
+X = np.zeros((2, 6), np.float32)
+codes = np.zeros((2, 1), np.uint8)
+writer = {writer}
+reader = {reader}
+index = PostgresIndex(8, {url!r}, table={table!r})
+index.add(codes)
+reader.search(X, labels=1)
+if (child := os.fork()) == 0:
+    try:
+        for collection in (writer, reader):
+            for call in (
+                lambda: len(collection), lambda: list(collection), lambda: 3 in collection, lambda: collection.get(3),
+                lambda: collection.search(X[0]), lambda: collection.search_radius(X, 3), lambda: collection.codes(),
+                lambda: collection.stats(), lambda: collection.classes(), lambda: collection.key_kind,
+                lambda: list(collection.items()),
+            ):
+                try:
+                    call()
+                except StorageError as error:
+                    assert f"was opened in process {{os.getppid()}}, and this is process {{os.getpid()}}" in str(error)
+                    assert "Open it again here" in str(error)
+                else:
+                    raise AssertionError("no error")
+        for call in (
+            lambda: writer.add(1, X[0], 1), lambda: writer.delete(1), lambda: writer.update(1, payload=2),
+            lambda: index.add(codes), lambda: len(index), lambda: index.search(codes, 1),
+        ):
+            try:
+                call()
+            except StorageError as error:
+                assert "a fork of it" in str(error)
+            else:
+                raise AssertionError("no error")
+        with {reader} as own:
+            assert len(own) == 40
+        writer.close(), reader.close(), index.close()
+        del writer, reader, index, collection
+        gc.collect()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+connections = [writer._store._writer, *writer._store._connections, *reader._store._connections]
+writer.add(50, X[0], 1)
+assert len(writer) == len(reader) == 41
+assert len(index.search(codes, 1)) == 2
+assert connections == [writer._store._writer, *writer._store._connections, *reader._store._connections]
+writer.close(), reader.close(), index.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_is_refused_and_leaves_the_connections_alone(small, place):
+    small[0].close()
+    program = FORK.format(
+        writer=place.source(), reader=place.source(readonly=True), url=place.engine, table=f"codes_{place.name}"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert not run.returncode, run.stderr
 
 
 # ---------------------------------------------------------------------- what others see

@@ -60,6 +60,7 @@ class PostgresStore(PostgresSchema):
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting."""
+        self._demand_open()
         if self._is_writing and name in self._settings:
             return self._settings[name]
         if name in self._known:

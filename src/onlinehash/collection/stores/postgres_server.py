@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -17,6 +18,7 @@ from onlinehash.indexes.engines._postgres import (
     LockNotAvailable,
     PostgresError,
     connect,
+    demand_process,
     errors,
     find_pgvector,
     is_alive,
@@ -54,6 +56,7 @@ class PostgresSchema:
         self._idle: list[Connection] = []
         self._turns = threading.BoundedSemaphore(_READERS)
         self._settings: dict[str, Any] = {}  # written in the transaction under way, and not sent yet
+        self._process = os.getpid()
         self._closed = False
         try:
             with self._errors():
@@ -161,7 +164,10 @@ class PostgresSchema:
     # ------------------------------------------------------------------ connections
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Let go of the server; in a forked process, leave the connections to the process that opened them."""
+        if os.getpid() != self._process:
+            self._closed = True
+            return
         with self._guard:
             self._closed = True
             connections = list(self._connections)
@@ -180,6 +186,7 @@ class PostgresSchema:
         connection.close()
 
     def _demand_open(self) -> None:
+        demand_process(self.place, self._process)
         if self._closed:
             raise StorageError(f"{self.place} is closed.")
 

@@ -101,6 +101,15 @@ def is_alive(connection: Connection) -> bool:
         return not selector.select(0)
 
 
+def demand_process(place: str, process: int) -> None:
+    """Refuse to use connections in a process that was forked from the one that opened them."""
+    if os.getpid() != process:
+        raise StorageError(
+            f"{place} was opened in process {process}, and this is process {os.getpid()}, a fork of it. Open it again "
+            "here."
+        )
+
+
 @contextmanager
 def errors(place: str) -> Iterator[None]:
     """Say in our words what PostgreSQL says."""
