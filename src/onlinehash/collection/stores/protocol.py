@@ -171,6 +171,9 @@ class ItemStore(Protocol):
     def put_state(self, state: bytes, learned_to: int) -> None:
         """Write the state of the hasher; what was kept of the stream up to there may go."""
 
+    def commits(self, after: int) -> list[int]:
+        """Return the last sequence number of every committed batch after a sequence number."""
+
     # generations
 
     def generations(self) -> list[GenerationRow]:
