@@ -1,6 +1,10 @@
 """A collection in PostgreSQL: what is special about it."""
 
+import os
+import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import psycopg
@@ -8,6 +12,7 @@ import pytest
 from tests.collection.brute import pairs, ranking
 from tests.collection.places import EnginePlace
 from tests.servers.postgres import postgres
+from tests.servers.proxy import proxy
 
 from onlinehash import HCOH, Collection
 from onlinehash.collection import Never
@@ -38,6 +43,12 @@ def check(collection, X, n_items):
     assert len(collection) == n_items == collection.stats().n_searchable
     assert pairs(collection.search(X[0], 1000)) == ranking(collection, X[0])
     assert collection.stats().n_learned == collection.hasher.n_seen_
+
+
+def state(collection):
+    """Return all that a change changes."""
+    stats = collection.stats()
+    return list(collection), stats.n_items, stats.n_learned, stats.generation
 
 
 # ---------------------------------------------------------------------- opening
@@ -86,7 +97,7 @@ def test_a_schema_of_others_is_left_alone(place, server):
 
 def test_schemas_are_migrated_step_by_step_and_later_ones_refused(small, place, server, monkeypatch):
     small[0].close()
-    monkeypatch.setattr(schema, "VERSION", 3)
+    monkeypatch.setattr(schema, "VERSION", 4)
     with pytest.raises(FileFormatError, match="Open it once for writing"):
         place.open(readonly=True)
 
@@ -94,21 +105,30 @@ def test_schemas_are_migrated_step_by_step_and_later_ones_refused(small, place, 
         connection.execute(f"DROP TABLE {name}.items")
         raise RuntimeError("stop")
 
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: broken})
+    monkeypatch.setattr(schema, "MIGRATIONS", {2: broken})
     with pytest.raises(RuntimeError, match="stop"):
         place.open()
     migrations = {
-        1: lambda connection, name: connection.execute(f"CREATE TABLE {name}.extra (value int)"),
-        2: lambda connection, name: connection.execute(f"INSERT INTO {name}.extra VALUES (7)"),
+        2: lambda connection, name: connection.execute(f"CREATE TABLE {name}.extra (value int)"),
+        3: lambda connection, name: connection.execute(f"INSERT INTO {name}.extra VALUES (7)"),
     }
     monkeypatch.setattr(schema, "MIGRATIONS", migrations)
     with place.open() as collection:
         assert len(collection.get(range(40))) == 40
     assert server.execute(f"SELECT value FROM onlinehash_{place.name}.extra") == [(7,)]
-    monkeypatch.setattr(schema, "VERSION", 1)
+    monkeypatch.setattr(schema, "VERSION", 2)
     for readonly in (False, True):
-        with pytest.raises(FileFormatError, match="has schema 3; this version reads up to 1"):
+        with pytest.raises(FileFormatError, match="has schema 4; this version reads up to 2"):
             place.open(readonly=readonly)
+
+
+def test_a_schema_of_the_first_version_is_refused_with_the_way_out(place, server):
+    server.execute(f"CREATE SCHEMA onlinehash_{place.name}")
+    server.execute(f"CREATE TABLE onlinehash_{place.name}.settings (name text PRIMARY KEY, value text NOT NULL)")
+    server.execute(f"INSERT INTO onlinehash_{place.name}.settings VALUES ('schema_version', '1')")
+    for readonly in (False, True):
+        with pytest.raises(FileFormatError, match=r"has schema 1; this version reads 2 to 2. Export the items with"):
+            place.open("hcoh", readonly=readonly)
 
 
 def test_who_may_not_is_told(small, place, server):
@@ -128,6 +148,11 @@ def test_who_may_not_is_told(small, place, server):
 def test_a_full_disk_is_told():
     with pytest.raises(StorageError, match="Nothing of this call was stored; make room"), errors("It"):
         raise psycopg.errors.DiskFull("could not extend file")
+
+
+def test_a_page_that_the_server_finds_damaged_is_told():
+    with pytest.raises(FileFormatError, match=r"It is damaged: invalid page in block 3. Restore it"), errors("It"):
+        raise psycopg.errors.DataCorrupted("invalid page in block 3")
 
 
 # ---------------------------------------------------------------------- what PostgreSQL can hold
@@ -210,10 +235,12 @@ def test_a_connection_lost_in_the_middle_leaves_nothing_half_done(small, server,
                 lambda: collection.delete([2, 3]),
                 collection.refresh,
             ):
+                before = state(collection)
                 try:
                     change()
                 except StorageError as error:
-                    assert "look before you repeat it" in str(error)
+                    assert "rolled back; repeat the call" in str(error)
+                    assert state(collection) == before
         check(collection, X, len(list(collection)))
         collection.refresh()
         collection.add([1, 2, 3], X[:3], y[:3])
@@ -244,20 +271,169 @@ def test_a_commit_whose_answer_is_lost_is_found_out(small, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(psycopg.Connection, "execute", lost)
-            with pytest.raises(StorageError, match="look before you repeat it"):
-                change()
+            change()
         check(collection, X, len(list(collection)))
-        for _ in range(2):
-            try:
-                collection.add(60, X[0], y[0])
-            except StorageError as error:  # the codes in use were others than it thought
-                assert "codes_" in str(error)
+        collection.add(60, X[0], y[0])
         check(collection, X, len(list(collection)))
     collection.refresh()
     check(collection, X, 41)
     assert 50 in collection
     assert 3 not in collection
     assert np.array_equal(collection.get(5)[0].features, X[9])
+
+
+SLOW = """
+CREATE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql
+AS 'BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON {schema}.items DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW WHEN (mod(NEW.seq, 16) = 0) EXECUTE FUNCTION {schema}.wait()
+"""
+
+
+@pytest.fixture
+def cutting(server, monkeypatch):
+    """A proxy, and a function that has it lose the connection at the next COMMIT of a collection."""
+    execute = psycopg.Connection.execute
+    with proxy(server.port) as running:
+
+        def cut_commit(collection, when, noticed=True):
+            left = [when]
+
+            def sent(self, sql, *args, **kwargs):
+                if sql == "COMMIT" and self is collection._store._writer and left:
+                    running.cut, running.noticed = left.pop(), noticed
+                return execute(self, sql, *args, **kwargs)
+
+            monkeypatch.setattr(psycopg.Connection, "execute", sent)
+
+        yield running, cut_commit
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["the server notices", "the server does not notice"])
+@pytest.mark.parametrize(
+    ("when", "seconds", "stored"),
+    [
+        ("before", 0, False),
+        ("after", 0, True),
+        ("after", 0.1, True),
+        ("after", 30, False),  # it is ended before it can commit
+        ("answer", 0.1, True),
+    ],
+)
+def test_what_add_said_about_a_cut_commit_holds_for_ever(server, data, cutting, when, seconds, stored, noticed):
+    running, cut_commit = cutting
+    place = EnginePlace(f"postgresql://postgres@127.0.0.1:{running.port}/postgres")
+    collection = place.open(HCOH(12, random_state=0), Never())
+    X, y = data.take(16)
+    collection.add(range(16), X, y)
+    if seconds:
+        server.execute(SLOW.format(schema=f"onlinehash_{place.name}", seconds=seconds))
+    n_items, said = 16, set()
+    with collection, Collection.open(place.name, engine=server.url, readonly=True) as reader:
+        for _ in range(6 if noticed and seconds < 30 else 1):
+            cut_commit(collection, when, noticed)
+            try:
+                collection.add(range(n_items, n_items + 16), X, y)
+                said.add(True)
+                n_items += 16
+            except StorageError as error:
+                assert "rolled back; repeat the call" in str(error)
+                said.add(False)
+            for _ in range(3):
+                assert n_items - 1 in collection
+                assert n_items not in collection
+                assert len(collection) == len(reader) == n_items
+                assert collection.stats().n_learned == reader.stats().n_learned == n_items
+                time.sleep(seconds % 30 / 3)
+        check(collection, X, n_items)
+    assert said == {stored}
+    with place.open() as again:
+        check(again, X, n_items)
+        assert again.hasher.n_seen_ == n_items
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_first_read_after_the_server_is_back_settles_a_commit(data, monkeypatch, stored):
+    monkeypatch.setattr(postgres_server, "_RECONNECT_WAIT", 0.2)
+    execute = psycopg.Connection.execute
+    with postgres(settings={}) as server:
+        place = EnginePlace(server.url)
+        X, y = data.take(40)
+        collection = place.open(HCOH(12, random_state=0), Never())
+        collection.add(range(20), X[:20], y[:20])
+
+        def lost(self, sql, *args, **kwargs):
+            if sql == "COMMIT":
+                if stored:
+                    execute(self, sql, *args, **kwargs)
+                server.stop("SIGQUIT")
+            return execute(self, sql, *args, **kwargs)
+
+        with collection, monkeypatch.context() as patch:
+            patch.setattr(psycopg.Connection, "execute", lost)
+            with pytest.raises(StorageError, match=r"not known before the server is back. Read then"):
+                collection.add(range(20, 40), X[20:], y[20:])
+            patch.undo()
+            with pytest.raises(StorageError, match="not known before the server is back"):
+                len(collection)
+            server.start()
+            assert (39 in collection) is stored
+            check(collection, X, 40 if stored else 20)
+            collection.add(range(20, 40), X[20:], y[20:])
+            assert collection.stats().n_learned == (60 if stored else 40)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_commit_is_settled_even_if_another_has_written_since(small, place, server, monkeypatch, stored):
+    monkeypatch.setattr(postgres_server, "_RECONNECT_WAIT", 0)
+    collection, X, y = small
+    store = collection._store
+    found, find_out = [], store._find_out
+
+    def cannot_connect():
+        raise StorageError("Cannot connect.")
+
+    def lost(self, sql, *args, execute=psycopg.Connection.execute, **kwargs):
+        if sql == "COMMIT" and self is store._writer:
+            if stored:
+                execute(self, sql, *args, **kwargs)
+            self.close()
+        return execute(self, sql, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "execute", lost)
+        patch.setattr(store, "_connect", cannot_connect)
+        with pytest.raises(StorageError, match="not known before the server is back"):
+            collection.add(50, X[0], y[0])
+    with place.open() as other:
+        assert (50 in other) is stored
+        other.add(60, X[0], y[0])
+        monkeypatch.setattr(store, "_find_out", lambda *args: found.append(find_out(*args)))
+        assert (50 in collection) is stored
+        assert found == [stored]
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            assert not store._is_committed(connection, str(2**60))  # a server that took over does not know it
+    with pytest.raises(StorageError, match="close it, and open it again"):
+        collection.add(70, X[0], y[0])
+
+
+def test_an_interrupted_commit_is_settled_before_the_next_read(small, server, place, monkeypatch):
+    collection, X, y = small
+    server.execute(SLOW.format(schema=f"onlinehash_{place.name}", seconds=0.3))
+
+    def interrupted(self, sql, *args, execute=psycopg.Connection.execute, **kwargs):
+        if sql == "COMMIT" and self is collection._store._writer:
+            self.pgconn.send_query(b"COMMIT")
+            raise KeyboardInterrupt
+        return execute(self, sql, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "execute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            collection.add(range(40, 56), X[:16], y[:16])
+    assert 50 in collection
+    check(collection, X, 56)
+    assert collection.hasher.n_seen_ == collection.stats().n_learned == 56
 
 
 def test_a_server_that_was_restarted_is_found_again(data):
@@ -301,6 +477,198 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(place, data, feature_dty
             assert again.hasher.n_seen_ == 97
             assert np.allclose(again.hasher.decision_function(stored), uncut.decision_function(stored), atol=1e-4)
             check(again, X, 78)
+
+
+def test_the_batches_that_the_state_has_not_learned_from_are_known(small, place):
+    collection, X, y = small
+    store = collection._store
+    assert store.commits(0) == []  # the first generation was made from a state that knows them
+    collection.add([40, 41], X[:2], y[:2])
+    collection.delete([3, 40])
+    collection.add(range(60, 65), X[:5], y[:5])
+    collection.update(5, payload="not learned from")
+    assert store.commits(0) == [42, 49]
+    assert store.commits(42) == [49]
+    with place.open(readonly=True) as reader:
+        assert reader._store.commits(0) == [42, 49]
+    collection.refresh()
+    assert store.commits(0) == []
+
+
+# ---------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        ("items SET features = substr(features, 2) WHERE key = 7", "the item with key 7"),
+        ("items SET features = set_byte(features, 3, 9) WHERE key = 7", "the item with key 7"),
+        ("items SET labels = '[1' WHERE key = 7", "the item with key 7"),
+        ("items SET payload = '{' WHERE key = 7", "the item with key 7"),
+        ("items SET key = 99 WHERE key = 7", "the item with key 99"),
+        ("settings SET value = '\"MANY\"' WHERE name = 'key_kind'", "the setting 'key_kind'"),
+        ("settings SET value = '{' WHERE name = 'n_items'", "the setting 'n_items'"),
+        ("settings SET value = '4x' WHERE name = 'seq'", "the setting 'seq'"),
+    ],
+)
+def test_what_is_damaged_is_told(small, place, server, damage, what):
+    small[0].close()
+    server.execute(f"UPDATE onlinehash_{place.name}.{damage}")
+    for readonly in (False, True):
+        with (
+            pytest.raises(FileFormatError, match=rf"is damaged: {what} is not what was stored. Restore it"),
+            place.open(readonly=readonly) as collection,
+        ):
+            assert list(collection)
+            collection.stats()
+            list(collection.items())
+
+
+def test_a_damaged_label_or_a_missing_state_is_told(small, place, server):
+    small[0].close()
+    server.execute(f"UPDATE onlinehash_{place.name}.items SET labels = '[1' WHERE key = 7")
+    with place.open() as collection:
+        with pytest.raises(FileFormatError, match="damaged: the label of an item"):
+            collection.classes()
+        collection.add(50, small[1][0], 1)
+        with pytest.raises(FileFormatError, match="the item with key 7"):
+            collection.refresh()
+    server.execute(f"DELETE FROM onlinehash_{place.name}.hasher")
+    with pytest.raises(FileFormatError, match="damaged: the state of the hasher"):
+        place.open()
+
+
+def test_changed_payloads_have_their_checksums(small):
+    collection, X, _ = small
+    collection.update([1, 2, 3], payload=["a", None, {"b": "ü"}])
+    collection.update(2, X[9], payload="c")
+    collection.update(3, labels=2)
+    assert [item.payload for item in collection.get([1, 2, 3, 4])] == ["a", "c", {"b": "ü"}, None]
+
+
+# ---------------------------------------------------------------------- forked processes
+
+
+FORK = """
+import gc, os, sys, traceback
+import numpy as np
+from onlinehash import Collection
+from onlinehash.exceptions import StorageError
+from onlinehash.indexes.engines.postgres import PostgresIndex
+X = np.zeros((2, 6), np.float32)
+codes = np.zeros((2, 1), np.uint8)
+writer = {writer}
+reader = {reader}
+index = PostgresIndex(8, {url!r}, table={table!r})
+index.add(codes)
+reader.search(X, labels=1)
+if (child := os.fork()) == 0:
+    try:
+        for collection in (writer, reader):
+            for call in (
+                lambda: len(collection), lambda: list(collection), lambda: 3 in collection, lambda: collection.get(3),
+                lambda: collection.search(X[0]), lambda: collection.search_radius(X, 3), lambda: collection.codes(),
+                lambda: collection.stats(), lambda: collection.classes(), lambda: collection.key_kind,
+                lambda: list(collection.items()),
+            ):
+                try:
+                    call()
+                except StorageError as error:
+                    assert f"was opened in process {{os.getppid()}}, and this is process {{os.getpid()}}" in str(error)
+                    assert "Open it again here" in str(error)
+                else:
+                    raise AssertionError("no error")
+        for call in (
+            lambda: writer.add(1, X[0], 1), lambda: writer.delete(1), lambda: writer.update(1, payload=2),
+            lambda: index.add(codes), lambda: len(index), lambda: index.search(codes, 1),
+        ):
+            try:
+                call()
+            except StorageError as error:
+                assert "a fork of it" in str(error)
+            else:
+                raise AssertionError("no error")
+        with {reader} as own:
+            assert len(own) == 40
+        writer.close(), reader.close(), index.close()
+        del writer, reader, index, collection
+        gc.collect()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+connections = [writer._store._writer, *writer._store._connections, *reader._store._connections]
+writer.add(50, X[0], 1)
+assert len(writer) == len(reader) == 41
+assert len(index.search(codes, 1)) == 2
+assert connections == [writer._store._writer, *writer._store._connections, *reader._store._connections]
+writer.close(), reader.close(), index.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_is_refused_and_leaves_the_connections_alone(small, place):
+    small[0].close()
+    program = FORK.format(
+        writer=place.source(), reader=place.source(readonly=True), url=place.engine, table=f"codes_{place.name}"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert not run.returncode, run.stderr
+
+
+# ---------------------------------------------------------------------- what others see
+
+
+READING = """
+import numpy as np
+from onlinehash import Collection
+X = np.array({queries}, np.float32)
+seen = set()
+with {reader} as items:
+    print("ready", flush=True)
+    for _ in range({n_looks}):
+        for label in (0, 1):
+            for found in (
+                items.search(X, 50, labels=label),
+                items.search(X, 50, labels=label, asymmetric=True),
+                items.search_radius(X, 12, labels=label),
+                [items.search(X[0], 50, labels=label)],
+            ):
+                sizes = {{len(hits.keys) for hits in found}}
+                assert sizes in ({{0}}, {{30}}), (label, sizes)
+                seen |= sizes
+        for hits in items.search(X, 50):
+            assert len(hits.keys) == 30, hits.keys
+            assert len(set(hits.distances)) == 1, hits.distances
+        assert len({{(item.labels, item.payload, item.features.tobytes()) for item in items.get(range(30))}}) == 1
+assert seen == {{0, 30}}
+"""
+
+
+def test_a_reader_sees_only_what_was_committed(place, data):
+    """In every committed state all items have one vector, one label and one payload."""
+    X, y = data.take(60)
+    first, second = X[y == 0][0], X[y == 1][0]
+    with place.open(HCOH(12, random_state=0), Never()) as writer:
+        writer.add(range(100, 160), X, y)
+        writer.refresh()
+        writer.delete(range(100, 160))
+        writer.add(range(30), np.tile(first, (30, 1)), [0] * 30, [0] * 30)
+        program = READING.format(queries=X[:4].tolist(), n_looks=12, reader=place.source(readonly=True))
+        readers = [
+            subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        for reader in readers:
+            assert reader.stdout.readline() == "ready\n", reader.stderr.read()
+        label = 0
+        while any(reader.poll() is None for reader in readers):
+            label = 1 - label
+            writer.add(range(30), np.tile((first, second)[label], (30, 1)), [label] * 30, [label] * 30)
+        for reader in readers:
+            _, wrong = reader.communicate()
+            assert not reader.returncode, wrong
 
 
 # ---------------------------------------------------------------------- generations come and go

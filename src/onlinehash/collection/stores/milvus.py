@@ -237,6 +237,10 @@ class MilvusStore(MilvusChanges):
             head.log.append(("forget", {"after": head.state_seq, "last": learned_to}))
         head.state_seq = learned_to
 
+    def commits(self, after: int) -> list[int]:
+        """Return nothing: Milvus does not remember batches."""
+        return []
+
     # ------------------------------------------------------------------ generations
 
     def generations(self) -> list[GenerationRow]:

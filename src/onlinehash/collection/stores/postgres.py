@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
@@ -58,6 +60,7 @@ class PostgresStore(PostgresSchema):
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting."""
+        self._demand_open()
         if self._is_writing and name in self._settings:
             return self._settings[name]
         if name in self._known:
@@ -114,7 +117,9 @@ class PostgresStore(PostgresSchema):
 
     def label_counts(self) -> dict[str | None, int]:
         """Return how many items have which labels, as JSON; None for those without."""
-        return dict(self._items(f"SELECT labels, count(*) FROM {self._schema}.items GROUP BY labels"))
+        counts = dict(self._items(f"SELECT labels, count(*) FROM {self._schema}.items GROUP BY labels"))
+        self._demand_intact(all(map(_is_json, counts)), "the label of an item")
+        return counts
 
     def rows(self, keys: Sequence[Key]) -> Rows:
         """Return the items of keys, in that order, without those that are unknown."""
@@ -133,8 +138,13 @@ class PostgresStore(PostgresSchema):
         return self._items(f"{select} WHERE key > %s ORDER BY key LIMIT %s", key, limit)
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
-        keys, seqs, features, labels, payloads = map(list, zip(*found, strict=True)) if found else ([], [], [], [], [])
-        return Rows(keys, seqs, from_blobs(features, self.setting("feature_dtype", "float32")), labels, payloads)
+        for key, seq, features, labels, payload, checksum, payload_checksum in found:
+            intact = checksum == schema.checksum(seq, key, labels, content=features)
+            if payload_checksum is not None:
+                intact = intact and payload_checksum == schema.checksum(key, payload)
+            self._demand_intact(intact, f"the item with key {key!r}")
+        keys, seqs, blobs, texts, payloads = ([row[column] for row in found] for column in range(5))
+        return Rows(keys, seqs, from_blobs(blobs, self.setting("feature_dtype", "float32")), texts, payloads)
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same keys."""
@@ -144,23 +154,34 @@ class PostgresStore(PostgresSchema):
                 self._write(statement)
         n_before = self._retire(rows.keys)
         columns = zip(rows.seqs, rows.keys, to_blobs(rows.features), rows.labels, rows.payloads, strict=True)
+        items = (
+            (
+                *(seq, key, features, labels, payload),
+                schema.checksum(seq, key, labels, content=features),
+                schema.checksum(key, payload),
+            )
+            for seq, key, features, labels, payload in columns
+        )
         into = f"COPY {self._schema}.items FROM STDIN (FORMAT BINARY)"
         with self._writer.cursor() as cursor, cursor.copy(into) as copy:
-            copy.set_types(["bigint", self._listed().removesuffix("[]"), "bytea", "text", "text"])
-            for row in columns:
-                copy.write_row(row)
+            copy.set_types(["bigint", self._listed().removesuffix("[]"), "bytea", "text", "text", "int4", "int4"])
+            for item in items:
+                copy.write_row(item)
         for number, some in codes.items():
             self._put_codes(number, rows.seqs[0] - 1, rows.seqs[-1], some)
         self.put_setting("n_items", self.count() + len(rows) - n_before)
         self.put_setting("seq", rows.seqs[-1])
+        self._write(f"INSERT INTO {self._schema}.commits VALUES (%s)", rows.seqs[-1])
 
     def put_payloads(self, keys: Sequence[Key], payloads: Sequence[str | None]) -> None:
         """Write the payloads of known keys."""
         self._write(
-            f"""UPDATE {self._schema}.items SET payload = given.payload
-                FROM unnest(%s::{self._listed()}, %s::text[]) given(key, payload) WHERE items.key = given.key""",
+            f"""UPDATE {self._schema}.items SET payload = given.payload, payload_checksum = given.checksum
+                FROM unnest(%s::{self._listed()}, %s::text[], %s::int[]) given(key, payload, checksum)
+                WHERE items.key = given.key""",
             list(keys),
             list(payloads),
+            [schema.checksum(*given) for given in zip(keys, payloads, strict=True)],
         )
 
     def delete(self, keys: Sequence[Key], first_seq: int) -> None:
@@ -185,15 +206,14 @@ class PostgresStore(PostgresSchema):
 
     def position(self) -> Position:
         """Return where the store stands."""
-        found = self._query(
-            f"""SELECT (SELECT value FROM {self._schema}.settings WHERE name = 'seq'),
-                       (SELECT number FROM {self._schema}.generations WHERE current)"""
-        )
-        return Position(int(found[0][0] or 0), found[0][1] or 0)
+        sql = f"""SELECT value, checksum, number FROM (SELECT true) one
+                  LEFT JOIN {self._schema}.settings ON name = 'seq' LEFT JOIN {self._schema}.generations ON current"""
+        ((value, checksum, number),) = self._query(sql)
+        return Position(self._parsed("seq", value, checksum) if value else 0, number or 0)
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return keys, sequence numbers and features of the next instances, and nothing else of them."""
-        columns = "key, seq, features, NULL, NULL"
+        """Return the next instances without their payloads."""
+        columns = "key, seq, features, labels, NULL, checksum, NULL"
         sql = f"SELECT {columns} FROM {self._schema}.items WHERE seq > %s ORDER BY seq LIMIT %s"
         return self._rows(self._items(sql, after, limit))
 
@@ -208,11 +228,16 @@ class PostgresStore(PostgresSchema):
 
     def state(self) -> bytes:
         """Return the last state of the hasher."""
-        return bytes(self._query(f"SELECT state FROM {self._schema}.hasher")[0][0])
+        return bytes(self._hasher("state"))
 
     def state_seq(self) -> int:
         """Return the sequence number up to which that state has learned."""
-        return int(self._query(f"SELECT learned_to FROM {self._schema}.hasher")[0][0])
+        return int(self._hasher("learned_to"))
+
+    def _hasher(self, column: str) -> Any:
+        found = self._query(f"SELECT {column} FROM {self._schema}.hasher")
+        self._demand_intact(bool(found), "the state of the hasher")
+        return found[0][0]
 
     def put_state(self, state: bytes, learned_to: int) -> None:
         """Write the state of the hasher; what was kept of the stream up to there may go."""
@@ -222,8 +247,14 @@ class PostgresStore(PostgresSchema):
             state,
             learned_to,
         )
+        self._write(f"DELETE FROM {self._schema}.commits WHERE seq <= %s", learned_to)
         if self._kind() is not None:
             self._write(f"DELETE FROM {self._schema}.retired WHERE seq <= %s", learned_to)
+
+    def commits(self, after: int) -> list[int]:
+        """Return the last sequence number of every committed batch after a sequence number."""
+        found = self._query(f"SELECT seq FROM {self._schema}.commits WHERE seq > %s ORDER BY seq", after)
+        return [seq for (seq,) in found]
 
     # ------------------------------------------------------------------ generations
 
@@ -323,17 +354,21 @@ class PostgresStore(PostgresSchema):
 
     def search(self, number: int, queries: Codes, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query, of the codes of a generation."""
-        return self._scanned(number, among, lambda scan, connection: scan.search(connection, queries, k))
+        return self._scanned(number, queries, among, lambda scan, connection: scan.search(connection, queries, k))
 
     def search_soft(self, number: int, queries: SoftCodes, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
-        return self._scanned(number, among, lambda scan, connection: scan.search_soft(connection, queries, k))
+        return self._scanned(number, queries, among, lambda scan, connection: scan.search_soft(connection, queries, k))
 
     def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
-        return self._scanned(number, among, lambda scan, connection: scan.search_radius(connection, queries, radius))
+        return self._scanned(
+            number, queries, among, lambda scan, connection: scan.search_radius(connection, queries, radius)
+        )
 
-    def _scanned(self, number: int, among: Among, ask: Callable[[CodeScan, Connection], Answers]) -> Answers:
+    def _scanned(
+        self, number: int, queries: NDArray[Any], among: Among, ask: Callable[[CodeScan, Connection], Answers]
+    ) -> Answers:
         where, values = ["true"], {}
         if among.labels is not None:
             where.append("labels && %(labels)s::text[]")
@@ -344,7 +379,8 @@ class PostgresStore(PostgresSchema):
         scan = CodeScan(
             self._table(number), self._bits(number), self._pgvector, " AND ".join(where), values, self._approximate
         )
-        with self._errors(), self._connection() as connection:
+        moment = self.reading() if len(queries) > 1 else nullcontext()  # a query is one statement, which sees one
+        with self._errors(), moment, self._connection() as connection:
             try:
                 return ask(scan, connection)
             except UndefinedTable:
@@ -377,7 +413,15 @@ class PostgresStore(PostgresSchema):
         return sorted(key for (key,) in self._of(number, sql, seed, n_items))
 
 
-_COLUMNS = "key, seq, features, labels, payload"
+_COLUMNS = "key, seq, features, labels, payload, checksum, payload_checksum"
 # One label is its JSON, several are a list in JSON: both become a list of texts.
 _LABELS = """CASE WHEN labels LIKE '[%%' THEN ARRAY(SELECT label::text FROM json_array_elements(labels::json) label)
                   WHEN labels IS NOT NULL THEN ARRAY[labels] END"""
+
+
+def _is_json(text: str | None) -> bool:
+    try:
+        json.loads(text or "null")
+    except ValueError:
+        return False
+    return True

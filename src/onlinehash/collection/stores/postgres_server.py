@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
@@ -14,18 +16,26 @@ from onlinehash.collection.stores.versions import check_version
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, LockedError, StorageError
 from onlinehash.indexes.engines._postgres import (
     Connection,
+    InvalidParameterValue,
     LockNotAvailable,
     PostgresError,
+    UndefinedTable,
     connect,
+    demand_process,
     errors,
     find_pgvector,
     is_alive,
+    is_idle,
     place_of,
 )
 
 _READERS = 16  # connections for reading at a time; further threads wait for one
 _LOCK_WAIT = "1s"  # for a writer that was killed a moment ago, and that the server has not noticed yet
+_END_WAIT = 1.0  # seconds for the server to end a session whose connection was lost, before it is told to
+_KILL_WAIT = 5000  # milliseconds for a session that was told to end
+_RECONNECT_WAIT = 10.0  # seconds for the server to come back, where a commit is in doubt
 _APPROXIMATE = "approximate=true"
+_ROLLED_BACK = "The transaction was rolled back; repeat the call."
 
 
 class PostgresSchema:
@@ -34,6 +44,9 @@ class PostgresSchema:
     A thread reads on a connection of its own for as long as it takes; writes share one, in one thread at a time. The
     right to write is an advisory lock of that connection, gone with it. Each writer begins a term: one that has lost
     its connection takes the lock again and goes on, if nobody else has begun a term meanwhile.
+
+    Every write transaction stores its own id. If the connection is lost during COMMIT, nothing else is read or written
+    before the server has ended that session and it is known whether the id was committed.
 
     Parameters
     ----------
@@ -54,6 +67,11 @@ class PostgresSchema:
         self._idle: list[Connection] = []
         self._turns = threading.BoundedSemaphore(_READERS)
         self._settings: dict[str, Any] = {}  # written in the transaction under way, and not sent yet
+        self._term = 0
+        self._session: tuple[Any, ...] | None = None  # of the server, for the connection that writes: pid and start
+        self._settling = threading.Lock()
+        self._in_doubt: str | None = None  # a transaction whose COMMIT was sent and not answered
+        self._process = os.getpid()
         self._closed = False
         try:
             with self._errors():
@@ -76,15 +94,14 @@ class PostgresSchema:
         if not self._exists():
             if not create:
                 raise DataNotFoundError(f"{self.place} is not there; pass a hasher to create it.")
-            with self._transaction(self._writer, "BEGIN"):
+            with self.writing():
                 for statement in schema.TABLES.format(schema=self._schema).split(";\n"):
-                    self._writer.execute(statement)
-                self._store_setting("schema_version", schema.VERSION)
+                    self._write(statement)
+                self._settings["schema_version"] = schema.VERSION
         self._check()
+        with self.writing():
+            ((self._term,),) = self._query(f"UPDATE {self._schema}.writer SET term = term + 1 RETURNING term")
         self._migrate()
-        with self._transaction(self._writer, "BEGIN"):
-            self._term = 1 + self._stored_setting("term", 0)
-            self._store_setting("term", self._term)
 
     def _exists(self) -> bool:
         return bool(self._query("SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema.strip('"')))
@@ -96,29 +113,41 @@ class PostgresSchema:
         """Refuse a schema that is not ours, or from a later version."""
         if not self._exists():
             raise DataNotFoundError(f"{self.place} is not there; create it: Collection.open(name, hasher, engine=...).")
-        version = self._stored_setting("schema_version", None) if self._has("settings") else None
+        version = self._version() if self._has("settings") else None
         if version is None:
             raise FileFormatError(f"{self._schema} is a schema, but not of a collection that onlinehash wrote.")
+        if version < schema.OLDEST:
+            raise FileFormatError(
+                f"{self.place} has schema {version}; this version reads {schema.OLDEST} to {schema.VERSION}. Export "
+                "the items with the version of onlinehash that wrote it ('onlinehash collection export'), and add them "
+                "to a new collection."
+            )
         check_version(self.place, version, schema.VERSION, readonly=self.readonly)
+
+    def _version(self) -> int | None:
+        """Return the version of the schema; older ones have no checksums."""
+        found = self._query(f"SELECT value FROM {self._schema}.settings WHERE name = 'schema_version'")
+        return int(found[0][0]) if found and found[0][0].isdecimal() else None
 
     def _migrate(self) -> None:
         for version in range(self._stored_setting("schema_version", 0), schema.VERSION):
-            with self._transaction(self._writer, "BEGIN"):
+            with self.writing():
                 schema.MIGRATIONS[version](self._writer, self._schema)
-                self._store_setting("schema_version", version + 1)
+                self._settings["schema_version"] = version + 1
 
     def _stored_setting(self, name: str, default: Any) -> Any:
         """Return a setting as it is stored."""
-        found = self._query(f"SELECT value FROM {self._schema}.settings WHERE name = %s", name)
-        return json.loads(found[0][0]) if found else default
+        found = self._query(f"SELECT value, checksum FROM {self._schema}.settings WHERE name = %s", name)
+        return self._parsed(name, *found[0]) if found else default
 
-    def _store_setting(self, name: str, value: Any) -> None:
-        self._write(
-            f"""INSERT INTO {self._schema}.settings VALUES (%s, %s)
-                ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
-            name,
-            json.dumps(value),
-        )
+    def _parsed(self, name: str, value: str, checksum: int) -> Any:
+        """Return the value of a setting from what is stored."""
+        self._demand_intact(checksum == schema.checksum(name, value), f"the setting {name!r}")
+        return json.loads(value)
+
+    def _demand_intact(self, intact: bool, what: str) -> None:
+        if not intact:
+            raise FileFormatError(f"{self.place} is damaged: {what} is not what was stored. Restore it from a backup.")
 
     # ------------------------------------------------------------------ the right to write
 
@@ -127,9 +156,13 @@ class PostgresSchema:
         connection = self._connect()
         key = int.from_bytes(hashlib.sha256(self._schema.encode()).digest()[:8], "big", signed=True)
         try:
+            self._end_session(connection)
             connection.execute(f"SET lock_timeout = '{_LOCK_WAIT}'")
             connection.execute("SELECT pg_advisory_lock(%s)", (key,))
             connection.execute("RESET lock_timeout")
+            self._session = connection.execute(
+                "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+            ).fetchone()
         except LockNotAvailable:
             holder = connection.execute(
                 """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -152,16 +185,81 @@ class PostgresSchema:
         """Take the right to write again after the connection was lost, unless another has had it meanwhile."""
         self._let_go(self._writer)
         writer = self._locked()
-        found = writer.execute(f"SELECT value FROM {self._schema}.settings WHERE name = 'term'").fetchone()
-        if found is None or json.loads(found[0]) != self._term:
+        if writer.execute(f"SELECT term FROM {self._schema}.writer").fetchone() != (self._term,):
             self._let_go(writer)
             raise StorageError(f"{self.place} was open for writing elsewhere meanwhile; close it, and open it again.")
         self._writer = writer
 
+    def _end_session(self, connection: Connection) -> None:
+        """Make sure that the server has ended the session of the last connection that wrote."""
+        if self._session is None:
+            return
+        session = "FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
+        deadline = time.monotonic() + _END_WAIT
+        while connection.execute(f"SELECT 1 {session}", self._session).fetchone():
+            if time.monotonic() > deadline:
+                ended = connection.execute(f"SELECT pg_terminate_backend(pid, {_KILL_WAIT}) {session}", self._session)
+                if ended.fetchone() == (False,):
+                    raise StorageError(f"{self.place} does not end session {self._session[0]}, which wrote; end it.")
+            time.sleep(0.01)
+
+    # ------------------------------------------------------------------ commits in doubt
+
+    def _settle(self) -> None:
+        """Find out about a commit that is in doubt, if there is one."""
+        if self._in_doubt is not None:
+            with self._settling:
+                if self._in_doubt is not None:
+                    self._find_out(self._in_doubt)
+
+    def _find_out(self, transaction: str, patience: float = 0.0) -> bool:
+        """Tell whether a transaction in doubt was committed; from then on that does not change."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                with errors(self.place, "Try again."):
+                    committed = self._ask_about(transaction)
+                self._in_doubt = None
+                return committed
+            except StorageError as error:
+                if time.monotonic() > deadline:
+                    raise StorageError(
+                        f"{error} The connection was lost during COMMIT: whether the change was stored is not known "
+                        "before the server is back. Read then, before you repeat the call."
+                    ) from error
+            time.sleep(0.1)
+
+    def _ask_about(self, transaction: str) -> bool:
+        connection = self._connect()
+        try:
+            self._end_session(connection)
+            return self._is_committed(connection, transaction)
+        finally:
+            self._let_go(connection)
+
+    def _is_committed(self, connection: Connection, transaction: str) -> bool:
+        """Tell whether a transaction whose session has ended was committed."""
+        try:
+            found = connection.execute(f"SELECT term, commit::text FROM {self._schema}.writer").fetchone()
+        except UndefinedTable:  # it was to create the schema
+            return False
+        term, last = found or (None, None)
+        if term == self._term or last == transaction:
+            return bool(last == transaction)
+        # Another has written since. A server that took over from the first may never have seen the transaction.
+        try:
+            found = connection.execute("SELECT pg_xact_status(%s::xid8)", (transaction,)).fetchone()
+        except InvalidParameterValue:
+            return False
+        return found == ("committed",)
+
     # ------------------------------------------------------------------ connections
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Let go of the server; in a forked process, leave the connections to the process that opened them."""
+        if os.getpid() != self._process:
+            self._closed = True
+            return
         with self._guard:
             self._closed = True
             connections = list(self._connections)
@@ -180,6 +278,7 @@ class PostgresSchema:
         connection.close()
 
     def _demand_open(self) -> None:
+        demand_process(self.place, self._process)
         if self._closed:
             raise StorageError(f"{self.place} is closed.")
 
@@ -191,6 +290,7 @@ class PostgresSchema:
         if active is not None:
             yield active
             return
+        self._settle()
         with self._turns:
             connection = self._take()
             try:
@@ -212,7 +312,7 @@ class PostgresSchema:
             self._let_go(connection)
 
     def _errors(self) -> AbstractContextManager[None]:
-        return errors(self.place)
+        return errors(self.place, _ROLLED_BACK)
 
     # ------------------------------------------------------------------ transactions
 
@@ -238,25 +338,44 @@ class PostgresSchema:
         if self.readonly:
             raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
         self._demand_open()
+        transaction = None
         with self._errors():
+            self._settle()
             if not is_alive(self._writer):
                 self._reclaim()
             self._settings.clear()
             try:
                 with self._transaction(self._writer, "BEGIN"):
                     yield
-                    self._put_settings()
+                    transaction = self._put_settings()
+            except BaseException as error:
+                if transaction is None or is_idle(self._writer):  # not sent, or answered
+                    raise
+                self._writer.close()
+                with self._settling:
+                    self._in_doubt = transaction
+                    if not isinstance(error, PostgresError) or not self._find_out(transaction, _RECONNECT_WAIT):
+                        raise
             finally:
                 self._settings.clear()
 
-    def _put_settings(self) -> None:
-        if self._settings:
-            self._write(
-                f"""INSERT INTO {self._schema}.settings SELECT * FROM unnest(%s::text[], %s::text[])
-                    ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
-                list(self._settings),
-                [json.dumps(value) for value in self._settings.values()],
-            )
+    def _put_settings(self) -> str:
+        """Write the settings and the id of the transaction, and return that."""
+        values = {name: json.dumps(value) for name, value in self._settings.items()}
+        found = self._query(
+            f"""WITH stored AS (INSERT INTO {self._schema}.settings
+                                SELECT * FROM unnest(%s::text[], %s::text[], %s::int[])
+                                ON CONFLICT (name) DO UPDATE SET value = excluded.value, checksum = excluded.checksum)
+                UPDATE {self._schema}.writer SET commit = pg_current_xact_id() WHERE term = %s
+                RETURNING commit::text""",
+            list(values),
+            list(values.values()),
+            [schema.checksum(*setting) for setting in values.items()],
+            self._term,
+        )
+        if not found:
+            raise StorageError(f"{self.place} was open for writing elsewhere meanwhile; close it, and open it again.")
+        return str(found[0][0])
 
     @contextmanager
     def reading(self) -> Iterator[None]:

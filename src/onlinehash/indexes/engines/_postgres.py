@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from onlinehash.codes import unpack_bits
 from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.exceptions import InvalidInputError, MissingExtraError, StorageError
+from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError, StorageError
 from onlinehash.types import Codes, SoftCodes
 
 try:
@@ -32,6 +32,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 PostgresError = psycopg.Error
 LockNotAvailable = psycopg.errors.LockNotAvailable
 UndefinedTable = psycopg.errors.UndefinedTable
+InvalidParameterValue = psycopg.errors.InvalidParameterValue
 Values = Mapping[str, Any]
 
 _OLDEST = 140000  # version 14: the first with bit_count
@@ -101,9 +102,26 @@ def is_alive(connection: Connection) -> bool:
         return not selector.select(0)
 
 
+def is_idle(connection: Connection) -> bool:
+    """Tell whether a connection is there and in no transaction."""
+    return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+def demand_process(place: str, process: int) -> None:
+    """Refuse to use connections in a process that was forked from the one that opened them."""
+    if os.getpid() != process:
+        raise StorageError(
+            f"{place} was opened in process {process}, and this is process {os.getpid()}, a fork of it. Open it again "
+            "here."
+        )
+
+
+_UNSURE = "A change that was under way is applied whole or not at all: look before you repeat it."
+
+
 @contextmanager
-def errors(place: str) -> Iterator[None]:
-    """Say in our words what PostgreSQL says."""
+def errors(place: str, lost: str = _UNSURE) -> Iterator[None]:
+    """Say in our words what PostgreSQL says, and what that means where the connection is lost."""
     try:
         yield
     except psycopg.Error as error:
@@ -111,6 +129,8 @@ def errors(place: str) -> Iterator[None]:
         said = _said(error)
         if isinstance(error, psycopg.DataError) or state.startswith("54"):
             raise InvalidInputError(f"{place} cannot hold this: {said}.") from error
+        if state in ("XX001", "XX002"):
+            raise FileFormatError(f"{place} is damaged: {said}. Restore it from a backup.") from error
         if state == "42501":
             raise StorageError(f"{place} does not allow this: {said}. Ask its owner, or use another user.") from error
         if state == "25006":
@@ -120,10 +140,7 @@ def errors(place: str) -> Iterator[None]:
                 f"{place} cannot be written: {said}. Nothing of this call was stored; make room and try again."
             ) from error
         if isinstance(error, psycopg.OperationalError) and (not state or state.startswith(("08", "57P"))):
-            raise StorageError(
-                f"{place} has lost its server: {said}. A change that was under way is applied whole or not at all: "
-                "look before you repeat it."
-            ) from error
+            raise StorageError(f"{place} has lost its server: {said}. {lost}") from error
         raise StorageError(f"{place}: {said}.") from error
 
 

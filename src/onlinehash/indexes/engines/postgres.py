@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from onlinehash.indexes.engines._postgres import (
     Connection,
     code_from,
     connect,
+    demand_process,
     errors,
     find_pgvector,
     from_bits,
@@ -63,7 +65,7 @@ class PostgresIndex(SoftIndex):
             raise InvalidInputError(f"table={table!r} is no name; use letters, digits and _, at most 63 of them.")
         self._table = f'"{table}"'
         self._place = f"The table {table!r} in {place_of(url)}"
-        self._connection = connect(url)
+        self._opened, self._process = connect(url), os.getpid()
         try:
             with errors(self._place):
                 self._open(approximate)
@@ -95,8 +97,14 @@ class PostgresIndex(SoftIndex):
             raise InvalidInputError(f"{self._place} has {found}, not of {self.n_bits} bits; name another table.")
 
     def close(self) -> None:
-        """Let go of the connection; the table stays."""
-        self._connection.close()
+        """Let go of the connection; the table stays. In a forked process, leave it to the one that opened it."""
+        if os.getpid() == self._process:
+            self._opened.close()
+
+    @property
+    def _connection(self) -> Connection:
+        demand_process(self._place, self._process)
+        return self._opened
 
     def __enter__(self) -> Self:
         return self
