@@ -298,10 +298,6 @@ class MilvusStore(MilvusChanges):
         with self._tables.scan(number, generation.n_bits, among) as scan:
             yield scan
 
-    def commits(self, after: int) -> list[int]:
-        """Return the last sequence number of every committed batch after a sequence number."""
-        return []  # unknown
-
     def codes(self, number: int) -> tuple[list[Any], Codes]:
         """Return all keys that have a code, in order, and the codes."""
         with self._scan(number, Among()) as scan:

@@ -317,10 +317,6 @@ class PostgresStore(PostgresSchema):
             except LockNotAvailable:
                 continue
 
-    def commits(self, after: int) -> list[int]:
-        """Return the last sequence number of every committed batch after a sequence number."""
-        return []  # unknown
-
     def codes(self, number: int) -> tuple[list[Any], Codes]:
         """Return all keys that have a code, in order, and the codes."""
         keys: list[Any] = []
