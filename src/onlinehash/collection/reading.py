@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_choice, check_features, check_positive_int, is_one_row
+from onlinehash._containers import as_array
+from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection import incoming
 from onlinehash.collection.live import live_codes
 from onlinehash.collection.rescoring import rescored
@@ -211,19 +212,21 @@ class Reading:
 
     def _queries(self, X: ArrayLike) -> tuple[NDArray[Any], bool]:
         self._catch_up()
-        single = is_one_row(X)
-        rows = np.asarray(X)[np.newaxis] if single else X
+        incoming.check_names(X, self._store)
+        rows = as_array(X)
+        single = rows.ndim == 1
+        if single:
+            rows = rows[np.newaxis]
         current = self._live.current
         width = self.n_features if current is None else current.encoder.n_features
         return check_features(rows, n_features=width, owner="this collection"), single
 
     def _among(self, labels: Any, keys: Iterable[Key] | None) -> Among:
         """Return the filters, checked."""
-        wanted = None if labels is None else incoming.wanted_labels(labels)
+        wanted = None if labels is None else incoming.wanted_labels(labels, self.label_kind)
         if keys is None:
             return Among(wanted)
-        listed = [keys] if incoming.is_single(keys) else list(dict.fromkeys(keys))
-        return Among(wanted, incoming.check_keys(listed, self.key_kind))
+        return Among(wanted, incoming.check_keys(keys, self.key_kind, repeated=True))
 
     def _catch_up(self) -> None:
         """Take in what another process has committed since; a writer knows everything already."""
