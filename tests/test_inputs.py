@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_dataframe_column_names_consiste
 
 from onlinehash import HCOH, HROH, LSH, BucketIndex, Collection, Encoder, FlatIndex, load_hasher
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
+from onlinehash.hashers import HASHERS
 from onlinehash.metrics import mean_average_precision
 
 PAGE = (Path(__file__).parents[1] / "docs" / "inputs.md").read_text(encoding="utf-8")
@@ -83,6 +84,10 @@ class Tensor:
 
     def item(self):
         return self.values.item()
+
+
+def make(method):
+    return method(8, random_state=0, **({"features": "none"} if method is HROH else {}))
 
 
 ABA, ABN = ["a", "b", "a"], ["a", "b", None]
@@ -325,10 +330,16 @@ def test_an_unsupervised_method_ignores_labels_of_any_kind():
         assert LSH(8, random_state=0).partial_fit(X, y).n_seen_ == 3
 
 
-def test_labels_that_are_longer_than_those_before_keep_their_end():
-    rows, long = RNG.normal(size=(40, 4)), "a" * 300
-    hasher = HCOH(8, random_state=0).partial_fit(rows, ["a", "b"] * 20).partial_fit(rows, [long, long + "b"] * 20)
-    assert hasher.classes_.tolist() == ["a", "b", long, long + "b"]
+@pytest.mark.parametrize("method", [each for each in HASHERS.values() if each.supervised])
+def test_labels_that_are_longer_than_those_before_keep_their_end(method):
+    rows, y = RNG.normal(size=(300, 8)), np.arange(300) % 4
+    y[:150] %= 2
+    names = np.array(["a", "b", "c" * 300, "c" * 300 + "d"], object)
+    by_number, by_name = make(method), make(method)
+    for some in np.split(np.arange(300), 5):
+        by_number.partial_fit(rows[some], y[some])
+        by_name.partial_fit(rows[some], names[y[some]].tolist())
+    assert np.array_equal(by_name.decision_function(rows), by_number.decision_function(rows))
 
 
 def test_the_words_of_a_codebook_may_be_those_of_an_enum():
@@ -655,7 +666,7 @@ def wrong_tables(frame):
 @pytest.mark.parametrize("method", [HCOH, HROH, LSH])
 def test_hashers_and_their_encoders_check_feature_names(tmp_path, frame, method):
     X, y = RNG.normal(size=(40, 3)), [0, 1] * 20
-    hasher = method(8, random_state=0).partial_fit(frame(X, NAMES), y)
+    hasher = make(method).partial_fit(frame(X, NAMES), y)
     assert hasher.feature_names_in_.tolist() == NAMES
     hasher.save(tmp_path / "hasher")
     hasher.snapshot().save(tmp_path / "encoder")
@@ -681,7 +692,7 @@ def test_hashers_and_their_encoders_check_feature_names(tmp_path, frame, method)
 
 @pytest.mark.parametrize("method", [HCOH, HROH, LSH])
 def test_feature_names_are_those_of_scikit_learn(method):
-    check_dataframe_column_names_consistency(method.__name__, method(8, random_state=0))
+    check_dataframe_column_names_consistency(method.__name__, make(method))
 
 
 def test_rows_of_one_table_are_checked_by_their_index():
