@@ -32,7 +32,7 @@ def quality(path: Path, split: Split) -> float:
         keys, codes, encoder = collection.codes_and_encoder()
     assert encoder is not None
     X, y = split.queries.X[:N_QUERIES], split.queries.y[:N_QUERIES]
-    return float(Ranking(encoder.encode(X), y, codes, split.database.y[keys]).mean_average_precision())
+    return float(Ranking(encoder.encode(X), y, codes, split.database.y[np.array(keys)]).mean_average_precision())
 
 
 def in_python(path: Path, split: Split, n_batches: int) -> float:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import numbers
+import os
+from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._containers import as_array, as_column, column_names, is_missing, library_of
 from onlinehash.exceptions import (
     InvalidCodesError,
     InvalidFeaturesError,
     InvalidInputError,
     InvalidLabelsError,
     NotNumbersError,
+    StorageError,
 )
 from onlinehash.types import Codes, Features, Labels, LabelSets, SoftCodes
 
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what holds several labels of one row
+_HIGHEST = np.iinfo(np.int64).max
 _ROWS_AT_A_TIME = 1 << 20  # elements; a memory-mapped file is never read whole
 
 
@@ -36,20 +41,6 @@ def is_number(text: str) -> bool:
     return True
 
 
-def is_one_row(X: Any) -> bool:
-    """Tell whether X is a single row and no table of them; rows of different lengths are refused elsewhere.
-
-    Examples
-    --------
-    >>> is_one_row([1.0, 2.0]), is_one_row([[1.0, 2.0]]), is_one_row([[1.0], [1.0, 2.0]])
-    (True, False, False)
-    """
-    try:
-        return np.ndim(X) == 1
-    except ValueError:
-        return False
-
-
 def check_features(X: ArrayLike, *, n_features: int | None = None, owner: str = "the model") -> Features:
     """Return X as a two-dimensional array of real numbers, without a copy where it already is one.
 
@@ -63,13 +54,8 @@ def check_features(X: ArrayLike, *, n_features: int | None = None, owner: str = 
     owner : str
         Named in the error.
     """
-    if not isinstance(X, np.ndarray):
-        if hasattr(X, "toarray"):
-            raise InvalidFeaturesError("Sparse input is not supported; pass X.toarray().")
-        try:
-            X = np.asarray(X)
-        except ValueError as error:
-            raise InvalidFeaturesError("X has rows of different lengths; pass one row a sample.") from error
+    if type(X) is not np.ndarray or X.dtype.kind == "O":
+        X = as_array(X)
     if X.ndim != 2:
         raise InvalidFeaturesError(
             f"Expected a 2D array, but X has shape {X.shape}. Reshape your data: X.reshape(1, -1) for one sample."
@@ -92,6 +78,8 @@ def _as_numbers(X: NDArray[Any]) -> NDArray[Any]:
     if X.dtype.kind == "c":
         raise InvalidFeaturesError("Complex data not supported; pass real features, such as X.real.")
     if X.dtype.kind == "O":
+        if X.shape[1] == 1 and np.ndim(X[0, 0]):
+            raise InvalidFeaturesError("X is a table with one column of lists; pass the column, such as X['vector'].")
         try:
             return X.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -132,118 +120,249 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any]) -> None:
 
 
 def check_labels(y: Any, n_samples: int) -> Labels:
-    """Return labels as a one-dimensional array of int64 or of strings.
+    """Return labels, of which none is missing, as a one-dimensional array of int64 or of strings.
 
-    Whole floating-point numbers are taken as integers.
+    Takes one label per row as :func:`check_targets` does.
     """
-    if y is None:
-        raise InvalidLabelsError("This method requires y to be passed, but the target y is None; pass one label a row.")
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise InvalidLabelsError(f"y should be a 1d array of labels, but it has shape {labels.shape}.")
-    if len(labels) != n_samples:
-        raise InvalidLabelsError(
-            f"Found input variables with inconsistent numbers of samples: y has {len(labels)} labels, X has "
-            f"{n_samples} rows; pass one label a row."
-        )
-    if labels.dtype.kind == "O":
-        labels = _labels_of_objects(labels)
-    if labels.dtype.kind in "iub":
-        if labels.dtype == np.uint64 and labels.size and labels.max() > np.iinfo(np.int64).max:
-            raise InvalidLabelsError("y holds integers beyond int64; pass smaller integers, or strings.")
-        return labels.astype(np.int64, copy=False)
-    if labels.dtype.kind == "f":
-        if not np.isfinite(labels).all():
-            raise InvalidLabelsError("y contains NaN or inf; leave out rows that have no label.")
-        whole = labels.astype(np.int64)
-        if (whole != labels).any():
-            raise InvalidLabelsError(
-                f"Unknown label type: y holds {labels[whole != labels][0]}; labels are integers or strings."
-            )
-        return whole
-    if labels.dtype.kind == "U":
-        if not isinstance(y, np.ndarray):
-            _labels_of_objects(np.array(y, object).ravel())  # [1, "a"] is an array of strings to NumPy
-        return labels
-    raise InvalidLabelsError(f"Unknown label type: y has dtype {labels.dtype}; labels are integers or strings.")
-
-
-def _labels_of_objects(labels: NDArray[Any]) -> NDArray[Any]:
-    if all(isinstance(label, str) for label in labels):
-        return labels.astype(np.str_)
-    if all(isinstance(label, numbers.Integral) for label in labels):
-        try:
-            return labels.astype(np.int64)
-        except OverflowError:
-            raise InvalidLabelsError("y holds integers beyond int64; use smaller ones, or strings.") from None
-    if all(isinstance(label, numbers.Real) for label in labels):
-        return labels.astype(np.float64)
-    kinds = sorted({type(label).__name__ for label in labels})
-    raise InvalidLabelsError(f"Unknown label type: y mixes {', '.join(kinds)}; labels are all integers or all strings.")
+    labels, labelled = check_targets(y, n_samples)
+    if isinstance(labels, LabelSets):
+        raise InvalidLabelsError("y should be a 1d array of labels, but it holds lists; pass one label per row.")
+    if labelled is not None:
+        raise InvalidLabelsError(f"y has no label in row {np.argmin(labelled)}; leave out rows that have no label.")
+    return labels
 
 
 def check_targets(y: Any, n_samples: int) -> tuple[Labels | LabelSets, NDArray[np.bool_] | None]:
-    """Return one label a row, or several, and which rows have any (None where all do).
+    """Return one label per row, or several, and which rows have any (None where all do).
 
-    Takes labels as :func:`check_labels` does, with None or NaN where there is none; lists of labels; or a 0/1
-    indicator matrix, whose columns are the labels 0, 1, 2, ...
+    Takes integers or strings, one per row, with None, NaN or NA where there is none; members of an Enum stand for their
+    values, whole floating-point numbers for integers. Several labels per row are lists of labels, or a 0/1 indicator
+    matrix, whose columns are the labels: by name in a DataFrame with named columns, else 0, 1, 2, ...
     """
-    if isinstance(y, np.ndarray) and y.dtype.kind in "iuU" and y.ndim == 1:
-        return check_labels(y, n_samples), None
-    listed = isinstance(y, (list, tuple)) or (isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1)
-    if listed and any(isinstance(labels, _SEVERAL) for labels in y):
-        return _check_label_sets(list(y), n_samples)
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] > 1:
-        if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
-            raise InvalidLabelsError(
-                f"y should be a 1d array of labels, a list of lists of labels, or a 0/1 indicator matrix; it has shape "
-                f"{labels.shape} and other values."
-            )
-        return _check_label_sets([np.flatnonzero(row) for row in labels], n_samples)
-    if labels.dtype.kind == "f":
-        missing = np.isnan(labels)
-    elif labels.dtype.kind == "O":
-        missing = np.array([_is_missing(label) for label in labels.ravel()], bool).reshape(labels.shape)
-    else:
-        missing = np.zeros(0, bool)
-    if y is None or not missing.any():
-        return check_labels(y, n_samples), None
-    kept = labels[~missing]
-    filled = labels.copy()
-    filled[missing] = kept[0] if len(kept) else 0
-    return check_labels(filled, n_samples), ~missing.ravel()
-
-
-def _is_missing(label: Any) -> bool:
-    return label is None or (isinstance(label, float) and np.isnan(label))
-
-
-def _label_set(labels: Any) -> tuple[Any, ...]:
-    if isinstance(labels, (set, frozenset)):
-        return tuple(sorted(labels))  # the order of a set differs from run to run
-    if isinstance(labels, _SEVERAL):
-        return tuple(labels)
-    return () if _is_missing(labels) else (labels,)
-
-
-def _check_label_sets(y: list[Any], n_samples: int) -> tuple[LabelSets, NDArray[np.bool_] | None]:
-    rows = [_label_set(labels) for labels in y]
-    if len(rows) != n_samples:
+    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iuU":
+        _check_n_labels(y, n_samples)
+        return _labels_of_array(y)
+    if y is None:
         raise InvalidLabelsError(
-            f"y has labels for {len(rows)} rows, X has {n_samples}; pass one list of labels a row."
+            "This method requires y to be passed, but the target y is None; pass one label per row."
         )
-    if any(isinstance(label, (*_SEVERAL, dict)) for labels in rows for label in labels):
-        raise InvalidLabelsError("y holds lists in lists of labels; pass one list of integers or strings a row.")
-    if any(len(set(labels)) < len(labels) for labels in rows):
+    column = as_column(y, "y", InvalidLabelsError)
+    if isinstance(column, list):
+        column = _plain_scalars(column)
+        several = any(map(_is_several, set(map(type, column))))
+        _check_n_labels(column, n_samples, several=several)
+        return _label_sets(column) if several else _labels_of_list(column)
+    if column.ndim == 2:
+        _check_n_labels(column, n_samples, several=True)
+        return _label_sets(_from_indicator(column, column_names(y)))
+    if column.ndim != 1:
+        raise InvalidLabelsError(f"y should be a 1d array of labels, but it has shape {column.shape}.")
+    _check_n_labels(column, n_samples)
+    return _labels_of_array(column)
+
+
+def plain_label(label: Any, name: str = "y") -> int | str | bool | None:
+    """Return a label as Python's int, str or bool, or None if it is missing; raise if that would change it.
+
+    Examples
+    --------
+    >>> plain_label(np.float32(3)), plain_label(np.str_("cat")), plain_label(float("nan"))
+    (3, 'cat', None)
+    """
+    if isinstance(label, Enum):
+        return plain_label(label.value, name)
+    if is_missing(label):
+        return None
+    if isinstance(label, str):
+        return str.__str__(label)
+    if isinstance(label, (bool, np.bool_)):
+        return bool(label)
+    if isinstance(label, (int, np.integer)):
+        return int.__int__(label) if isinstance(label, int) else int(label)
+    if isinstance(label, (float, np.floating)):
+        if np.isinf(label):
+            raise InvalidLabelsError(f"{name} contains NaN or inf; leave out rows that have no label.")
+        if not (abs(label) < _end_of_exact(label) and int(label) == label):
+            raise InvalidLabelsError(
+                f"Unknown label type: {name} holds {label}, which is not exactly an integer; "
+                "labels are integers or strings."
+            )
+        return int(label)
+    raise InvalidLabelsError(
+        f"Unknown label type: {name} holds {type(label).__name__}, such as {label!r}; labels are integers or strings."
+    )
+
+
+def check_ids(ids: Any, name: str) -> NDArray[Any] | list[Any]:
+    """Return ids as an array of integers, or a list of which all are int or all are str.
+
+    Members of an Enum stand for their values. Nothing else is converted: no floating-point numbers, no bool.
+    """
+    column = as_column(ids, name, InvalidInputError)
+    if isinstance(column, np.ndarray):
+        if column.ndim > 1:
+            raise InvalidInputError(f"{name} has shape {column.shape}; pass a 1-D array of integers or strings.")
+        if column.dtype.kind in "iu":
+            return column.ravel()
+        if column.dtype.kind not in "U" and column.size:
+            raise InvalidInputError(f"{name} holds {column.dtype}; pass only integers or only strings.")
+        column = column.ravel().tolist()
+    types = set(map(type, column))
+    if not (types <= {int} or types <= {str}):
+        column = [_plain_id(value) for value in _plain_scalars(column)]
+        types = set(map(type, column))
+        if not (types <= {int} or types <= {str}):
+            kinds = ", ".join(sorted(kind.__name__ for kind in types))
+            raise InvalidInputError(f"{name} holds {kinds}; pass only integers or only strings.")
+    if types == {int} and not (min(column) >= ~_HIGHEST and max(column) <= _HIGHEST):
+        raise InvalidInputError(f"{name} holds integers beyond int64; use smaller ones, or strings.")
+    return column
+
+
+def _plain_id(value: Any) -> Any:
+    """Return an id as Python's int or str; anything else as it is."""
+    if isinstance(value, Enum):
+        return _plain_id(value.value)
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    return plain_label(value) if isinstance(value, (int, str, np.integer)) else value
+
+
+def _check_n_labels(labels: Any, n_samples: int, *, several: bool = False) -> None:
+    if len(labels) != n_samples and several:
+        raise InvalidLabelsError(
+            f"y has labels for {len(labels)} rows, X has {n_samples}; pass one list of labels per row."
+        )
+    if len(labels) != n_samples:
+        raise InvalidLabelsError(
+            f"Found input variables with inconsistent numbers of samples: y has {len(labels)} labels, X has "
+            f"{n_samples} rows; pass one label per row."
+        )
+
+
+def _labels_of_array(labels: NDArray[Any]) -> tuple[Labels, NDArray[np.bool_] | None]:
+    kind = labels.dtype.kind
+    if kind in "iub":
+        if labels.dtype == np.uint64 and labels.size and labels.max() > _HIGHEST:
+            raise InvalidLabelsError("y holds integers beyond int64; use smaller ones, or strings.")
+        return labels.astype(np.int64, copy=False), None
+    if kind == "U":
+        return labels, None
+    if kind == "f":
+        labelled = ~np.isnan(labels)
+        known = labels[labelled]
+        whole = np.zeros(len(labels), np.int64)
+        exact = np.abs(known) < _end_of_exact(labels)
+        whole[labelled] = np.where(exact, known, 0)
+        wrong = known[~exact | (whole[labelled] != known)]
+        if len(wrong):
+            plain_label(wrong[0])
+        return _filled(whole, labelled)
+    if kind in "mM" and np.isnat(labels).all():
+        return _filled(np.zeros(len(labels), np.int64), np.zeros(len(labels), bool))
+    raise InvalidLabelsError(f"Unknown label type: y has dtype {labels.dtype}; labels are integers or strings.")
+
+
+def _labels_of_list(labels: list[Any]) -> tuple[Labels, NDArray[np.bool_] | None]:
+    types = set(map(type, labels))
+    labelled = None
+    if not (types <= {int} or types <= {str}):
+        if len({kind for kind in types if issubclass(kind, Enum)}) > 1:
+            raise InvalidLabelsError("y mixes members of different Enums, whose values may be equal; use one Enum.")
+        labels = [plain_label(label) for label in labels]
+        types = set(map(type, labels)) - {type(None)}
+        if len(types) > 1:
+            kinds = ", ".join(sorted(kind.__name__ for kind in types))
+            raise InvalidLabelsError(f"Unknown label type: y mixes {kinds}; pass only integers or only strings.")
+        labelled = np.array([label is not None for label in labels], bool)
+        empty = "" if types == {str} else 0
+        labels = [empty if label is None else label for label in labels]
+    if types != {str}:
+        try:
+            return _filled(np.array(labels, np.int64), labelled)
+        except OverflowError:
+            raise InvalidLabelsError("y holds integers beyond int64; use smaller ones, or strings.") from None
+    texts = np.array(labels, np.str_)
+    if "\0" in "".join(labels) and texts.tolist() != labels:
+        raise InvalidLabelsError("y holds a string that ends in a zero character, which arrays drop; leave it out.")
+    return _filled(texts, labelled)
+
+
+def _filled(labels: Labels, labelled: NDArray[np.bool_] | None) -> tuple[Labels, NDArray[np.bool_] | None]:
+    """Return labels with a known one in the place of those that are missing, and which are not."""
+    if labelled is None or labelled.all():
+        return labels, None
+    if labelled.any():
+        labels[~labelled] = labels[labelled][0]
+    return labels, labelled
+
+
+def _end_of_exact(value: Any) -> Any:
+    """Return where integers begin that a floating-point type cannot tell from their neighbours."""
+    return 2.0 ** min(np.finfo(getattr(value, "dtype", np.float64)).nmant + 1, 63)
+
+
+def _plain_scalars(values: list[Any]) -> list[Any]:
+    """Return values with scalars of Arrow, and arrays and tensors of no dimension, as those of Python."""
+    types = set(map(type, values))
+    if any(kind is np.ndarray or hasattr(kind, "detach") or library_of(kind) == "pyarrow" for kind in types):
+        return [_plain_scalar(value) for value in values]
+    return values
+
+
+def _plain_scalar(value: Any) -> Any:
+    if hasattr(value, "as_py"):
+        return value.as_py()
+    return value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
+
+
+def _is_several(kind: type) -> bool:
+    if issubclass(kind, (*_SEVERAL, dict)) or hasattr(kind, "detach"):
+        return True
+    return library_of(kind) is not None and hasattr(kind, "__len__")
+
+
+def _from_indicator(indicator: NDArray[Any], names: list[Any] | None) -> list[Any]:
+    """Return the labels of every row of a 0/1 matrix."""
+    if indicator.dtype.kind not in "biuf" or not np.isin(indicator, (0, 1)).all():
+        raise InvalidLabelsError(
+            "y should be a 1d array of labels, a list of lists of labels, or a 0/1 indicator matrix; it has shape "
+            f"{indicator.shape} and other values."
+        )
+    columns = names if names and all(isinstance(name, str) for name in names) else range(indicator.shape[1])
+    if len(set(columns)) < len(columns):
+        raise InvalidLabelsError("y is an indicator matrix with a column name twice; use different names.")
+    return [[columns[i] for i in np.flatnonzero(row)] for row in indicator]
+
+
+def _label_sets(y: list[Any]) -> tuple[LabelSets, NDArray[np.bool_] | None]:
+    rows = [_labels_of_row(labels) for labels in y]
+    flat = _plain_scalars([label for labels in rows for label in labels])
+    if any(map(_is_several, set(map(type, flat)))):
+        raise InvalidLabelsError("y holds lists in lists of labels; pass one list of integers or strings per row.")
+    plain, known = _labels_of_list(flat)
+    if known is not None:
+        raise InvalidLabelsError("y holds a list with a missing label; leave it out (an empty list is no label).")
+    labels = iter(plain.tolist())
+    sets = LabelSets(
+        tuple(sorted(some) if isinstance(given, (set, frozenset)) else some)  # a set's order differs from run to run
+        for given, some in ((given, [next(labels) for _ in row]) for given, row in zip(y, rows, strict=True))
+    )
+    if any(len(set(some)) < len(some) for some in sets):
         raise InvalidLabelsError("y holds a list with the same label twice; pass an indicator matrix as np.array(y).")
-    flat = [label for labels in rows for label in labels]
-    plain = iter(check_labels(flat, len(flat)).tolist() if flat else [])
-    sets = LabelSets(tuple(next(plain) for _ in labels) for labels in rows)
-    labelled = np.array([bool(labels) for labels in sets], bool)
+    labelled = np.array([bool(some) for some in sets], bool)
     return sets, None if labelled.all() else labelled
+
+
+def _labels_of_row(labels: Any) -> list[Any]:
+    if isinstance(labels, (list, tuple, set, frozenset)):
+        return list(labels)
+    if isinstance(labels, dict):
+        raise InvalidLabelsError("y holds a dict; pass one label, or a list of labels, per row.")
+    if _is_several(type(labels)):
+        column = as_column(labels, "y", InvalidLabelsError)
+        return column.tolist() if isinstance(column, np.ndarray) and column.dtype.kind in "iu" else list(column)
+    return [] if is_missing(labels) else [labels]
 
 
 def check_codes(codes: Any, n_bits: int | None = None) -> Codes:
@@ -326,3 +445,12 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise InvalidInputError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}.")
     return str(value)
+
+
+def check_process(place: str, process: int) -> None:
+    """Refuse to use in a fork what the process that it was forked from has opened."""
+    if os.getpid() != process:
+        raise StorageError(
+            f"{place} was opened in process {process}, and this is process {os.getpid()}, a fork of it. Open it again "
+            "here."
+        )

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._containers import as_array
 from onlinehash._validation import check_choice, check_features, check_positive, check_positive_int
 from onlinehash.collection.types import Hits, Item, Key, Label, Stats
 from onlinehash.exceptions import InvalidInputError, MissingExtraError, OnlineHashError, UnknownKeyError
@@ -127,7 +128,7 @@ class Client:
             A JSON value an item; for one key the value itself.
         """
         listed, single = _listed(keys)
-        rows = check_features(np.asarray(X)[np.newaxis] if single and np.ndim(X) == 1 else X)
+        rows = _rows(X, single)
         columns = {"keys": listed, "labels": _per_key(labels, single), "payload": _per_key(payload, single)}
         for name, column in (*columns.items(), ("X", rows)):
             if column is not None and len(column) != len(listed):
@@ -155,7 +156,7 @@ class Client:
         listed, single = _listed(keys)
         body: dict[str, Any] = {"keys": listed}
         if X is not None:
-            body["vectors"] = check_features(np.asarray(X)[np.newaxis] if single and np.ndim(X) == 1 else X).tolist()
+            body["vectors"] = _rows(X, single).tolist()
         if labels is not ...:
             body["labels"] = _plain(_per_key(labels, single))
         if payload is not ...:
@@ -252,8 +253,8 @@ class Client:
         return _hits(self._send("POST", "/api/v1/search", body), single)
 
     def _search(self, X: ArrayLike, options: dict[str, Any], labels: Any, keys: Sequence[Key] | None) -> Hits:
-        single = np.ndim(X) == 1
-        rows = check_features(np.asarray(X)[np.newaxis] if single else X)
+        single = as_array(X).ndim == 1
+        rows = _rows(X, single)
         if labels is None and keys is None:
             query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
             found = self._send(
@@ -361,6 +362,11 @@ def _listed(keys: Any) -> tuple[list[Key], bool]:
     if isinstance(keys, (int, str, np.integer)):
         return [keys.item() if isinstance(keys, np.integer) else keys], True
     return [key.item() if isinstance(key, np.generic) else key for key in keys], False
+
+
+def _rows(X: ArrayLike, single: bool) -> NDArray[Any]:
+    rows = as_array(X)
+    return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
 
 
 def _per_key(values: Any, single: bool) -> Any:

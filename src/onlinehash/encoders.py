@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._containers import check_feature_names
 from onlinehash._files import Source, complete, pack_arrays, read_arrays, write_bytes
 from onlinehash._validation import check_features, check_finite
 from onlinehash.codes import pack_signs
@@ -38,6 +39,8 @@ class Encoder:
         Number of instances the hasher had learned from. A code is traced to its encoder by it.
     method : str
         Name of the hasher.
+    feature_names : tuple of str, optional
+        Names of the columns that X must have, in this order, if it is a DataFrame or Table.
 
     Notes
     -----
@@ -56,6 +59,7 @@ class Encoder:
     features: FeatureMap = Identity()  # noqa: RUF009 (immutable)
     version: int = 0
     method: str = ""
+    feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for array in (self.weights, self.intercept, *pack_features(self.features)[1].values()):
@@ -106,7 +110,9 @@ class Encoder:
         arrays["weights"] = self.weights
         if self.intercept is not None:
             arrays["intercept"] = self.intercept
-        header = {"version": self.version, "method": self.method, "features": features}
+        header: dict[str, Any] = {"version": self.version, "method": self.method, "features": features}
+        if self.feature_names is not None:
+            header["feature_names"] = list(self.feature_names)
         return pack_arrays("encoder", _LAYOUT, header, arrays)
 
     @classmethod
@@ -115,13 +121,15 @@ class Encoder:
         header, arrays = read_arrays(source, "encoder", _LAYOUT)
         with complete(source, "encoder"):
             features = unpack_features(header["features"], arrays)
-            return cls(arrays["weights"], arrays.get("intercept"), features, header["version"], header["method"])
+            names = tuple(header["feature_names"]) if "feature_names" in header else None
+            return cls(arrays["weights"], arrays.get("intercept"), features, header["version"], header["method"], names)
 
     def __repr__(self) -> str:
         name = self.method or "custom"
         return f"<Encoder {name} version {self.version}: {self.n_features} features to {self.n_bits} bits>"
 
     def _check(self, X: ArrayLike) -> NDArray[Any]:
+        check_feature_names(X, self.feature_names)
         return check_features(X, n_features=self.n_features, owner=type(self).__name__)
 
     def _chunks(self, X: NDArray[Any]) -> list[NDArray[Any]]:

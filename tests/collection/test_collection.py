@@ -186,7 +186,7 @@ REFUSED = [
     (InvalidFeaturesError, "too large for float32", lambda c, X: c.add(1, X[0].astype(float) * 1e60)),
     (InvalidLabelsError, "labels of this collection are int", lambda c, X: c.add(1, X[0], "cat")),
     (InvalidLabelsError, "y has 1 labels", lambda c, X: c.add([1, 2], X[:2], [1])),
-    (InvalidInputError, "one a key", lambda c, X: c.add([1, 2], X[:2], payload=["a"])),
+    (InvalidInputError, "one per key", lambda c, X: c.add([1, 2], X[:2], payload=["a"])),
     (InvalidInputError, "JSON", lambda c, X: c.add(1, X[0], payload=object())),
     (InvalidInputError, "JSON", lambda c, X: c.add(1, X[0], payload=float("nan"))),
     (InvalidInputError, "Store a link", lambda c, X: c.add(1, X[0], payload="x" * 70_000)),

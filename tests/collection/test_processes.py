@@ -4,6 +4,7 @@ import sys
 
 import pytest
 from tests.collection.brute import pairs, ranking
+from tests.collection.places import FilePlace
 
 from onlinehash import HCOH
 from onlinehash.collection import Never
@@ -101,8 +102,11 @@ def test_a_reader_follows_an_item_that_was_deleted_twice(place, data):
         same(reader, writer, X[:2])
 
 
-def test_a_forked_process_is_refused_and_harms_nothing(small, place):
-    collection, X, y = small
+def test_a_forked_process_is_refused_and_harms_nothing(tmp_path, data):
+    place = FilePlace(tmp_path)
+    X, y = data.take(40)
+    collection = place.open(HCOH(n_bits=12, random_state=0), Never())
+    collection.add(range(40), X, y)
     program = os.fork()
     if not program:
         calls = (

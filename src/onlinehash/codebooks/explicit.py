@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinehash._validation import check_n_bits
+from onlinehash._validation import check_n_bits, plain_label
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.types import Signs
 
@@ -24,7 +24,9 @@ class ExplicitCodebook:
 
     def __init__(self, mapping: Mapping[int | str, ArrayLike], n_bits: int) -> None:
         self.n_bits = check_n_bits(n_bits)
-        self._words = {_plain(label): _check_word(label, word, self.n_bits) for label, word in mapping.items()}
+        self._words: dict[Hashable, Signs] = {
+            plain_label(label, "codebook"): _check_word(label, word, self.n_bits) for label, word in mapping.items()
+        }
         if not self._words:
             raise InvalidInputError("codebook is an empty mapping; give every class a codeword.")
 
@@ -39,10 +41,6 @@ class ExplicitCodebook:
                 f"The codebook has no codeword for label {label!r}; it holds {len(self._words)} classes: "
                 f"{known}{more}. Add it to the mapping, or use codebook='hadamard', which grows."
             ) from None
-
-
-def _plain(label: Hashable) -> Hashable:
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def _check_word(label: Hashable, word: ArrayLike, n_bits: int) -> Signs:

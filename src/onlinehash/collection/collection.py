@@ -160,7 +160,7 @@ class Collection(Reading):
             Refresh stale codes first. By default a collection with the policy :class:`WhenIdle` does. Without it, what
             is pending is left to the next writer, and logged.
         """
-        if self._pid != os.getpid():  # what a forked process inherits is not its own to close
+        if self._process != os.getpid():  # what a forked process inherits is not its own to close
             self._closed = True
             return
         wanted = self._idle is not None if refresh is None else refresh
@@ -248,18 +248,19 @@ class Collection(Reading):
         with self._exclusive():
             hasher = self._ready()
             single = incoming.is_single(keys)
-            listed = incoming.check_keys(keys, self.key_kind)
+            listed = incoming.check_keys(keys, self.key_kind, ordered=True)
             noted = incoming.mark_settings(marks)
             if not listed:
                 self._note(noted)
                 return
+            names = incoming.check_names(X, self._store)
             features = incoming.check_rows(
                 X, len(listed), single, self.n_features, self._store.setting("feature_dtype")
             )
             label_kind = self._store.setting("label_kind")
             texts, label_kind = incoming.label_texts(labels, len(listed), single, label_kind)
             payloads = incoming.payload_texts(payload, len(listed), single)
-            self._put(hasher, listed, features, texts, payloads, {"label_kind": label_kind, **noted})
+            self._put(hasher, listed, features, texts, payloads, {"label_kind": label_kind, **names, **noted})
 
     def update(self, keys: Any, X: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
         """Change what is given of items that are there; the hasher learns from them again if X or labels are.
@@ -272,12 +273,13 @@ class Collection(Reading):
         with self._exclusive():
             hasher = self._ready()
             single = incoming.is_single(keys)
-            listed = self._demand_known(incoming.check_keys(keys, self.key_kind))
+            listed = self._demand_known(incoming.check_keys(keys, self.key_kind, ordered=True))
             if not listed:
                 return
             old = self._store.rows(listed)
             features, texts, payloads = old.features, old.labels, old.payloads
             label_kind = self._store.setting("label_kind")
+            names = {} if X is None else incoming.check_names(X, self._store)
             if X is not None:
                 features = incoming.check_rows(
                     X, len(listed), single, self.n_features, self._store.setting("feature_dtype")
@@ -287,7 +289,7 @@ class Collection(Reading):
             if payload is not ...:
                 payloads = incoming.payload_texts(payload, len(listed), single)
             if X is not None or labels is not ...:
-                self._put(hasher, listed, features, texts, payloads, {"label_kind": label_kind})
+                self._put(hasher, listed, features, texts, payloads, {"label_kind": label_kind, **names})
             elif payload is not ...:
                 with self._store.writing():
                     self._store.put_payloads(listed, payloads)
@@ -368,6 +370,7 @@ class Collection(Reading):
         except OnlineHashError:
             self._hasher = hasher  # input that a hasher refuses has not changed it
             raise
+        learning.name_features(hasher, settings.get("feature_names"))
         self._unsaved += features.nbytes
         with self._store.writing():
             self._put_settings({"n_features": features.shape[1], **settings})
@@ -640,4 +643,6 @@ def _put_hasher(store: Store, hasher: OnlineHasher, learned_to: int) -> None:
     store.put_state(hasher.to_bytes(), learned_to)
     store.put_setting("method", hasher.name)
     store.put_setting("n_bits", hasher.n_bits)
+    if hasattr(hasher, "feature_names_in_"):
+        store.put_setting("feature_names", list(hasher.feature_names_in_))
     store.put_setting("n_learned", learning.n_learned(hasher))

@@ -6,28 +6,30 @@ import json
 import numbers
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_features, check_finite, check_targets, is_one_row
+from onlinehash._containers import as_array, as_column, check_feature_names, is_missing, library_of
+from onlinehash._validation import check_features, check_finite, check_ids, check_labels, check_targets
+from onlinehash.collection.stores.protocol import ItemStore
 from onlinehash.collection.types import Key, Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import LabelSets
 
 MARK = "mark:"  # begins the names of the settings that hold marks
 MAX_PAYLOAD = 1 << 16
-_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
 def is_single(keys: Any) -> bool:
     """Tell whether this is one key, not several."""
-    return isinstance(keys, (str, numbers.Integral))
+    return isinstance(keys, (str, numbers.Integral, Enum))
 
 
-def check_keys(keys: Any, kind: str | None) -> list[Any]:
+def check_keys(keys: Any, kind: str | None, *, ordered: bool = False, repeated: bool = False) -> list[Any]:
     """Return keys as a list of int or of str, all different.
 
     Parameters
@@ -35,6 +37,10 @@ def check_keys(keys: Any, kind: str | None) -> list[Any]:
     keys : int, str, or several
     kind : "int", "str" or None
         What the keys of the collection are, if it has any.
+    ordered : bool
+        Whether there is a row for every key, so that a set will not do.
+    repeated : bool
+        Whether a key that comes twice is taken once; it is refused otherwise.
 
     Examples
     --------
@@ -43,48 +49,42 @@ def check_keys(keys: Any, kind: str | None) -> list[Any]:
     """
     if is_single(keys):
         keys = [keys]
-    elif isinstance(keys, np.ndarray):
-        keys = keys.ravel().tolist() if keys.ndim <= 1 else None
     if not isinstance(keys, Iterable) or isinstance(keys, (bytes, dict)):
         raise InvalidInputError("keys are integers or strings: pass one, or a list or 1-D array of them.")
-    listed = _plain(keys)
-    given = kind_of(listed, "keys")
+    if ordered and isinstance(keys, (set, frozenset)):
+        raise InvalidInputError("keys is a set, which has no order; pass a list, in the order of the rows.")
+    ids = check_ids(keys if isinstance(keys, list) or hasattr(keys, "__array__") else list(keys), "keys")
+    listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    given = type(listed[0]).__name__ if listed else None
     if kind is not None and given not in (None, kind):
         raise InvalidInputError(f"keys holds {given}; the keys of this collection are {kind}.")
-    if given == "int" and not (min(listed) >= _LOWEST and max(listed) <= _HIGHEST):
-        raise InvalidInputError("keys holds integers beyond int64; use smaller ones, or strings.")
     if given == "str":
         _check_encodable("keys", listed)
+    if repeated:
+        return list(dict.fromkeys(listed))
     if len(set(listed)) < len(listed):
         twice = Counter(listed).most_common(1)[0][0]
         raise InvalidInputError(f"keys holds {twice!r} twice; pass every key once.")
     return listed
 
 
-def _plain(values: Iterable[Any]) -> list[Any]:
-    """Return values with those of NumPy as those of Python."""
-    listed = list(values)
-    if any(issubclass(kind, np.generic) for kind in set(map(type, listed))):
-        return [value.item() if isinstance(value, np.generic) else value for value in listed]
-    return listed
-
-
-def kind_of(values: list[Any], name: str) -> str | None:
-    """Return "int" or "str", whichever all values are; None of none."""
-    types = set(map(type, values))
-    if types <= {int} or types <= {str}:
-        return types.pop().__name__ if types else None
-    kinds = ", ".join(sorted(kind.__name__ for kind in types))
-    raise InvalidInputError(f"{name} holds {kinds}; pass only integers or only strings.")
+def check_names(X: Any, store: ItemStore) -> dict[str, Any]:
+    """Return the feature names of X as a setting, if the store has none yet; raise if it has others."""
+    if check_feature_names(X) is None:
+        return {}
+    known = store.setting("feature_names")
+    names = check_feature_names(X, known)
+    return {} if known is not None else {"feature_names": names}
 
 
 def check_rows(X: ArrayLike, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
     """Return features, one row a key, as they will be stored."""
-    if single and is_one_row(X):
-        X = np.asarray(X)[np.newaxis]
-    rows = check_features(X, n_features=n_features, owner="this collection")
+    given = as_array(X)
+    rows = check_features(
+        given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"
+    )
     if len(rows) != n_rows:
-        raise InvalidFeaturesError(f"X has {len(rows)} rows for {n_rows} keys; pass one row a key.")
+        raise InvalidFeaturesError(f"X has {len(rows)} rows for {n_rows} keys; pass one row per key.")
     check_finite(rows, np.dtype(np.float64))
     with np.errstate(over="ignore"):
         stored = np.ascontiguousarray(rows, dtype)
@@ -111,7 +111,7 @@ def label_texts(labels: Any, n_rows: int, single: bool, kind: str | None) -> tup
     several = isinstance(targets, LabelSets)
     values: list[Any] = [list(some) for some in targets] if several else np.asarray(targets).tolist()
     flat = [label for some in values for label in some] if several else values
-    given = kind_of(flat, "labels")
+    given = type(flat[0]).__name__ if flat else None
     if kind is not None and given not in (None, kind) and (labelled is None or labelled.any()):
         raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {kind}.")
     if given == "str":
@@ -160,8 +160,10 @@ def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
     if payload is None:
         return [None] * n_rows
     values = [payload] if single else payload
+    if library_of(type(values)) is not None:
+        values = [None if is_missing(value) else value for value in as_column(values, "payload", InvalidInputError)]
     if not isinstance(values, (list, tuple, np.ndarray)) or len(values) != n_rows:
-        raise InvalidInputError(f"payload is not a list of {n_rows} values, one a key; pass None for a key without.")
+        raise InvalidInputError(f"payload is not a list of {n_rows} values, one per key; pass None for a key without.")
     try:
         texts = [None if value is None else json.dumps(value, allow_nan=False) for value in values]
     except (TypeError, ValueError) as error:
@@ -193,13 +195,25 @@ def mark_settings(marks: Mapping[str, Any] | None) -> dict[str, Any]:
     return {f"{MARK}{name}": value for name, value in marks.items()}
 
 
-def wanted_labels(labels: Any) -> list[Label]:
-    """Return the labels to filter by: one, or several of which an item has any."""
-    listed = [labels] if is_single(labels) else list(labels)
-    plain = _plain(listed)
-    if not plain:
+def wanted_labels(labels: Any, kind: str | None) -> list[Label]:
+    """Return the labels to filter by: one, or several of which an item has any.
+
+    Examples
+    --------
+    >>> wanted_labels("cat", "str"), wanted_labels(np.array([3.0, 1.0]), "int")
+    (['cat'], [3, 1])
+    """
+    listed = labels
+    if is_single(labels) or (np.ndim(labels) == 0 and not isinstance(labels, Iterable)):
+        listed = [labels]
+    elif not hasattr(labels, "__array__"):
+        listed = list(labels)
+    if len(listed) == 0:
         raise InvalidInputError("labels is empty; name the labels to search among, or leave it out.")
-    kind_of(plain, "labels")
+    plain: list[Label] = check_labels(listed, len(listed)).tolist()
+    given = type(plain[0]).__name__
+    if kind is not None and given != kind:
+        raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {kind}.")
     return plain
 
 

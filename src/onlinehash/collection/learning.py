@@ -88,6 +88,18 @@ def _follow(hasher: OnlineHasher, store: ItemStore, after: int, *, retired: bool
     while len(rows := store.stream(after, limit, retired=retired, labelled=hasher.supervised)):
         learn(hasher, rows.features, rows.labels)
         after = rows.seqs[-1]
+    name_features(hasher, store.setting("feature_names"))
+
+
+def name_features(hasher: OnlineHasher, names: Sequence[str] | None) -> None:
+    """Give a hasher the feature names of the collection; raise if it has learned from others."""
+    if names is None:
+        return
+    if list(getattr(hasher, "feature_names_in_", names)) != list(names):
+        raise InvalidInputError(
+            f"{hasher!r} has learned from other feature names than those of this collection; pass one that has not."
+        )
+    hasher.feature_names_in_ = np.array(names, object)
 
 
 def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:

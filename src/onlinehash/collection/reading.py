@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_choice, check_features, check_positive_int, is_one_row
+from onlinehash._containers import as_array
+from onlinehash._validation import check_choice, check_features, check_positive_int, check_process
 from onlinehash.collection import incoming
 from onlinehash.collection.live import live_codes
 from onlinehash.collection.rescoring import rescored
@@ -37,7 +38,7 @@ class Reading:
         self._changes = RLock()  # one change at a time
         self._position = Position(0, 0)  # up to where memory follows the store
         self._closed = False
-        self._pid = os.getpid()
+        self._process = os.getpid()
 
     def __len__(self) -> int:
         return self._store.count()
@@ -220,19 +221,21 @@ class Reading:
         self._catch_up()
         if wait:
             self._await_codes()
-        single = is_one_row(X)
-        rows = np.asarray(X)[np.newaxis] if single else X
+        incoming.check_names(X, self._store)
+        rows = as_array(X)
+        single = rows.ndim == 1
+        if single:
+            rows = rows[np.newaxis]
         current = self._live.current
         width = self.n_features if current is None else current.encoder.n_features
         return check_features(rows, n_features=width, owner="this collection"), single
 
     def _among(self, labels: Any, keys: Iterable[Key] | None) -> Among:
         """Return the filters, checked."""
-        wanted = None if labels is None else incoming.wanted_labels(labels)
+        wanted = None if labels is None else incoming.wanted_labels(labels, self.label_kind)
         if keys is None:
             return Among(wanted)
-        listed = [keys] if incoming.is_single(keys) else list(dict.fromkeys(keys))
-        return Among(wanted, incoming.check_keys(listed, self.key_kind))
+        return Among(wanted, incoming.check_keys(keys, self.key_kind, repeated=True))
 
     def _await_codes(self) -> None:
         """Wait for better codes; only a writer can."""
@@ -240,11 +243,7 @@ class Reading:
     def _check_open(self) -> None:
         if self._closed:
             raise StorageError("This collection is closed; open it again.")
-        if self._pid != os.getpid():
-            raise StorageError(
-                f"This collection was opened by process {self._pid} and cannot be used in a fork of it; open it again "
-                "here, with readonly=True while the other one writes."
-            )
+        check_process("This collection", self._process)
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:

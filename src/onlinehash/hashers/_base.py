@@ -6,7 +6,7 @@ import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
+from onlinehash._containers import as_array, check_feature_names
 from onlinehash._files import Arrays, Source, complete, name_of, pack_arrays, read_arrays, write_bytes
 from onlinehash._validation import (
     check_choice,
@@ -22,7 +23,7 @@ from onlinehash._validation import (
     check_finite,
     check_n_bits,
     check_targets,
-    is_one_row,
+    plain_label,
     precision_of,
 )
 from onlinehash.codes import unpack_bits, unpack_signs
@@ -100,6 +101,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         :meth:`transform` returns, "codes" (packed bytes), "bits" (0 and 1) or "signs" (-1 and +1).
     n_features_in_ : int
         Width of the rows learned from.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, if it was a DataFrame or Table with names that are strings.
     n_seen_ : int
         Number of instances learned from.
     n_skipped_ : int
@@ -142,6 +145,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         y : labels, as in :meth:`partial_fit`
         """
         self._start_again(*self._check(X, y, None))
+        self._keep_names(X)
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -154,21 +158,26 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ----------
         X : array-like of shape (n_samples, n_features), or (n_features,) with a single label
         y : array-like of shape (n_samples,), or a single label
-            Integers or strings. None or NaN is a row without a label: skipped by a supervised method, and counted.
-            Methods that learn from several labels a row also take a list of lists of labels, or a 0/1 indicator
-            matrix of shape (n_samples, n_classes). Unsupervised methods ignore it.
+            Integers, strings, or members of an Enum, which stand for their values. None, NaN or NA is a row without a
+            label: skipped by a supervised method, and counted. Methods that learn from several labels per row also take
+            a list of lists of labels, or a 0/1 indicator matrix of shape (n_samples, n_classes). Unsupervised methods
+            ignore it.
         """
         self._absorb(*self._check_next(X, y))
+        self._keep_names(X)
         return self
 
     def _check_next(self, X: ArrayLike, y: Any) -> tuple[NDArray[Any], Targets, Mask]:
         """Check the next rows of the stream: a table of them, or a single one with its label."""
         self._demand_same_parameters()
-        if is_one_row(X) and np.ndim(y) == 0:
-            X, y = np.asarray(X)[np.newaxis], None if y is None else [y]
-        return self._check(X, y, getattr(self, "n_features_in_", None))
+        check_feature_names(X, getattr(self, "feature_names_in_", None))
+        rows = as_array(X)
+        if rows.ndim == 1 and np.ndim(y) == 0:
+            rows, y = rows[np.newaxis], None if y is None else [y]
+        return self._check(rows, y, getattr(self, "n_features_in_", None))
 
     def _check(self, X: ArrayLike, y: Any, n_features: int | None) -> tuple[NDArray[Any], Targets, Mask]:
+        check_feature_names(X)
         rows = check_features(X, n_features=n_features, owner=type(self).__name__)
         targets: Targets = None
         labelled: Mask = None
@@ -176,7 +185,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             targets, labelled = check_targets(y, len(rows))
             if isinstance(targets, LabelSets) and not self.multi_label:
                 raise InvalidLabelsError(f"{type(self).__name__} learns from one label a row; y holds several.")
-        elif y is not None and len(np.asarray(y)) != len(rows):
+        elif y is not None and (len(y) if hasattr(y, "__len__") else np.asarray(y).size) != len(rows):
             raise InvalidLabelsError(f"X has {len(rows)} rows, y has another length; pass one label a row, or none.")
         check_finite(rows, precision_of(rows) if n_features is None else self._dtype)
         return rows, targets, labelled
@@ -185,7 +194,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Forget what was learned and learn from checked rows; if that fails, nothing was forgotten."""
         fresh = type(self)(**self.get_params(deep=False))
         fresh._absorb(X, targets, labelled, weights)
-        for name in ("n_seen_", "_learned_with"):
+        for name in ("n_seen_", "_learned_with", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
 
@@ -205,6 +214,18 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.n_features_in_ = X.shape[1]
             self.n_seen_ = getattr(self, "n_seen_", 0) + n_labelled
         self.n_skipped_ = getattr(self, "n_skipped_", 0) + len(X) - n_labelled
+
+    def _keep_names(self, X: Any) -> None:
+        """Keep the feature names of the first rows learned from that have any."""
+        if self.__sklearn_is_fitted__() and not hasattr(self, "feature_names_in_"):
+            names = check_feature_names(X)
+            if names is not None:
+                self.feature_names_in_ = np.array(names, object)
+
+    def _named(self, encoder: Encoder) -> Encoder:
+        """Return an encoder that checks the feature names that were learned from, if any."""
+        names = getattr(self, "feature_names_in_", None)
+        return encoder if names is None else replace(encoder, feature_names=tuple(names))
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         """Make the state of a hasher that has seen nothing."""
@@ -331,12 +352,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._demand_learned()
         self._demand_same_parameters()
         if self._head is None and not self._is_waiting():
-            return self._encoder()
+            return self._named(self._encoder())
         twin = copy.deepcopy(self)
         if twin._head is not None:
             twin._open_head()
         twin._finish()
-        return twin._encoder()
+        return self._named(twin._encoder())
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the codes of X in the form that ``output`` asks for.
@@ -356,15 +377,18 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _packed(self, X: ArrayLike) -> Codes:
         """Return packed codes."""
-        self._demand_learned()
-        check_features(X, n_features=self.n_features_in_, owner=type(self).__name__)
-        return self.snapshot().encode(X)
+        rows = self._check_queries(X)
+        return self.snapshot().encode(rows)
 
     def decision_function(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
+        rows = self._check_queries(X)
+        return self.snapshot().project(rows)
+
+    def _check_queries(self, X: ArrayLike) -> NDArray[Any]:
         self._demand_learned()
-        check_features(X, n_features=self.n_features_in_, owner=type(self).__name__)
-        return self.snapshot().project(X)
+        check_feature_names(X, getattr(self, "feature_names_in_", None))
+        return check_features(X, n_features=self.n_features_in_, owner=type(self).__name__)
 
     @abstractmethod
     def _encoder(self) -> Encoder:
@@ -414,6 +438,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             "counters": counters,
             "state": state,
         }
+        if hasattr(self, "feature_names_in_"):
+            header["feature_names"] = list(self.feature_names_in_)
         return pack_arrays("hasher", LAYOUT, header, arrays)
 
     @classmethod
@@ -446,6 +472,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         counters, state = header["counters"], header["state"]
         self._prepare(counters["n_features_in_"], np.dtype(header["dtype"]), counters["seed_"])
         self.__dict__.update({name: counters[name] for name in _COUNTERS})
+        if "feature_names" in header:
+            self.feature_names_in_ = np.array(header["feature_names"], object)
         if "mean" in arrays:
             self._features = RunningCentring(arrays["mean"], state["n_centred"])
         if self._head is not None:
@@ -533,7 +561,7 @@ def _pack(name: str, value: Any, arrays: Arrays) -> Any:
     """Return value as JSON, moving arrays into ``arrays``."""
     if isinstance(value, Mapping):
         arrays[name] = np.array([np.asarray(word, np.int8) for word in value.values()])
-        return {"labels": [label.item() if isinstance(label, np.generic) else label for label in value]}
+        return {"labels": [plain_label(label, name) for label in value]}
     if isinstance(value, (np.ndarray, list, tuple)):
         arrays[name] = np.asarray(value)
         return {"array": True}

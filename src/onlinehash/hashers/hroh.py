@@ -150,6 +150,7 @@ class HROH(WithCodewords):
         """Forget what was learned and learn from X; see :meth:`partial_fit`."""
         rows, targets, labelled = self._check(X, y, None)
         self._start_again(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
+        self._keep_names(X)
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -163,6 +164,7 @@ class HROH(WithCodewords):
         """
         rows, targets, labelled = self._check_next(X, y)
         self._absorb(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
+        self._keep_names(X)
         return self
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
@@ -330,7 +332,7 @@ class HROH(WithCodewords):
         whole = self._completed()
         encoder = whole._encoder()
         self._classes.codewords = whole._classes.codewords  # those that these hash functions were learned towards
-        return encoder
+        return self._named(encoder)
 
     def _encoder(self) -> Encoder:
         weights = self._weights()
@@ -401,6 +403,8 @@ class HROH(WithCodewords):
                 self._open_head()
             twin.bandwidth = self._bandwidth
         twin.n_features_in_, twin._dtype = self.n_features_in_, self._dtype
+        if hasattr(self, "feature_names_in_"):
+            twin.feature_names_in_ = self.feature_names_in_
         return twin
 
     def cuts(self, n_rows: int) -> list[int]:
@@ -558,6 +562,11 @@ class HROH(WithCodewords):
                     f"The two hashers have different feature maps: {name} is {value} here and {theirs[name]} there. "
                     "Make the second from the first by sibling(), or give both the same random_state and bandwidth."
                 )
+        names = [list(each.feature_names_in_) for each in (self, other) if hasattr(each, "feature_names_in_")]
+        if len(names) == 2 and names[0] != names[1]:
+            raise InvalidInputError(
+                "The two hashers have learned from different feature names; use the same, in order."
+            )
         if self._mean() != other._mean():
             raise InvalidInputError("The two hashers treat rows differently; give both the same preprocess.")
 

@@ -5,22 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._validation import check_ids
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Codes, Keys
 
 
 def check_keys(keys: ArrayLike, name: str = "keys") -> Keys:
     """Return keys as an array of int64 of our own."""
-    array = np.asarray(keys)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise InvalidInputError(
-            f"{name} has dtype {array.dtype} and shape {array.shape}; pass a 1-D array of integers."
-        )
+    array: NDArray[Any] = keys if type(keys) is np.ndarray else _quickly(keys)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        ids = check_ids(keys, name)
+        if np.ndim(keys) == 0 or (len(ids) and isinstance(ids[0], str)):
+            raise InvalidInputError(f"{name} is not a 1-D array of integers; pass one.")
+        array = np.asarray(ids, None if isinstance(ids, np.ndarray) else np.int64)
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise InvalidInputError(f"{name} holds integers beyond int64; use smaller ones.")
     return array.astype(np.int64)
+
+
+def _quickly(keys: Any) -> NDArray[Any]:
+    """Return a list of integers as an array; an empty array of no integers if it might hold anything else."""
+    if isinstance(keys, list):
+        try:
+            array = np.asarray(keys)
+        except ValueError:
+            return np.empty(0)
+        # True and False are 1 and 0 in an array of integers.
+        if array.dtype.kind == "i" and array.ndim == 1:
+            doubtful = np.flatnonzero((array == 0) | (array == 1)).tolist()
+            if not any(isinstance(keys[i], (bool, np.bool_)) for i in doubtful):
+                return array
+    return np.empty(0)
 
 
 def check_different_keys(keys: ArrayLike) -> Keys:

@@ -12,6 +12,8 @@ from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.metrics._ties import Counts
 from onlinehash.types import Labels, LabelSets
 
+_KINDS = "Queries and database have labels of different kinds; use integers or strings for both."
+
 
 class Relevance:
     """Which items are relevant to which queries, as groups: an item is relevant to a query of its own group.
@@ -60,9 +62,7 @@ def by_group(groups: Counts) -> tuple[Counts, Counts]:
 def _group(query_labels: Labels, labels: Labels) -> tuple[Counts, Counts]:
     """Return the number of every label among those of the database; -1 for a query label that is not there."""
     if query_labels.dtype.kind != labels.dtype.kind:
-        raise InvalidLabelsError(
-            "Queries and database have labels of different kinds; use integers or strings for both."
-        )
+        raise InvalidLabelsError(_KINDS)
     names, groups = np.unique(labels, return_inverse=True)
     places = np.minimum(np.searchsorted(names, query_labels), len(names) - 1)
     return np.where(names[places] == query_labels, places, -1), groups.astype(np.int64)
@@ -74,6 +74,8 @@ def _as_sets(labels: Labels | LabelSets) -> LabelSets:
 
 def _members(*sides: LabelSets) -> list[NDArray[np.float32]]:
     """Return an indicator matrix for each side, over the labels of all of them."""
+    if len({type(x) for side in sides for row in side for x in row}) > 1:
+        raise InvalidLabelsError(_KINDS)
     columns = {label: i for i, label in enumerate(dict.fromkeys(x for side in sides for row in side for x in row))}
     members = [np.zeros((len(side), max(1, len(columns))), np.float32) for side in sides]
     for member, side in zip(members, sides, strict=True):

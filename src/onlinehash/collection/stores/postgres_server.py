@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
+from onlinehash._validation import check_process
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.versions import check_version
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, LockedError, StorageError
@@ -21,7 +22,6 @@ from onlinehash.indexes.engines._postgres import (
     PostgresError,
     UndefinedTable,
     connect,
-    demand_process,
     errors,
     find_pgvector,
     is_alive,
@@ -278,7 +278,7 @@ class PostgresSchema:
         connection.close()
 
     def _demand_open(self) -> None:
-        demand_process(self.place, self._process)
+        check_process(self.place, self._process)
         if self._closed:
             raise StorageError(f"{self.place} is closed.")
 

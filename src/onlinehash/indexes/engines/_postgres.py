@@ -107,15 +107,6 @@ def is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
-def demand_process(place: str, process: int) -> None:
-    """Refuse to use connections in a process that was forked from the one that opened them."""
-    if os.getpid() != process:
-        raise StorageError(
-            f"{place} was opened in process {process}, and this is process {os.getpid()}, a fork of it. Open it again "
-            "here."
-        )
-
-
 _UNSURE = "A change that was under way is applied whole or not at all: look before you repeat it."
 
 

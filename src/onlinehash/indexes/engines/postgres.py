@@ -11,13 +11,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinehash._validation import check_process
 from onlinehash.exceptions import InvalidInputError, UnknownKeyError
 from onlinehash.indexes.engines._postgres import (
     CodeScan,
     Connection,
     code_from,
     connect,
-    demand_process,
     errors,
     find_pgvector,
     from_bits,
@@ -103,7 +103,7 @@ class PostgresIndex(SoftIndex):
 
     @property
     def _connection(self) -> Connection:
-        demand_process(self._place, self._process)
+        check_process(self._place, self._process)
         return self._opened
 
     def __enter__(self) -> Self:
