@@ -244,7 +244,7 @@ def named(cases):
     return [pytest.param(*case[1:], id=f"{case[0]}-{type(case[1]).__name__}-{i}") for i, case in enumerate(cases)]
 
 
-@pytest.mark.parametrize("row", {case[0] for case in TAKEN + TAKEN_SEVERAL + REFUSED})
+@pytest.mark.parametrize("row", sorted({case[0] for case in TAKEN + TAKEN_SEVERAL + REFUSED}))
 def test_the_page_has_a_row_for_every_kind_of_label(row):
     assert f"\n| {row[0].upper()}{row[1:]}" in PAGE
 
