@@ -55,7 +55,8 @@ class MemoryCodes:
                 fresh.current = generation
             else:
                 fresh.building = generation
-            fresh._put(*self._store.codes(row.number), generation)
+            stored = self._store.codes(row.number)
+            fresh._put(stored.keys, stored.codes, generation)
         with self._changing():
             self.current, self.building, self._order = fresh.current, fresh.building, fresh._order
 

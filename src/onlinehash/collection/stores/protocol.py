@@ -53,11 +53,23 @@ class Position(NamedTuple):
     generation: int
 
 
-class Changes(NamedTuple):
-    """What happened after a sequence number: keys written and their codes, keys deleted."""
+class CodedItems(NamedTuple):
+    """Keys in order, the code of each, and its labels as JSON."""
 
     keys: list[Any]
     codes: Codes
+    labels: list[str | None]
+
+
+class Changes(NamedTuple):
+    """What happened after a sequence number: keys written, with codes and labels as JSON; keys deleted, each once.
+
+    A key that was deleted and then written again is in both.
+    """
+
+    keys: list[Any]
+    codes: Codes
+    labels: list[str | None]
     deleted: list[Any]
 
 
@@ -182,9 +194,6 @@ class ItemStore(Protocol):
     def finish_generation(self, number: int) -> None:
         """Take a generation into use and drop the others."""
 
-    def codes(self, number: int) -> tuple[list[Any], Codes]:
-        """Return all keys that have a code, in order, and the codes."""
-
     def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
         """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
 
@@ -192,11 +201,20 @@ class ItemStore(Protocol):
 class FollowedStore(ItemStore, Protocol):
     """A store whose codes are searched in memory: it tells what changes."""
 
+    def codes(self, number: int) -> CodedItems:
+        """Return all keys that have a code, in order, with their codes and labels."""
+
+    def n_coded(self, number: int) -> int:
+        """Return how many items have a code in a generation."""
+
     def keys_labelled(self, label: Label) -> list[Any]:
         """Return the keys of the items that have a label."""
 
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
+
+    def commits(self, after: int) -> list[int]:
+        """Return the last sequence number of every :meth:`put` after one that the hasher's state does not reach."""
 
 
 @runtime_checkable
@@ -215,6 +233,9 @@ class SearchingStore(ItemStore, Protocol):
 
     def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
+
+    def codes(self, number: int) -> tuple[list[Any], Codes]:
+        """Return all keys that have a code, in order, and the codes."""
 
     def coded(self, number: int, keys: Sequence[Key]) -> list[bool]:
         """Tell which keys have a code in a generation."""
