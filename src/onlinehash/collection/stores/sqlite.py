@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.checksums import row_checksums
 from onlinehash.collection.stores.protocol import Changes, CodedItems, GenerationRow, Position, Rows
-from onlinehash.collection.stores.sqlite_file import Database
+from onlinehash.collection.stores.sqlite_rows import SAVED, CheckedRows, columns_of, item_checksums, sealed
 from onlinehash.collection.types import Key
 from onlinehash.types import Codes
-
-Sums = tuple[NDArray[np.uint32], NDArray[np.uint32]]
 
 _TOMBSTONES = 100_000  # deletions that readers can still follow; further back they read everything again
 _FETCH = 50_000
@@ -28,7 +25,7 @@ _FETCH_CODES = 1_000_000
 _ASK = 500  # keys in one question
 
 
-class SqliteStore(Database):
+class SqliteStore(CheckedRows):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
     What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
@@ -75,7 +72,7 @@ class SqliteStore(Database):
                 if name != "items":
                     self._check_tree(name)
             self._check_tree("sqlite_master")
-            self._check_retired()
+            self._small("retired", "seq", "true")
             if self.setting("key_kind") is not None and not self.position().generation:
                 self.codes(0)
 
@@ -83,27 +80,7 @@ class SqliteStore(Database):
         """Return the statements that have made the tables there should be, by name."""
         return schema.tables(self.setting("key_kind"), {self.position().generation, *self._numbers()})
 
-    def _check_tree(self, table: str) -> None:
-        """Refuse a table in which SQLite would not find rows that are there."""
-        if self._query(f"PRAGMA quick_check({table})") != [("ok",)]:
-            raise self._damage(f"rows of the table {table} cannot be found")
-
-    def _check_retired(self) -> None:
-        with self._checking("the table retired"):
-            seqs, sums = _columns(self._query("SELECT seq, checksum FROM retired"), 2)
-            self._check_rows("retired", seqs, sums, checksums.integers(seqs))
-
-    def _check_rows(self, table: str, names: Sequence[Any], found: Any, *columns: checksums.Column) -> None:
-        """Refuse rows that do not match their checksums."""
-        for row in np.flatnonzero(row_checksums(table, *columns) != checksums.integers(found))[:1]:
-            what, saved = ("item", _SAVED) if table == "items" else (f"in the table {table}, the row of", "")
-            raise self._damage(f"{what} {_plain(names[row])!r} does not match its checksum", saved)
-
     # ------------------------------------------------------------------ items
-
-    def count(self) -> int:
-        """Return the number of items."""
-        return int(self.setting("n_items", 0))
 
     def _table(self) -> str | None:
         """Return the table of the generation in use, which has all items; number 0 has no codes yet.
@@ -185,25 +162,14 @@ class SqliteStore(Database):
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         """Return rows of items, verified."""
-        keys, seqs, labels, sums, features, payloads = _columns(found, 6)
+        keys, seqs, labels, sums, features, payloads = columns_of(found, 6)
         if None in sums:
-            raise self._damage(f"item {keys[sums.index(None)]!r} is not where it should be", _SAVED)
+            raise self._damage(f"item {keys[sums.index(None)]!r} is not where it should be", SAVED)
         with self._checking("an item"):
             features_crc, payload_crc = self._check_items(keys, seqs, labels, b"".join(sums))
             self._check_parts("vector", keys, features_crc, checksums.blobs(features))
             self._check_parts("payload", keys, payload_crc, checksums.texts(payloads))
             return Rows(keys, seqs, from_blobs(features, self._dtype()), labels, payloads)
-
-    def _check_items(self, keys: list[Any], seqs: list[int], labels: list[str | None], sums: bytes) -> Sums:
-        """Return the checksums of the features and payloads of items, once that of the rest is verified."""
-        found = np.frombuffer(sums, "<u4").reshape(len(keys), 3)
-        columns = (checksums.keys(keys), checksums.integers(seqs), checksums.texts(labels))
-        self._check_rows("items", keys, found[:, 2], *columns, found[:, 0], found[:, 1])
-        return found[:, 0], found[:, 1]
-
-    def _check_parts(self, what: str, keys: list[Any], found: NDArray[np.uint32], crc: checksums.Column) -> None:
-        for row in np.flatnonzero(crc != found)[:1]:
-            raise self._damage(f"the {what} of item {keys[row]!r} does not match its checksum", _SAVED)
 
     def _dtype(self) -> str:
         return str(self.setting("feature_dtype", "float32"))
@@ -219,7 +185,7 @@ class SqliteStore(Database):
         features = to_blobs(rows.features)
         keys, labels = checksums.keys(rows.keys), checksums.texts(rows.labels)
         crc = checksums.blobs(features), checksums.texts(rows.payloads)
-        sums = _item_sums(keys, checksums.integers(rows.seqs), labels, *crc)
+        sums = item_checksums(keys, checksums.integers(rows.seqs), labels, *crc)
         self._writer.executemany(
             "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)",
             zip(rows.seqs, rows.keys, rows.labels, to_blobs(sums), features, rows.payloads, strict=True),
@@ -228,25 +194,10 @@ class SqliteStore(Database):
         if not self.position().generation:
             codes = {0: np.empty((len(rows), 0), np.uint8), **codes}
         for number, some in codes.items():
-            self._put_codes(number, first - 1, last, _sealed(number, keys, labels, some), place)
+            self._put_codes(number, first - 1, last, sealed(number, keys, labels, some), place)
         self.put_setting("n_items", self.count() + len(rows) - len(before))
         self.put_setting("seq", last)
         self._insert("commits", [last], [first])
-
-    def _insert(self, table: str, *columns: Sequence[Any]) -> None:
-        """Write rows of a small table, with their checksums."""
-        sums = row_checksums(table, *map(checksums.keys, columns)).tolist()
-        marks = ", ".join("?" * (len(columns) + 1))
-        self._writer.executemany(f"INSERT INTO {table} VALUES ({marks})", zip(*columns, sums, strict=True))
-
-    def _small(self, table: str, columns: str, condition: str, *values: Any) -> list[list[Any]]:
-        """Return the columns of a small table, verified."""
-        names = columns.split(", ")
-        found = self._query(f"SELECT {columns}, checksum FROM {table} WHERE {condition} ORDER BY {names[0]}", *values)
-        with self._checking(f"the table {table}"):
-            *listed, sums = _columns(found, len(names) + 1)
-            self._check_rows(table, listed[0], sums, *map(checksums.keys, listed))
-        return listed
 
     def _seqs_before(self, keys: Sequence[Any]) -> list[int]:
         """Return where items are that keys replace; keys beyond the last, the common case, take one look."""
@@ -259,11 +210,11 @@ class SqliteStore(Database):
         """Write the payloads of known keys."""
         seqs = [seq for seq in self.seqs(keys) if seq is not None]
         found = {row[1]: row for row in self._among(f"SELECT {_HEAD} FROM items WHERE seq", seqs)}
-        there, _, labels, sums = _columns([found[seq] for seq in seqs], 4)
+        there, _, labels, sums = columns_of([found[seq] for seq in seqs], 4)
         with self._checking("an item"):
             features_crc, _ = self._check_items(there, seqs, labels, b"".join(sums))
         columns = (checksums.keys(there), checksums.integers(seqs), checksums.texts(labels))
-        sums = to_blobs(_item_sums(*columns, features_crc, checksums.texts(payloads)))
+        sums = to_blobs(item_checksums(*columns, features_crc, checksums.texts(payloads)))
         self._writer.executemany(
             "UPDATE items SET payload = ?, checksums = ? WHERE seq = ?", zip(payloads, sums, seqs, strict=True)
         )
@@ -331,10 +282,6 @@ class SqliteStore(Database):
         ((n_items,),) = self._query("SELECT (SELECT count(*) FROM items) - (SELECT count(*) FROM retired)")
         self._check_count("items", n_items)
 
-    def _check_count(self, what: str, n_rows: int) -> None:
-        if n_rows != self.count():
-            raise self._damage(f"there are {n_rows} {what} of {self.count()}")
-
     def commits(self, after: int) -> list[int]:
         """Return the last sequence number of every :meth:`put` after one that the hasher's state does not reach."""
         with self.reading():
@@ -380,7 +327,7 @@ class SqliteStore(Database):
                     LEFT JOIN {self._table()} codes ON codes.key = items.key WHERE items.seq > ?{_NOT_RETIRED}""",
                 after,
             )
-            keys, there, labels, blobs = _columns(found, 4)
+            keys, there, labels, blobs = columns_of(found, 4)
             if not all(there):
                 raise self._damage(f"the code of item {keys[there.index(0 if 0 in there else None)]!r} is missing")
             codes = self._unsealed(generation, keys, labels, b"".join(blobs))
@@ -390,19 +337,6 @@ class SqliteStore(Database):
     def state(self) -> bytes:
         """Return the last state of the hasher."""
         return self._blob("hasher", "id, state", 0)
-
-    def _blob(self, table: str, columns: str, number: int) -> bytes:
-        """Return the bytes that a table has under a number, verified."""
-        name, content = columns.split(", ")
-        found = self._query(f"SELECT {content}, checksum FROM {table} WHERE {name} = ?", number)
-        with self._checking(f"the table {table}"):
-            ((blob, checksum),) = found
-            self._check_rows(table, [number], [checksum], checksums.integers([number]), checksums.blobs([blob]))
-        return bytes(blob)
-
-    def _put_blob(self, table: str, number: int, blob: bytes) -> None:
-        sums = row_checksums(table, checksums.integers([number]), checksums.blobs([blob]))
-        self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (number, int(sums[0]), blob))
 
     def state_seq(self) -> int:
         """Return the sequence number up to which that state has learned."""
@@ -508,11 +442,11 @@ class SqliteStore(Database):
         with self._checking("an item"):
             condition = f"seq > ? AND seq <= ?{_NOT_RETIRED} ORDER BY seq"
             keys, _, labels, *_ = self._joined("NULL", condition, after, cursor)
-            sealed = _sealed(number, checksums.keys(keys), checksums.texts(labels), codes)
-        self._put_codes(number, after, cursor, sealed, "row_number() OVER (ORDER BY seq)")
+            rows = sealed(number, checksums.keys(keys), checksums.texts(labels), codes)
+        self._put_codes(number, after, cursor, rows, "row_number() OVER (ORDER BY seq)")
         self.put_setting("cursor", cursor)
 
-    def _put_codes(self, number: int, after: int, last: int, sealed: NDArray[np.uint8], place: str) -> None:
+    def _put_codes(self, number: int, after: int, last: int, rows: NDArray[np.uint8], place: str) -> None:
         """Write codes beside the labels of their items; one statement is faster than one per code.
 
         ``place`` tells in SQL which code is that of an item, from 1.
@@ -521,18 +455,8 @@ class SqliteStore(Database):
             f"""INSERT OR REPLACE INTO codes_{number}
                 SELECT key, seq, labels, substr(:codes, 1 + :width * ({place} - 1), :width)
                 FROM items WHERE seq > :after AND seq <= :last{_NOT_RETIRED}""",
-            {"codes": sealed.tobytes(), "width": sealed.shape[1], "after": after, "last": last},
+            {"codes": rows.tobytes(), "width": rows.shape[1], "after": after, "last": last},
         )
-
-    def _unsealed(self, number: int, keys: Any, labels: Sequence[str | None], content: bytes) -> Codes:
-        """Return codes without their checksums, verified."""
-        if not len(keys):
-            return np.empty((0, 0), np.uint8)
-        rows = np.frombuffer(content, np.uint8).reshape(len(keys), -1)
-        codes, sums = rows[:, : -checksums.BYTES], np.ascontiguousarray(rows[:, -checksums.BYTES :]).view("<u4")[:, 0]
-        columns = (checksums.keys(keys), checksums.texts(labels), *checksums.words(codes))
-        self._check_rows(f"codes_{number}", keys, sums, *columns)
-        return np.ascontiguousarray(codes)
 
     def _create_codes(self, number: int) -> None:
         self._writer.execute(schema.codes_table(number, self.setting("key_kind")))
@@ -547,30 +471,9 @@ _JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the te
 _LABELS = "CAST(labels AS TEXT)"
 _HEAD = "key, seq, labels, checksums"
 _ROW = "codes.key, codes.seq, items.labels, checksums, features, payload"
-_SAVED = "; all other items can still be read by their keys"
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _columns(rows: list[tuple[Any, ...]], n: int) -> list[list[Any]]:
-    """Return the columns of rows."""
-    return list(map(list, zip(*rows, strict=True))) if rows else [[] for _ in range(n)]
 
 
 def _between(after: Any, last: Any) -> tuple[str, list[Any]]:
     """Return the condition that a key is after one and up to another, each unless it is None, and its values."""
     given = [(f"key {sign} ?", key) for sign, key in ((">", after), ("<=", last)) if key is not None]
     return " AND ".join(["true", *(part for part, _ in given)]), [key for _, key in given]
-
-
-def _item_sums(*columns: checksums.Column) -> NDArray[np.uint32]:
-    """Return the three checksums of items: those of features and payloads, which are the last columns, and of all."""
-    return np.stack([*(crc.astype("<u4") for crc in columns[-2:]), row_checksums("items", *columns)], axis=1)
-
-
-def _sealed(number: int, keys: checksums.Column, labels: checksums.Column, codes: Codes) -> NDArray[np.uint8]:
-    """Return codes, each with its checksum behind it."""
-    sums = row_checksums(f"codes_{number}", keys, labels, *checksums.words(codes))
-    return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)])
