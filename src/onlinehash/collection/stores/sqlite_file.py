@@ -112,7 +112,7 @@ class Database:
         with self._transaction(self._writer, "BEGIN IMMEDIATE"):
             for statement in schema.TABLES.values():
                 self._writer.execute(statement)
-            for name in ("n_settings", "term", "seq", "generation", "n_items", "n_deleted", "learned_to"):
+            for name in _NUMBERS:
                 self.put_setting(name, 0)
             self._writer.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
             self._writer.execute(f"PRAGMA user_version = {schema.VERSION}")
@@ -409,6 +409,18 @@ class Database:
                 self.put_setting("n_settings", self.setting("n_settings") + 1)
 
 
+_NUMBERS = (
+    "n_settings",
+    "term",
+    "seq",
+    "learned_to",
+    "n_items",
+    "n_deleted",
+    "generation",
+    "n_generations",
+    "cursor",
+    "bits_recomputed",
+)
 _OPEN: WeakSet[Database] = WeakSet()
 _TRANSIENT = (
     sqlite3.SQLITE_BUSY,
