@@ -1,12 +1,15 @@
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 
 import pytest
 from tests.collection.brute import pairs, ranking
-from tests.collection.places import FilePlace
 
-from onlinehash import HCOH
+from onlinehash import HCOH, Collection
 from onlinehash.collection import Never
 from onlinehash.collection.stores import sqlite
 from onlinehash.exceptions import LockedError, StorageError
@@ -89,44 +92,179 @@ def test_a_reader_may_not_write(small, place):
         assert len(reader.get([1, 2])) == 2
 
 
-def test_a_reader_follows_an_item_that_was_deleted_twice(place, data):
-    X, y = data.take(20)
-    with place.open(HCOH(n_bits=12, random_state=0), Never()) as writer, place.open(readonly=True) as reader:
-        writer.add(range(20), X, y)
-        same(reader, writer, X[:2])
+def test_a_reader_follows_a_key_that_is_deleted_twice(small, place):
+    writer, X, y = small
+    with place.open(readonly=True) as reader:
         writer.delete(7)
-        writer.add(7, X[3], y[3])
+        writer.add(7, X[0], y[0])
         writer.delete(7)
-        same(reader, writer, X[:2])
-        writer.add(7, X[4], y[4])
-        same(reader, writer, X[:2])
+        same(reader, writer, X[:3])
+        writer.add(7, X[7], y[7])
+        same(reader, writer, X[:3])
 
 
-def test_a_forked_process_is_refused_and_harms_nothing(tmp_path, data):
-    place = FilePlace(tmp_path)
+@pytest.fixture
+def items(path, data):
+    """A collection of 40 items in a file, which is open."""
     X, y = data.take(40)
-    collection = place.open(HCOH(n_bits=12, random_state=0), Never())
-    collection.add(range(40), X, y)
-    program = os.fork()
-    if not program:
-        calls = (
-            lambda: collection.search(X[0]),
-            lambda: collection.add(99, X[0], y[0]),
-            lambda: collection.delete(1),
-            lambda: collection.get(1),
-            collection.stats,
-        )
-        refused = 0
-        for call in calls:
-            try:
+    with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
+        collection.add(range(40), X, y)
+        yield collection
+
+
+def test_a_second_writer_is_refused_whatever_the_path_is_called(items, path, monkeypatch):
+    (path.parent / "folder").mkdir()
+    (path.parent / "link.oh").symlink_to(path)
+    (path.parent / "other").symlink_to(path.parent)
+    monkeypatch.chdir(path.parent / "folder")
+    for name in ("../items.oh", "../link.oh", "../other/items.oh", "../folder/../items.oh"):
+        with pytest.raises(LockedError, match=f"process {os.getpid()}"):
+            Collection.open(name)
+        with Collection.open(name, readonly=True) as reader:
+            assert len(reader) == 40
+
+
+def test_a_file_with_two_names_is_refused(items, path):
+    items.close()
+    path.with_name("link.oh").hardlink_to(path)
+    for name in (path, path.with_name("link.oh")):
+        for readonly in (False, True):
+            with pytest.raises(StorageError, match=r"has 2 names \(hard links\).*Copy it"):
+                Collection.open(name, readonly=readonly)
+
+
+def test_a_writer_takes_a_lock_that_was_removed_again(items, path, data):
+    X, y = data.take(2)
+    path.with_name("items.oh.lock").unlink()
+    items.add(40, X[0], y[0])
+    with pytest.raises(LockedError):
+        Collection.open(path)
+
+
+def test_a_writer_that_another_has_replaced_refuses_and_damages_nothing(items, path, data):
+    X, y = data.take(3)
+    path.with_name("items.oh.lock").unlink()
+    with Collection.open(path) as second:
+        second.add(50, X[0], y[0])
+        with pytest.raises(LockedError, match="one writer at a time"):
+            items.add(60, X[1], y[1])
+    with pytest.raises(StorageError, match="was opened for writing elsewhere"):
+        items.add(60, X[1], y[1])
+    items.close()
+    with Collection.open(path) as again:
+        assert list(again) == [*range(40), 50]
+        assert again.stats().n_searchable == 41
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be moved there")
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+def test_a_file_that_is_gone_is_written_and_read_no_more(items, path, data, how):
+    X, y = data.take(2)
+    copy = path.with_name("copy.oh")
+    with Collection.open(path, readonly=True) as reader:
+        if how == "replaced":
+            shutil.copy(path, copy)
+            copy.replace(path)
+        elif how == "moved":
+            path.rename(copy)
+        else:
+            path.unlink()
+        with pytest.raises(StorageError, match="was moved, deleted or replaced"):
+            items.add(40, X[0], y[0])
+        for call in (lambda: reader.search(X[0]), lambda: reader.get(1), lambda: items.get(1)):
+            with pytest.raises(StorageError, match="was moved, deleted or replaced"):
                 call()
-            except StorageError as error:
-                refused += "fork" in str(error)
-        collection.close()
-        os._exit(len(calls) - refused)
-    assert os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]) == 0
-    collection.add(99, X[0], y[0])
-    assert pairs(collection.search(X[0], 100)) == ranking(collection, X[0])
-    collection.close()
-    with place.open() as again:
+
+
+def in_a_fork(call):
+    """Return what a call tells in a forked child."""
+    receive, send = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            told = call()
+        except BaseException as error:
+            told = f"{type(error).__name__}: {error}"
+        os.write(send, str(told).encode())
+        os._exit(0)
+    os.close(send)
+    with os.fdopen(receive) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return told
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@needs_fork
+def test_a_forked_child_is_refused_and_harms_nothing(items, path, data):
+    X, y = data.take(3)
+    for call in (
+        lambda: items.add(40, X[0], y[0]),
+        lambda: items.delete(1),
+        lambda: items.get(1),
+        lambda: items.search(X[0]),
+        lambda: list(items.items()),
+        lambda: len(items),
+        items.stats,
+    ):
+        assert f"was opened in process {os.getpid()}, and this is" in in_a_fork(call)
+    assert in_a_fork(items.close) == "None"
+    assert in_a_fork(lambda: len(Collection.open(path, readonly=True))) == "40"
+    assert "LockedError" in in_a_fork(lambda: Collection.open(path))
+    items.add(40, X[0], y[0])
+    with pytest.raises(LockedError):
+        Collection.open(path)
+    items.close()
+    with Collection.open(path) as again:
+        assert list(again) == list(range(41))
+
+
+ORPHAN = """
+import os, sys, time
+from onlinehash import Collection
+items = Collection.open(sys.argv[1])
+if not os.fork():
+    sys.stdout.close()
+    os.close(1)
+    sys.stdin.read()  # outlives the writer
+    sys.exit()
+print("open", flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@needs_fork
+def test_a_child_does_not_keep_the_lock_of_a_dead_writer(items, path, data):
+    items.close()
+    run = subprocess.Popen(
+        [sys.executable, "-c", ORPHAN, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout.read() == "open\n"
+    run.wait()
+    X, y = data.take(1)
+    with Collection.open(path) as again:  # while the child lives
+        again.add(40, X[0], y[0])
+        run.stdin.close()
+        run.stdout.close()
         assert len(again) == 41
+    with Collection.open(path) as again:
+        assert list(again) == list(range(41))
+
+
+def test_a_writer_opens_while_a_backup_holds_an_old_state(items, path, data):
+    X, y = data.take(300)
+    with closing(sqlite3.connect(path)) as backup:
+        backup.execute("BEGIN")
+        assert backup.execute("SELECT count(*) FROM items").fetchone() == (40,)
+        items.add(range(40, 300), X[40:], y[40:])
+        items.close()
+        start = time.monotonic()
+        with Collection.open(path) as again:  # the file itself cannot be brought up to date yet
+            assert time.monotonic() - start < 10
+            assert list(again) == list(range(300))
+            again.add(300, X[0], y[0])
+        assert backup.execute("SELECT count(*) FROM items").fetchone() == (40,)
+    with Collection.open(path) as again:
+        assert list(again) == list(range(301))

@@ -7,8 +7,8 @@ from tests.collection.brute import pairs, ranking
 
 from onlinehash import HCOH, HMOH, HROH, LSH, OKH, Collection
 from onlinehash.collection import Every, Never, WhenDrifted, WhenIdle, WhenInformative
-from onlinehash.collection.stores import sqlite_schema as schema
-from onlinehash.exceptions import FileFormatError, InvalidInputError
+from onlinehash.collection.stores.sqlite import SqliteStore
+from onlinehash.exceptions import InvalidInputError
 
 HASHERS = [
     HCOH(n_bits=12, random_state=0),
@@ -121,56 +121,13 @@ def test_another_hasher_is_refused_by_name_of_the_way_out(place, data):
         assert collection._policy == WhenIdle(WhenDrifted())
 
 
-def test_a_seed_that_was_not_given_is_kept(tmp_path, data):
+def test_a_seed_that_was_not_given_is_kept(tmp_path, data, monkeypatch):
     X, y = data.take(30)
     collection = Collection.open(tmp_path / "a.oh", HCOH(n_bits=8), Never())
+    monkeypatch.setattr(SqliteStore, "put_state", lambda *args: None)  # the state with the weights is never written
     collection.add(range(30), X, y)
     weights = collection.hasher.weights_
-    connection = sqlite3.connect(tmp_path / "a.oh")  # as if the state with the weights had never been written
-    state = HCOH(n_bits=8, random_state=collection.hasher.random_state).to_bytes()
     crash(collection, tmp_path / "a.oh", tmp_path / "b.oh")
-    connection.close()
-    connection = sqlite3.connect(tmp_path / "b.oh")
-    connection.execute("UPDATE hasher SET state = ?, learned_to = 0", (state,))
-    connection.commit()
-    connection.close()
+    monkeypatch.undo()
     with Collection.open(tmp_path / "b.oh") as again:
         assert np.allclose(again.hasher.weights_, weights, atol=1e-6)
-
-
-def test_an_old_schema_is_migrated_step_by_step(path, data, monkeypatch):
-    X, y = data.take(20)
-    with Collection.open(path, "hcoh") as collection:
-        collection.add(range(20), X, y)
-    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
-    first, second = schema.VERSION - 2, schema.VERSION - 1
-    with pytest.raises(FileFormatError, match="Open it once for writing"):
-        Collection.open(path, readonly=True)
-    migrations = {
-        first: lambda connection: connection.execute("CREATE TABLE extra (value)"),
-        second: lambda connection: connection.execute("INSERT INTO extra VALUES (7)"),
-    }
-    monkeypatch.setattr(schema, "MIGRATIONS", migrations)
-    with Collection.open(path) as collection:
-        assert len(collection) == 20
-        assert collection._store._query("SELECT value FROM extra") == [(7,)]
-    with Collection.open(path, readonly=True) as collection:
-        assert len(collection) == 20
-
-
-def test_a_migration_that_fails_leaves_the_old_schema(path, data, monkeypatch):
-    X, y = data.take(20)
-    with Collection.open(path, "hcoh") as collection:
-        collection.add(range(20), X, y)
-
-    def broken(connection):
-        connection.execute("DROP TABLE items")
-        raise RuntimeError("stop")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "VERSION", 2)
-        patch.setattr(schema, "MIGRATIONS", {1: broken})
-        with pytest.raises(RuntimeError, match="stop"):
-            Collection.open(path)
-    with Collection.open(path) as collection:
-        assert len(collection.get(range(20))) == 20

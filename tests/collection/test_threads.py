@@ -1,10 +1,17 @@
+import subprocess
+import sys
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from onlinehash import HCOH
 from onlinehash.collection import Every
 from onlinehash.collection.locks import SharedLock
+from onlinehash.collection.stores.sqlite import SqliteStore
+from onlinehash.exceptions import StorageError
 
 
 def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
@@ -111,3 +118,44 @@ def test_the_shared_lock_keeps_changes_alone():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_closing_waits_for_what_other_threads_read_and_later_calls_say_so(path):
+    program = [sys.executable, Path(__file__).parents[1] / "crash" / "closing.py", path, "12"]
+    run = subprocess.run(program, capture_output=True, text=True, check=False)  # a crash would end this process
+    assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr
+
+
+def test_closing_waits_for_a_read_that_has_begun(path):
+    with closing(SqliteStore(path)) as store:
+        entered, leave, order = threading.Event(), threading.Event(), []
+
+        def read():
+            with store.reading():
+                entered.set()
+                leave.wait()
+                order.append(("read", store.count()))
+
+        def close():
+            store.close()
+            order.append("closed")
+
+        threads = [threading.Thread(target=read), threading.Thread(target=close)]
+        threads[0].start()
+        entered.wait()
+        threads[1].start()
+        while not store._closed:
+            pass
+        with pytest.raises(StorageError, match="is closed"):
+            store.count()
+        leave.set()
+        for thread in threads:
+            thread.join()
+        assert order == [("read", 0), "closed"]
+
+
+def test_closing_inside_a_transaction_of_the_same_thread_is_refused(path):
+    store = SqliteStore(path)
+    with store.reading(), pytest.raises(StorageError, match="inside a transaction"):
+        store.close()
+    store.close()

@@ -76,12 +76,21 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(path):
     connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     connection.close()
     for readonly in (False, True):
-        with pytest.raises(FileFormatError, match=r"has schema 2; this version reads up to 1. Upgrade onlinehash"):
+        with pytest.raises(FileFormatError, match=r"has schema 3; this version reads up to 2. Upgrade onlinehash"):
             Collection.open(path, readonly=readonly)
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {schema.VERSION}")
     connection.close()
     assert_whole(path)
+
+
+def test_a_file_of_the_first_release_is_refused_with_the_way_to_carry_it_over(path):
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    for readonly in (False, True):
+        with pytest.raises(FileFormatError, match=r"of onlinehash 0.1.0.*collection export items.oh items.npz"):
+            Collection.open(path, readonly=readonly)
 
 
 def test_an_empty_file_becomes_a_collection(tmp_path):
@@ -178,6 +187,93 @@ def test_a_read_only_folder_can_be_read_from(path):
         folder.chmod(0o755)
         assert [file.name for file in folder.iterdir()] == ["items.oh"]
     assert run.stdout == "200 200\n", run.stderr
+
+
+READER = """
+import os, sys
+from onlinehash import Collection
+from onlinehash.exceptions import OnlineHashError
+
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may write anywhere
+reader = None
+for _ in sys.stdin:
+    try:
+        if reader is None:
+            reader = Collection.open(sys.argv[1], readonly=True)
+        keys = list(reader)
+        assert keys == [item.key for item in reader.get(keys)] == reader.codes()[0]
+        print(len(keys), flush=True)
+    except OnlineHashError as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+"""
+
+
+class ReadOnlyFolder:
+    """A folder that can be written to inside a ``with`` only, and a process that reads a collection there."""
+
+    def __init__(self, folder):
+        self.folder, self.path = folder, folder / "items.oh"
+
+    def __enter__(self):
+        self.folder.chmod(0o755)
+
+    def __exit__(self, *error):
+        self.folder.chmod(0o555)
+
+    def ask(self, reader):
+        """Return what the reader sees: the number of items, or an error."""
+        print(file=reader.stdin, flush=True)
+        return reader.stdout.readline().strip()
+
+
+@pytest.fixture
+def folder():
+    with tempfile.TemporaryDirectory() as name:  # not below a folder of pytest, which others may not enter
+        yield ReadOnlyFolder(Path(name))
+        Path(name).chmod(0o755)
+
+
+@pytest.fixture
+def reader(folder):
+    program = [sys.executable, "-c", READER, folder.path]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        yield running
+        running.stdin.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs folders that are read-only")
+def test_a_reader_in_a_read_only_folder_sees_what_others_write_later(folder, reader):
+    with folder, Collection.open(folder.path, HCOH(n_bits=8, random_state=0), Never()) as writer:
+        writer.add(range(10), X[:10], Y[:10])
+    assert folder.ask(reader) == "10"
+    with folder:
+        writer = Collection.open(folder.path)
+        writer.add(range(10, 30), X[10:30], Y[10:30])
+    assert folder.ask(reader) == "30"  # which are in the write-ahead log
+    with folder:
+        writer.add(range(30, 55), X[30:55], Y[30:55])
+        writer.close()
+    assert folder.ask(reader) == "55"
+    for i in range(55, 60):
+        with folder, Collection.open(folder.path) as writer:
+            writer.delete(0, missing="ignore")
+            writer.add(range(55, i + 1), X[55 : i + 1], Y[55 : i + 1])
+        assert folder.ask(reader) == str(i)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs folders that are read-only")
+def test_a_reader_that_cannot_see_what_is_on_its_way_into_the_file_is_refused(path, folder, reader):
+    with Collection.open(path) as writer:
+        writer.delete(range(10))
+        with folder:
+            for suffix in ("", "-wal"):  # what a killed writer leaves
+                shutil.copy(f"{path}{suffix}", f"{folder.path}{suffix}")
+    told = folder.ask(reader)
+    assert told.startswith("StorageError") and "items.oh-wal holds changes that are not in the file yet" in told
+    with folder:
+        Collection.open(folder.path).close()
+    assert folder.ask(reader) == "190"
 
 
 def test_a_failed_commit_leaves_memory_as_the_file_is(path, monkeypatch):

@@ -18,31 +18,53 @@ class WriterLock:
     Parameters
     ----------
     path : Path
-        The file to write to; the lock is on ``<path>.lock``.
+        The file to write to, without symbolic links; the lock is on ``<path>.lock``.
     """
 
     def __init__(self, path: Path) -> None:
+        self._target = path
         self._path = path.with_name(f"{path.name}.lock")
+        self._file = self._take()
+
+    def _take(self) -> int:
+        """Return an open file that is locked and is the one beside the target."""
+        while True:
+            try:
+                file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            except OSError as error:
+                raise StorageError(
+                    f"Cannot write to {self._target.parent}: {error.strerror}. Open the collection with readonly=True, "
+                    "or move it."
+                ) from error
+            try:
+                _lock(file)
+            except OSError:
+                holder = os.read(file, 32).decode(errors="replace").strip()
+                os.close(file)
+                raise LockedError(
+                    f"{self._target} is open for writing already{f' (process {holder})' if holder else ''}; one writer "
+                    "at a time. Close the other, or open this one with readonly=True."
+                ) from None
+            if self._is_in_place(file):
+                os.ftruncate(file, 0)
+                os.write(file, f"{os.getpid()}\n".encode())
+                return file
+            os.close(file)  # removed after it was opened: lock the next one
+
+    def _is_in_place(self, file: int) -> bool:
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise StorageError(
-                f"Cannot write to {path.parent}: {error.strerror}. Open the collection with readonly=True, or move it."
-            ) from error
-        try:
-            _lock(self._file)
-        except OSError:
-            holder = os.read(self._file, 32).decode().strip()
-            os.close(self._file)
-            raise LockedError(
-                f"{path} is open for writing already{f' (process {holder})' if holder else ''}; one writer at a time. "
-                "Close the other, or open this one with readonly=True."
-            ) from None
-        os.ftruncate(self._file, 0)
-        os.write(self._file, f"{os.getpid()}\n".encode())
+            return os.path.samestat(os.fstat(file), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def renew(self) -> None:
+        """Take the lock again if its file was removed, unless another has taken it meanwhile."""
+        if not self._is_in_place(self._file):
+            old, self._file = self._file, self._take()
+            os.close(old)
 
     def release(self) -> None:
-        """Let another write."""
+        """Let another write. In a forked child, this leaves the lock to the parent."""
         os.close(self._file)
 
 

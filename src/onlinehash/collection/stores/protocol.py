@@ -62,7 +62,10 @@ class CodedItems(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What happened after a sequence number: keys written, their codes and labels, and keys deleted."""
+    """What happened after a sequence number: keys written, with codes and labels as JSON; keys deleted, each once.
+
+    A key that was deleted and then written again is in both.
+    """
 
     keys: list[Any]
     codes: Codes

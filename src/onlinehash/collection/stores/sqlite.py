@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.protocol import Changes, CodedItems, GenerationRow, Position, Rows
-from onlinehash.collection.stores.sqlite_file import Database
+from onlinehash.collection.stores.sqlite_rows import SAVED, CheckedRows, columns_of, item_checksums, sealed
 from onlinehash.collection.types import Key
 from onlinehash.types import Codes
 
 _TOMBSTONES = 100_000  # deletions that readers can still follow; further back they read everything again
 _FETCH = 50_000
+_FETCH_CODES = 1_000_000
 _ASK = 500  # keys in one question
 
 
-class SqliteStore(Database):
+class SqliteStore(CheckedRows):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
-    What was written survives the end of the process and of the power. Other processes may read meanwhile.
+    What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
+    carries a checksum, which is verified when the row is read, and the structure of all tables but that of the items is
+    verified when the file is opened.
 
     Parameters
     ----------
@@ -45,27 +52,35 @@ class SqliteStore(Database):
     >>> folder.cleanup()
     """
 
-    # ------------------------------------------------------------------ settings
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
+        super().__init__(path, readonly=readonly)
+        try:
+            self._inspect()
+            if not readonly:
+                self._begin_term()
+        except BaseException:
+            self.close()
+            raise
 
-    def setting(self, name: str, default: Any = None) -> Any:
-        """Return a setting."""
-        found = self._query("SELECT value FROM settings WHERE name = ?", name)
-        return json.loads(found[0][0]) if found else default
+    def _inspect(self) -> None:
+        """Refuse a file in which tables or rows cannot be found; the content of rows is verified when it is read."""
+        with self.reading():
+            made = {("table", name, name, sql) for name, sql in self._tables().items()}
+            if made != set(self._query("SELECT type, name, tbl_name, sql FROM sqlite_master")):
+                raise self._damage("its tables are not those of a collection")
+            for _, name, _, _ in sorted(made):
+                if name != "items":
+                    self._check_tree(name)
+            self._check_tree("sqlite_master")
+            self._small("retired", "seq", "true")
+            if self.setting("key_kind") is not None and not self.position().generation:
+                self.codes(0)
 
-    def put_setting(self, name: str, value: Any) -> None:
-        """Write a setting."""
-        self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
+    def _tables(self) -> dict[str, str]:
+        """Return the statements that have made the tables there should be, by name."""
+        return schema.tables(self.setting("key_kind"), {self.position().generation, *self._numbers()})
 
     # ------------------------------------------------------------------ items
-
-    def count(self) -> int:
-        """Return the number of items."""
-        return int(self.setting("n_items", 0))
-
-    def size(self) -> int:
-        """Return the number of bytes of the file and its write-ahead log."""
-        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
 
     def _table(self) -> str | None:
         """Return the table of the generation in use, which has all items; number 0 has no codes yet.
@@ -80,8 +95,13 @@ class SqliteStore(Database):
         """Return where items are in the stream; None of unknown keys."""
         with self.reading():
             table = self._table()
-            found = {} if table is None else dict(self._among(f"SELECT key, seq FROM {table} WHERE key", keys))
-        return [found.get(key) for key in keys]
+            join = f"{table} codes LEFT JOIN items USING (seq)"
+            select = f"SELECT codes.key, codes.seq, items.key FROM {join} WHERE codes.key"
+            found = {} if table is None else {key: (seq, there) for key, seq, there in self._among(select, keys)}
+        for key, (_, there) in found.items():
+            if key != there:
+                raise self._damage(f"item {key!r} is not where it should be")
+        return [found[key][0] if key in found else None for key in keys]
 
     def _among(self, select: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows in which the last name of the query is one of the values, in any order."""
@@ -94,7 +114,7 @@ class SqliteStore(Database):
     def keys(self) -> Iterator[Key]:
         """Yield all keys in order."""
         last: Key | None = None
-        while rows := self._after("key", last, _FETCH):
+        while rows := self._after("codes.key", last, _FETCH):
             yield from (key for (key,) in rows)
             last = rows[-1][0]
 
@@ -102,19 +122,20 @@ class SqliteStore(Database):
         """Return how many items have which labels, as JSON; None for those without."""
         with self.reading():
             table = self._table()
-            return {} if table is None else dict(self._query(f"SELECT labels, count(*) FROM {table} GROUP BY labels"))
+            return {} if table is None else dict(self._query(f"SELECT {_LABELS}, count(*) FROM {table} GROUP BY 1"))
 
     def rows(self, keys: Sequence[Key]) -> Rows:
         """Return the items of keys, in that order, without those that are unknown."""
         with self.reading():
-            seqs = [seq for seq in self.seqs(keys) if seq is not None]
-            found = {row[1]: row for row in self._among(f"{_SELECT} WHERE seq", seqs)}
-            return self._rows([found[seq] for seq in seqs])
+            table = self._table()
+            select = f"SELECT {_ROW} FROM {table} codes LEFT JOIN items USING (seq) WHERE codes.key"
+            found = {} if table is None else {row[0]: row for row in self._among(select, keys)}
+            return self._rows([found[key] for key in keys if key in found])
 
     def rows_after(self, key: Key | None, limit: int) -> Rows:
         """Return the next items in order of key."""
-        columns = "codes.key, codes.seq, features, codes.labels, payload"
-        return self._rows(self._after(columns, key, limit, join="JOIN items USING (seq)"))
+        with self.reading():
+            return self._rows(self._after(_ROW, key, limit, join="LEFT JOIN items USING (seq)"))
 
     def _after(self, columns: str, key: Key | None, limit: int, *, join: str = "") -> list[tuple[Any, ...]]:
         """Return the next rows of the table of the generation in use, in order of key."""
@@ -128,8 +149,15 @@ class SqliteStore(Database):
             return self._query(f"{query} WHERE codes.key > ? ORDER BY codes.key LIMIT ?", key, limit)
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
-        keys, seqs, features, labels, payloads = map(list, zip(*found, strict=True)) if found else ([], [], [], [], [])
-        return Rows(keys, seqs, from_blobs(features, self._dtype()), labels, payloads)
+        """Return rows of items, verified."""
+        keys, seqs, labels, sums, features, payloads = columns_of(found, 6)
+        if None in sums:
+            raise self._damage(f"item {keys[sums.index(None)]!r} is not where it should be", SAVED)
+        with self._checking("an item"):
+            features_crc, payload_crc = self._check_items(keys, seqs, labels, b"".join(sums))
+            self._check_parts("vector", keys, features_crc, checksums.blobs(features))
+            self._check_parts("payload", keys, payload_crc, checksums.texts(payloads))
+            return Rows(keys, seqs, from_blobs(features, self._dtype()), labels, payloads)
 
     def _dtype(self) -> str:
         return str(self.setting("feature_dtype", "float32"))
@@ -141,18 +169,23 @@ class SqliteStore(Database):
             self._create_codes(0)
         before = self._seqs_before(rows.keys)
         self._retire(before)
+        first, last = rows.seqs[0], rows.seqs[-1]
+        features = to_blobs(rows.features)
+        keys, labels = checksums.keys(rows.keys), checksums.texts(rows.labels)
+        crc = checksums.blobs(features), checksums.texts(rows.payloads)
+        sums = item_checksums(keys, checksums.integers(rows.seqs), labels, *crc)
         self._writer.executemany(
-            "INSERT INTO items VALUES (?, ?, ?, ?, ?)",
-            zip(rows.seqs, rows.keys, to_blobs(rows.features), rows.labels, rows.payloads, strict=True),
+            "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)",
+            zip(rows.seqs, rows.keys, rows.labels, to_blobs(sums), features, rows.payloads, strict=True),
         )
         place = "seq - :after"  # there are no gaps between rows that come together
-        for number, some in codes.items():
-            self._put_codes(number, rows.seqs[0] - 1, rows.seqs[-1], some, place)
         if not self.position().generation:
-            self._put_codes(0, rows.seqs[0] - 1, rows.seqs[-1], None, place)
+            codes = {0: np.empty((len(rows), 0), np.uint8), **codes}
+        for number, some in codes.items():
+            self._put_codes(number, first - 1, last, sealed(number, keys, labels, some), place)
         self.put_setting("n_items", self.count() + len(rows) - len(before))
-        self.put_setting("seq", rows.seqs[-1])
-        self._writer.execute("INSERT INTO commits VALUES (?)", (rows.seqs[-1],))
+        self.put_setting("seq", last)
+        self._insert("commits", [last], [first])
 
     def _seqs_before(self, keys: Sequence[Any]) -> list[int]:
         """Return where items are that keys replace; keys beyond the last, the common case, take one look."""
@@ -163,8 +196,15 @@ class SqliteStore(Database):
 
     def put_payloads(self, keys: Sequence[Key], payloads: Sequence[str | None]) -> None:
         """Write the payloads of known keys."""
+        seqs = [seq for seq in self.seqs(keys) if seq is not None]
+        found = {row[1]: row for row in self._among(f"SELECT {_HEAD} FROM items WHERE seq", seqs)}
+        there, _, labels, sums = columns_of([found[seq] for seq in seqs], 4)
+        with self._checking("an item"):
+            features_crc, _ = self._check_items(there, seqs, labels, b"".join(sums))
+        columns = (checksums.keys(there), checksums.integers(seqs), checksums.texts(labels))
+        sums = to_blobs(item_checksums(*columns, features_crc, checksums.texts(payloads)))
         self._writer.executemany(
-            "UPDATE items SET payload = ? WHERE seq = ?", zip(payloads, self.seqs(keys), strict=True)
+            "UPDATE items SET payload = ?, checksums = ? WHERE seq = ?", zip(payloads, sums, seqs, strict=True)
         )
 
     def delete(self, keys: Sequence[Key], first_seq: int) -> None:
@@ -172,11 +212,12 @@ class SqliteStore(Database):
         self._retire([seq for seq in self.seqs(keys) if seq is not None])
         for number in {self.position().generation, *self._numbers()}:
             self._writer.executemany(f"DELETE FROM codes_{number} WHERE key = ?", [(key,) for key in keys])
-        self._writer.executemany("INSERT INTO deleted VALUES (?, ?)", enumerate(keys, first_seq))
-        self._writer.execute(
+        self._insert("deleted", range(first_seq, first_seq + len(keys)), keys)
+        dropped = self._writer.execute(
             "DELETE FROM deleted WHERE seq <= (SELECT seq FROM deleted ORDER BY seq DESC LIMIT 1 OFFSET ?)",
             (_TOMBSTONES,),
         )
+        self.put_setting("n_deleted", self.setting("n_deleted") + len(keys) - dropped.rowcount)
         self.put_setting("n_items", self.count() - len(keys))
         self.put_setting("seq", first_seq + len(keys) - 1)
 
@@ -185,150 +226,242 @@ class SqliteStore(Database):
         if seqs:
             learned_to = self.state_seq()
             self._writer.executemany("DELETE FROM items WHERE seq = ?", [(seq,) for seq in seqs if seq <= learned_to])
-            self._writer.executemany("INSERT INTO retired VALUES (?)", [(seq,) for seq in seqs if seq > learned_to])
+            self._insert("retired", [seq for seq in seqs if seq > learned_to])
 
     # ------------------------------------------------------------------ the stream and the state
 
     def position(self) -> Position:
         """Return where the store stands."""
         found = self._query(
-            "SELECT (SELECT value FROM settings WHERE name = 'seq'), (SELECT number FROM generations WHERE current)"
+            "SELECT name, value, checksum FROM settings WHERE name IN ('generation', 'seq') ORDER BY name"
         )
-        return Position(int(found[0][0] or 0), found[0][1] or 0)
+        with self._checking("the position"):
+            generation, seq = [self._value(*row) for row in found]
+            return Position(seq, generation)
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream."""
         condition = "" if retired else _NOT_RETIRED
         condition += " AND labels IS NOT NULL" if labelled else ""
-        return self._rows(self._query(f"{_SELECT} WHERE seq > ?{condition} ORDER BY seq LIMIT ?", after, limit))
+        with self.reading():
+            rows = self._rows(
+                self._query(
+                    f"SELECT {_HEAD}, features, payload FROM items WHERE seq > ?{condition} ORDER BY seq LIMIT ?",
+                    after,
+                    limit,
+                )
+            )
+            if retired:
+                self._check_stream(after, rows.seqs[-1] if len(rows) == limit else self.position().seq)
+            elif not after:
+                self._check_all_items()
+        return rows
+
+    def _check_stream(self, after: int, last: int) -> None:
+        """Refuse a stream in which instances are missing that were stored after the last state of the hasher."""
+        after = max(after, self.state_seq())
+        lasts, firsts = self._small("commits", "last, first", "last > ?", after)
+        stored = sum(max(0, min(b, last) - max(a, after + 1) + 1) for a, b in zip(firsts, lasts, strict=True))
+        if self._query("SELECT count(*) FROM items WHERE seq > ? AND seq <= ?", after, last) != [(stored,)]:
+            raise self._damage("items are missing that the hasher has learned from")
+
+    def _check_all_items(self) -> None:
+        self._check_tree("items")
+        ((n_items,),) = self._query("SELECT (SELECT count(*) FROM items) - (SELECT count(*) FROM retired)")
+        self._check_count("items", n_items)
+
+    def commits(self, after: int) -> list[int]:
+        """Return the last sequence number of every :meth:`put` after one that the hasher's state does not reach."""
+        with self.reading():
+            return self._small("commits", "last, first", "last > ?", after)[0]
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return keys and features of the next instances.
+        """Return keys and features of the next instances."""
+        with self.reading(), self._checking("an item"):
+            condition = f"seq > ?{_NOT_RETIRED} ORDER BY seq LIMIT ?"
+            keys, seqs, _, features_crc, content = self._joined("features", condition, after, limit)
+            matrix = from_blobs([content], self._dtype()).reshape(len(keys), -1 if keys else 0)
+            self._check_parts("vector", keys, features_crc, checksums.blobs(to_blobs(matrix) if keys else []))
+            return Rows(keys, seqs, matrix, [], [])
+
+    def _joined(
+        self, content: str, condition: str, *values: Any
+    ) -> tuple[list[Any], list[int], list[Any], NDArray[np.uint32], bytes]:
+        """Return keys, sequence numbers, labels, checksums of features and a column of items, verified.
 
         As one row of the database: a thread that fetches many gives up the interpreter at each, and waits for it
         where others search without a break.
         """
-        keys, seqs, features = self._query(
-            f"""SELECT json_group_array(key), json_group_array(seq), {_JOINED.format("features")}
-                FROM (SELECT key, seq, features FROM items WHERE seq > ?{_NOT_RETIRED} ORDER BY seq LIMIT ?)""",
-            after,
-            limit,
+        arrays = ", ".join(f"json_group_array({name})" for name in ("key", "seq", "labels"))
+        columns = f"{arrays}, {_JOINED.format('checksums')}, {_JOINED.format(content)}"
+        *texts, sums, other = self._query(
+            f"SELECT {columns} FROM (SELECT {_HEAD}, {content} FROM items WHERE {condition})", *values
         )[0]
-        listed = json.loads(keys)
-        matrix = from_blobs([features or b""], self._dtype()).reshape(len(listed), -1 if listed else 0)
-        return Rows(listed, json.loads(seqs), matrix, [], [])
+        keys, seqs, labels = map(json.loads, texts)
+        features_crc, _ = self._check_items(keys, seqs, labels, sums or b"")
+        return keys, seqs, labels, features_crc, other or b""
 
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
-        n_deleted, reach = self._query("SELECT count(*), min(seq) FROM deleted")[0]
-        if n_deleted >= _TOMBSTONES and reach > after:
-            return None
-        changed = self._query(
-            f"""SELECT codes.key, code, codes.labels FROM items JOIN {self._table()} codes
-                ON codes.key = items.key AND codes.seq = items.seq WHERE items.seq > ?""",
-            after,
-        )
-        deleted = self._query("SELECT DISTINCT key FROM deleted WHERE seq > ?", after)
-        keys, blobs, labels = map(list, zip(*changed, strict=True)) if changed else ([], [], [])
-        return Changes(keys, _as_codes(b"".join(blobs), len(keys)), labels, [key for (key,) in deleted])
+        with self.reading(), self._checking("a code"):
+            n_deleted, reach = self._query("SELECT count(*), min(seq) FROM deleted")[0]
+            if n_deleted != self.setting("n_deleted"):
+                raise self._damage("rows of the table deleted are missing")
+            if n_deleted >= _TOMBSTONES and reach > after:
+                return None
+            generation = self.position().generation
+            found = self._query(
+                f"""SELECT items.key, items.seq = codes.seq, codes.labels, code FROM items
+                    LEFT JOIN {self._table()} codes ON codes.key = items.key WHERE items.seq > ?{_NOT_RETIRED}""",
+                after,
+            )
+            keys, there, labels, blobs = columns_of(found, 4)
+            if not all(there):
+                raise self._damage(f"the code of item {keys[there.index(0 if 0 in there else None)]!r} is missing")
+            codes = self._unsealed(generation, keys, labels, b"".join(blobs))
+            deleted = self._small("deleted", "seq, key", "seq > ?", after)[1]
+            return Changes(keys, codes, labels, list(dict.fromkeys(deleted)))
 
     def state(self) -> bytes:
         """Return the last state of the hasher."""
-        state: bytes = self._query("SELECT state FROM hasher")[0][0]
-        return state
+        return self._blob("hasher", "id, state", 0)
 
     def state_seq(self) -> int:
         """Return the sequence number up to which that state has learned."""
-        return int(self._query("SELECT learned_to FROM hasher")[0][0])
+        return int(self.setting("learned_to"))
 
     def put_state(self, state: bytes, learned_to: int) -> None:
         """Write the state of the hasher; what was kept of the stream up to there may go."""
-        self._writer.execute("INSERT OR REPLACE INTO hasher VALUES (0, ?, ?)", (state, learned_to))
+        self._put_blob("hasher", 0, state)
+        self.put_setting("learned_to", learned_to)
         done = "SELECT seq FROM retired WHERE seq <= ?"
         self._writer.execute(f"DELETE FROM items WHERE seq IN ({done})", (learned_to,))
         self._writer.execute("DELETE FROM retired WHERE seq <= ?", (learned_to,))
-        self._writer.execute("DELETE FROM commits WHERE seq <= ?", (learned_to,))
-
-    def commits(self, after: int) -> list[int]:
-        """Return the last sequence number of every committed batch after a sequence number."""
-        return [seq for (seq,) in self._query("SELECT seq FROM commits WHERE seq > ? ORDER BY seq", after)]
+        self._writer.execute("DELETE FROM commits WHERE last <= ?", (learned_to,))
 
     # ------------------------------------------------------------------ generations
 
     def generations(self) -> list[GenerationRow]:
         """Return the generations: the one in use, one that is being made, or both."""
-        found = self._query("SELECT number, current, encoder, cursor FROM generations ORDER BY number")
-        return [GenerationRow(number, bool(current), encoder, cursor) for number, current, encoder, cursor in found]
+        with self.reading():
+            current, cursor = self.position().generation, self.setting("cursor", 0)
+            numbers = self._numbers()
+            if current and current not in numbers:
+                raise self._damage(f"the encoder of generation {current} is missing")
+            return [
+                GenerationRow(number, number == current, self._blob("generations", "number, encoder", number), cursor)
+                for number in numbers
+            ]
 
     def _numbers(self) -> list[int]:
-        return [number for (number,) in self._query("SELECT number FROM generations")]
+        return [number for (number,) in self._query("SELECT number FROM generations ORDER BY number")]
 
     def begin_generation(self, encoder: bytes) -> int:
         """Start a generation in place of any that was being made; return its number."""
-        for (number,) in self._query("SELECT number FROM generations WHERE NOT current"):
-            self._drop(number)
-        begun = self._writer.execute("INSERT INTO generations (current, encoder) VALUES (0, ?)", (encoder,)).lastrowid
-        assert begun is not None
+        for number in self._numbers():
+            if number != self.position().generation:
+                self._drop(number)
+        begun = int(self.setting("n_generations", 0)) + 1
+        self.put_setting("n_generations", begun)
+        self.put_setting("cursor", 0)
+        self._put_blob("generations", begun, encoder)
         self._create_codes(begun)
         return begun
 
     def finish_generation(self, number: int) -> None:
         """Take a generation into use and drop the others."""
+        self._check_count("codes", self._n_rows(number))
         self._drop(self.position().generation)
-        self._writer.execute("UPDATE generations SET current = 1 WHERE number = ?", (number,))
-
-    def codes(self, number: int) -> CodedItems:
-        """Return all items that have a code, in order of key."""
-        # SQLite joins what it finds to long texts, which is twice as fast as a million small rows.
-        joined = f"""SELECT json_group_array(key), {_JOINED.format("code")}, json_group_array(labels)
-                     FROM (SELECT key, code, labels FROM codes_{number} {{where}} ORDER BY key LIMIT {_FETCH})"""
-        keys: list[Any] = []
-        blobs: list[bytes] = []
-        labels: list[str | None] = []
-        found = self._query(joined.format(where=""))[0]
-        while found[1] is not None:
-            keys += json.loads(found[0])
-            blobs.append(found[1])
-            labels += json.loads(found[2])
-            found = self._query(joined.format(where="WHERE key > ?"), keys[-1])[0]
-        return CodedItems(keys, _as_codes(b"".join(blobs), len(keys)), labels)
+        self.put_setting("generation", number)
 
     def n_coded(self, number: int) -> int:
         """Return how many items have a code in a generation."""
+        with self.reading():
+            return self.count() if number == self.position().generation else self._n_rows(number)
+
+    def _n_rows(self, number: int) -> int:
         return int(self._query(f"SELECT count(*) FROM codes_{number}")[0][0])
+
+    def codes(self, number: int) -> CodedItems:
+        """Return all keys that have a code, in order, with their codes and labels."""
+        with self.reading(), self._checking("a code"):
+            found = [self._codes_between(number, *ends) for ends in pairwise(self._ends(number))]
+            keys, labels = (
+                [key for some, _, _ in found for key in some],
+                [text for _, some, _ in found for text in some],
+            )
+            codes = np.concatenate([some for _, _, some in found])
+            if number == self.position().generation:
+                self._check_count("codes", len(keys))
+            return CodedItems(keys, codes if keys else np.empty((0, 0), np.uint8), labels)
+
+    def _ends(self, number: int) -> list[Any]:
+        """Return keys that part the codes of a generation, with None at both ends."""
+        ends: list[Any] = [None]
+        while ends[-1] is not None or len(ends) == 1:
+            where, values = _between(ends[-1], None)
+            select = f"SELECT key FROM codes_{number} WHERE {where} ORDER BY key LIMIT 1 OFFSET {_FETCH_CODES - 1}"
+            ends += [key for (key,) in self._query(select, *values)] or [None]
+        return ends
+
+    def _codes_between(self, number: int, after: Any, last: Any) -> tuple[list[Any], list[str | None], Codes]:
+        """Return keys, labels and codes from one key to another.
+
+        SQLite joins what it finds to long texts, which is much faster than many small rows. It finds them in order.
+        """
+        where, values = _between(after, last)
+        integer = self.setting("key_kind") == "INTEGER"
+        listed = "group_concat(key)" if integer else "json_group_array(key)"
+        query = f"""SELECT {listed}, group_concat(ifnull({_LABELS}, ''), char(10)), {_JOINED.format("code")}
+                    FROM codes_{number} WHERE {where}"""
+        found_keys, found_labels, blob = self._query(query, *values)[0]
+        if blob is None:
+            return [], [], np.empty((0, 0), np.uint8)
+        keys: Any = np.fromstring(found_keys, np.int64, sep=",") if integer else json.loads(found_keys)
+        texts = found_labels.split("\n")
+        labels = [text or None for text in texts] if "" in texts else texts
+        codes = self._unsealed(number, keys, labels, blob)
+        if (np.diff(keys) <= 0).any() if integer else sorted(set(keys)) != keys:
+            raise self._damage(f"rows of the table codes_{number} are not in order")
+        return keys.tolist() if integer else keys, labels, codes
 
     def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
         """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
-        self._put_codes(number, after, cursor, codes, "row_number() OVER (ORDER BY seq)")
-        self._writer.execute("UPDATE generations SET cursor = ? WHERE number = ?", (cursor, number))
+        with self._checking("an item"):
+            condition = f"seq > ? AND seq <= ?{_NOT_RETIRED} ORDER BY seq"
+            keys, _, labels, *_ = self._joined("NULL", condition, after, cursor)
+            rows = sealed(number, checksums.keys(keys), checksums.texts(labels), codes)
+        self._put_codes(number, after, cursor, rows, "row_number() OVER (ORDER BY seq)")
+        self.put_setting("cursor", cursor)
 
-    def _put_codes(self, number: int, after: int, last: int, codes: Codes | None, place: str) -> None:
-        """Write codes, NULL for None, beside the labels of their items; one statement is faster than one a code.
+    def _put_codes(self, number: int, after: int, last: int, rows: NDArray[np.uint8], place: str) -> None:
+        """Write codes beside the labels of their items; one statement is faster than one per code.
 
-        ``place`` tells in SQL which code is an item's, from 1.
+        ``place`` tells in SQL which code is that of an item, from 1.
         """
-        blob, width = (None, 0) if codes is None else (codes.tobytes(), codes.shape[1])
         self._writer.execute(
             f"""INSERT OR REPLACE INTO codes_{number}
                 SELECT key, seq, labels, substr(:codes, 1 + :width * ({place} - 1), :width)
                 FROM items WHERE seq > :after AND seq <= :last{_NOT_RETIRED}""",
-            {"codes": blob, "width": width, "after": after, "last": last},
+            {"codes": rows.tobytes(), "width": rows.shape[1], "after": after, "last": last},
         )
 
     def _create_codes(self, number: int) -> None:
-        kind = self.setting("key_kind")
-        rowless = " WITHOUT ROWID" if kind == "TEXT" else ""
-        self._writer.execute(schema.CODES.format(number=number, kind=kind) + rowless)
+        self._writer.execute(schema.codes_table(number, self.setting("key_kind")))
 
     def _drop(self, number: int) -> None:
         self._writer.execute(f"DROP TABLE codes_{number}")
         self._writer.execute("DELETE FROM generations WHERE number = ?", (number,))
 
 
-_NOT_RETIRED = " AND seq NOT IN (SELECT seq FROM retired)"
+_NOT_RETIRED = " AND items.seq NOT IN (SELECT seq FROM retired)"
 _JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the text of a file of ours is UTF-8
-_SELECT = "SELECT key, seq, features, labels, payload FROM items"
+_LABELS = "CAST(labels AS TEXT)"
+_HEAD = "key, seq, labels, checksums"
+_ROW = "codes.key, codes.seq, items.labels, checksums, features, payload"
 
 
-def _as_codes(content: bytes, n_rows: int) -> Codes:
-    return np.frombuffer(content, np.uint8).reshape(n_rows, -1) if n_rows else np.empty((0, 0), np.uint8)
+def _between(after: Any, last: Any) -> tuple[str, list[Any]]:
+    """Return the condition that a key is after one and up to another, each unless it is None, and its values."""
+    given = [(f"key {sign} ?", key) for sign, key in ((">", after), ("<=", last)) if key is not None]
+    return " AND ".join(["true", *(part for part, _ in given)]), [key for _, key in given]

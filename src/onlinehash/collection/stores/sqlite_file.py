@@ -1,25 +1,53 @@
-"""Database: one SQLite file, its connections and transactions, and its errors in our words."""
+"""Database: one SQLite file, its connections, transactions and settings, and its errors in our words."""
 
 from __future__ import annotations
 
+import ctypes
+import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakSet
+from zlib import crc32
 
 from onlinehash._files import kind_of, wrong_kind
+from onlinehash._validation import check_process
 from onlinehash.collection.locks import WriterLock
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.versions import check_version
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, StorageError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, OnlineHashError, StorageError
+
+_WAIT = 30.0  # seconds for a lock of SQLite
+_WRONG_BYTES = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+
+
+class FileState(NamedTuple):
+    """What tells that a file, or its write-ahead log, has changed."""
+
+    inode: int
+    size: int
+    modified: int
+    changed: int
+    n_logged: int
+
+
+class Reader(NamedTuple):
+    """A connection for reading; if it takes the file for unchanging, the state of the file when it was opened."""
+
+    connection: sqlite3.Connection
+    state: FileState | None
 
 
 class Database:
     """Hold the file of a collection open: in WAL mode with full synchronisation, for one writer and many readers.
 
     A thread reads on a connection of its own for as long as it takes; writes share one, in one thread at a time.
+    Closing waits until no connection is in use. Each writer begins a term, and each of its transactions verifies that
+    nobody has begun another. A forked process cannot use what its parent has opened.
 
     Parameters
     ----------
@@ -29,18 +57,23 @@ class Database:
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         self.path, self.readonly = path, readonly
+        self._file = path.resolve()
+        self._log = self._file.with_name(f"{self._file.name}-wal")
+        self._process = os.getpid()
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
-        self._idle: list[sqlite3.Connection] = []
-        self._guard = threading.Lock()
+        self._idle: list[Reader] = []
+        self._guard = threading.Condition()
+        self._n_in_use = 0
         self._lock: WriterLock | None = None
         self._closed = False
-        if readonly and not path.is_file():
+        if readonly and not self._file.is_file():
             raise DataNotFoundError(f"There is no collection {path}; create it with Collection.open(path, hasher).")
         if not readonly:
-            if not path.parent.is_dir():
+            if not self._file.parent.is_dir():
                 raise DataNotFoundError(f"There is no folder {path.parent}; make it first.")
-            self._lock = WriterLock(path)
+            self._lock = WriterLock(self._file)
+        _OPEN.add(self)
         try:
             self._open()
         except BaseException:
@@ -51,26 +84,38 @@ class Database:
 
     def _open(self) -> None:
         with self._errors():
+            if not self.readonly:
+                self._writer = self._connect(f"{self._file.as_uri()}?mode=rwc")
+            found = self._file.stat()
+            self._identity = (found.st_dev, found.st_ino)
+            if found.st_nlink > 1:
+                raise StorageError(
+                    f"{self.path} has {found.st_nlink} names (hard links), and changes on their way into it would be "
+                    "seen under one of them only. Copy it, and open the copy."
+                )
             if self.readonly:
                 with self._connection() as connection:
                     self._check(connection)
                 return
-            self._writer = self._connect(f"{self.path.absolute().as_uri()}?mode=rwc")
             if not self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not self._stamp()[0]:
                 self._create()
             self._check(self._writer)
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._check_length()
-            self._migrate()
+            self._writer.execute("PRAGMA busy_timeout = 0")  # who reads meanwhile may take hours
+            busy = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self._writer.execute(f"PRAGMA busy_timeout = {_WAIT * 1000:.0f}")
+            if not busy:
+                self._check_length()
 
     def _create(self) -> None:
         self._writer.execute("PRAGMA journal_mode = WAL")
         self._writer.execute("PRAGMA synchronous = FULL")
         with self._transaction(self._writer, "BEGIN IMMEDIATE"):
-            for statement in schema.TABLES.strip().split(";\n"):
+            for statement in schema.TABLES.values():
                 self._writer.execute(statement)
+            for name in _NUMBERS:
+                self.put_setting(name, 0)
             self._writer.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
             self._writer.execute(f"PRAGMA user_version = {schema.VERSION}")
 
@@ -79,89 +124,191 @@ class Database:
         return application, self._writer.execute("PRAGMA user_version").fetchone()[0]
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that is not ours, or from a later version."""
+        """Refuse a file that is not ours, or of another version."""
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if not application and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise DataNotFoundError(f"There is no collection in {self.path} yet; pass a hasher to create it.")
         if application != schema.APPLICATION_ID:
             raise FileFormatError(f"{self.path} is a database, but not a collection that onlinehash wrote.")
-        check_version(self.path, version, schema.VERSION, readonly=self.readonly)
+        if version == 1:
+            raise FileFormatError(
+                f"{self.path} has schema 1, of onlinehash 0.1.0; this version reads schema {schema.VERSION}. Run with "
+                f"0.1.0: onlinehash collection export {self.path.name} items.npz, and create a collection from that."
+            )
+        check_version(self.path, version, schema.VERSION, readonly=True)
 
     def _check_length(self) -> None:
         """Refuse a file that is shorter than its header says; everything is in the file itself by now."""
         pages = self._writer.execute("PRAGMA page_count").fetchone()[0]
         expected = pages * self._writer.execute("PRAGMA page_size").fetchone()[0]
-        length = self.path.stat().st_size
+        length = self._file.stat().st_size
         if length < expected:
-            raise FileFormatError(
-                f"{self.path} is damaged: it has {length} bytes of {expected}. Restore it from a copy."
+            raise self._damage(f"it has {length} bytes of {expected}")
+
+    def _begin_term(self) -> None:
+        """Take the right to write from whoever has it, by whatever means both came to have it."""
+        with self._errors(), self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
+            self._term = self.setting("term") + 1
+            self.put_setting("term", self._term)
+
+    def _demand_file(self) -> None:
+        """Demand that the file is where it was."""
+        try:
+            found = self._file.stat()
+            moved = (found.st_dev, found.st_ino) != self._identity
+        except FileNotFoundError:
+            moved = True
+        if moved:
+            raise StorageError(
+                f"The file {self.path} was moved, deleted or replaced while it was open; close the collection, and "
+                "open the file that you want."
             )
 
-    def _migrate(self) -> None:
-        for version in range(self._stamp()[1], schema.VERSION):
-            with self._transaction(self._writer, "BEGIN IMMEDIATE"):
-                schema.MIGRATIONS[version](self._writer)
-                self._writer.execute(f"PRAGMA user_version = {version + 1}")
+    def size(self) -> int:
+        """Return the number of bytes of the file and its write-ahead log."""
+        return sum(_size(file) for file in (self._file, self._log))
+
+    # ------------------------------------------------------------------ connections
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, once nobody uses it any more."""
+        if os.getpid() != self._process:
+            return  # connections and lock are those of the parent
+        if getattr(self._local, "active", None) is not None:
+            raise StorageError(f"The collection {self.path} cannot be closed inside a transaction; leave that first.")
         with self._guard:
             self._closed = True
-            connections, self._connections = self._connections, []
-        for connection in connections[::-1]:  # the writer last: it empties the write-ahead log
-            connection.close()
+            self._guard.wait_for(lambda: not self._n_in_use)
+            self._idle.clear()
+            while self._connections:
+                self._connections.pop().close()  # the writer last: it empties the write-ahead log
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+    def _disown(self) -> None:
+        """In a forked child: leave connections and lock to the parent, whoever of them ends first."""
+        self._guard = threading.Condition()  # a thread that is not here may have held it
+        for connection in self._connections:  # SQLite must not even close them here
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
-    def _connect(self, uri: str) -> sqlite3.Connection:
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Keep the connections open while the block lasts."""
+        check_process(str(self.path), self._process)
         with self._guard:
             if self._closed:
                 raise StorageError(f"The collection {self.path} is closed.")
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30.0)
+            self._n_in_use += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._n_in_use -= 1
+                self._guard.notify_all()
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT)
+        with self._guard:
             self._connections.append(connection)
         return connection
+
+    def _let_go(self, connection: sqlite3.Connection) -> None:
+        with self._guard:
+            self._connections.remove(connection)
+        connection.close()
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """Give the connection of the transaction this thread is in, or else an idle one for reading."""
-        if self._closed:
-            raise StorageError(f"The collection {self.path} is closed.")
         active: sqlite3.Connection | None = getattr(self._local, "active", None)
         if active is not None:
+            check_process(str(self.path), self._process)
             yield active
             return
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._connect_to_read()
-        try:
-            yield connection
-        finally:
-            self._idle.append(connection)
+        with self._in_use():
+            reader = self._take()
+            try:
+                yield reader.connection
+            finally:
+                self._put_back(reader)
 
-    def _connect_to_read(self) -> sqlite3.Connection:
-        uri = f"{self.path.absolute().as_uri()}?mode=ro"
+    def _take(self) -> Reader:
+        self._demand_file()
+        try:
+            reader = self._idle.pop()
+        except IndexError:
+            return self._connect_to_read()
+        if reader.state is None or reader.state == self._state():
+            return reader
+        self._let_go(reader.connection)
+        return self._connect_to_read()
+
+    def _put_back(self, reader: Reader) -> None:
+        if reader.state is None or reader.state == self._state():
+            self._idle.append(reader)
+            return
+        self._let_go(reader.connection)
+        raise StorageError(f"{self.path} was changed while it was read; try again.")
+
+    def _connect_to_read(self) -> Reader:
+        """Return a connection that sees what is committed.
+
+        SQLite wants to write beside the file. Where it may not and nothing waits in the write-ahead log, the file is
+        read as one that does not change, until it does.
+        """
+        uri = f"{self._file.as_uri()}?mode=ro"
         connection = self._connect(uri)
         try:
             connection.execute("SELECT count(*) FROM sqlite_master")
-        except sqlite3.OperationalError:  # SQLite wants to write beside the file; where nobody can, nobody changes it
-            connection = self._connect(f"{uri}&immutable=1")
-        return connection
+        except sqlite3.OperationalError as error:
+            self._let_go(connection)
+            if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise
+            state = self._state()
+            if state.n_logged:
+                raise StorageError(
+                    f"{self.path} cannot be read by a process that may not write to its folder: {self._log.name} holds "
+                    f"changes that are not in the file yet ({error}). Open it as a user who may write there."
+                ) from error
+            return Reader(self._connect(f"{uri}&immutable=1"), state)
+        return Reader(connection, None)
+
+    def _state(self) -> FileState:
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return FileState(0, 0, 0, 0, 0)
+        return FileState(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, _size(self._log))
+
+    # ------------------------------------------------------------------ errors
+
+    def _damage(self, what: str, saved: str = "") -> FileFormatError:
+        return FileFormatError(f"{self.path} is damaged: {what}. Restore it from a copy{saved}.")
+
+    @contextmanager
+    def _checking(self, what: str) -> Iterator[None]:
+        """Take whatever is wrong with what was read for damage."""
+        try:
+            yield
+        except OnlineHashError:
+            raise
+        except _WRONG_BYTES as error:
+            raise self._damage(f"{what} cannot be read") from error
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         """Say in our words what SQLite says."""
         try:
             yield
+        except UnicodeDecodeError as error:  # an error of SQLite that quotes what is damaged
+            raise self._damage("it holds text that is none") from error
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                kind = kind_of(self.path)
-                if kind and kind != "collection":
-                    raise FileFormatError(wrong_kind(self.path, kind, "collection")) from error
-                raise FileFormatError(f"{self.path} is damaged, or not a collection that onlinehash wrote.") from error
+            code = _code(error)
             if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                 raise StorageError(
                     f"{self.path} cannot be written: {error}. Nothing of this call was stored; make room and try again."
@@ -170,7 +317,15 @@ class Database:
                 raise StorageError(
                     f"{self.path} cannot be opened for this: {error}. Check who may read and write it and its folder."
                 ) from error
-            raise StorageError(f"{self.path}: {error}.") from error
+            if code in _TRANSIENT:
+                raise StorageError(f"{self.path}: {error}. Try again.") from error
+            kind = kind_of(self.path)
+            if kind and kind != "collection":
+                raise FileFormatError(wrong_kind(self.path, kind, "collection")) from error
+            detail = f" ({error})" if code else ""  # without a code it quotes what it cannot read
+            raise FileFormatError(
+                f"{self.path} is damaged, or not a collection that onlinehash wrote{detail}. Restore it from a copy."
+            ) from error
 
     # ------------------------------------------------------------------ transactions
 
@@ -183,7 +338,7 @@ class Database:
             yield
             connection.execute("COMMIT")
         except BaseException:
-            if connection.in_transaction:
+            if connection.in_transaction and os.getpid() == self._process:
                 connection.execute("ROLLBACK")
             raise
         finally:
@@ -194,10 +349,18 @@ class Database:
         """Apply all writes of the block, durably, or none."""
         if self.readonly:
             raise StorageError(f"The collection {self.path} is open with readonly=True; open it for writing.")
-        if self._closed:
-            raise StorageError(f"The collection {self.path} is closed.")
-        with self._errors(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
-            yield
+        with self._errors(), self._in_use():
+            assert self._lock is not None
+            self._lock.renew()
+            with self._transaction(self._writer, "BEGIN IMMEDIATE"):
+                if self.setting("term") != self._term:
+                    raise StorageError(
+                        f"{self.path} was opened for writing elsewhere meanwhile. Nothing of this call was stored; "
+                        "close the collection, and open it again."
+                    )
+                yield
+                check_process(str(self.path), self._process)
+                self._demand_file()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -211,3 +374,80 @@ class Database:
     def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._errors(), self._connection() as connection:
             return connection.execute(sql, values).fetchall()
+
+    # ------------------------------------------------------------------ settings
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Return a setting."""
+        found = self._query("SELECT name, value, checksum FROM settings WHERE name = ?", name)
+        if not found:  # is it missing, or not found because of another that is damaged?
+            found = self._query("SELECT name, value, checksum FROM settings")
+        values = {row[0]: self._value(*row) for row in found}
+        if name not in values and len(values) - 1 != values.get("n_settings"):
+            raise self._damage("settings are missing")
+        return values.get(name, default)
+
+    def _value(self, name: Any, value: Any, checksum: int) -> Any:
+        with self._checking("a setting"):
+            if _setting_checksum(name, value) != checksum:
+                raise self._damage(f"the setting {name!r} does not match its checksum")
+            return json.loads(value)
+
+    def put_setting(self, name: str, value: Any) -> None:
+        """Write a setting."""
+        text = json.dumps(value)
+        checksum = _setting_checksum(name, text)
+        changed = self._writer.execute(
+            "UPDATE settings SET value = ?, checksum = ? WHERE name = ?", (text, checksum, name)
+        )
+        if not changed.rowcount:
+            self._writer.execute("INSERT INTO settings VALUES (?, ?, ?)", (name, text, checksum))
+            if name != "n_settings":
+                self.put_setting("n_settings", self.setting("n_settings") + 1)
+
+
+_NUMBERS = (
+    "n_settings",
+    "term",
+    "seq",
+    "learned_to",
+    "n_items",
+    "n_deleted",
+    "generation",
+    "n_generations",
+    "cursor",
+    "bits_recomputed",
+)
+_OPEN: WeakSet[Database] = WeakSet()
+_TRANSIENT = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_SCHEMA,
+)
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _setting_checksum(name: str, text: str) -> int:
+    return crc32(f"{name}\n{text}".encode())
+
+
+def _disown_all() -> None:
+    for database in _OPEN:
+        database._disown()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)

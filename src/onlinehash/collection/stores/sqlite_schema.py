@@ -1,27 +1,48 @@
-"""The tables of a collection's file, and how older ones are brought up to date."""
+"""The tables of a collection's file."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Iterable
 
 APPLICATION_ID = 0x6F686173  # "ohas", in the header of the file
-VERSION = 1
+VERSION = 2
 
-Migration = Callable[[sqlite3.Connection], None]
-MIGRATIONS: dict[int, Migration] = {}
-"""From a schema version to the next: each runs in the transaction that raises the version."""
-
-# An item is a row of ``items``, in the order of the stream. A generation has a narrow table besides, by key: where the
-# item is, its labels, its code. Opening, filtering and looking for keys never touch the features.
-TABLES = """
-CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE hasher (id INTEGER PRIMARY KEY CHECK (id = 0), state BLOB NOT NULL, learned_to INTEGER NOT NULL);
-CREATE TABLE generations (number INTEGER PRIMARY KEY AUTOINCREMENT, current INTEGER NOT NULL, encoder BLOB NOT NULL,
-                          cursor INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE items (seq INTEGER PRIMARY KEY, key NOT NULL, features BLOB NOT NULL, labels TEXT, payload TEXT);
-CREATE TABLE commits (seq INTEGER PRIMARY KEY);
-CREATE TABLE retired (seq INTEGER PRIMARY KEY);
-CREATE TABLE deleted (seq INTEGER PRIMARY KEY, key NOT NULL);
+# An item is a row of ``items``, in the order of the stream; what is small comes before the features, which may fill
+# pages of their own. A generation has a narrow table besides, by key: where the item is, its labels, its code. Opening,
+# filtering and looking for keys never touch the features. All numbers about the whole are settings.
+#
+# Every row carries a checksum. An item has three, side by side: of its features, of its payload, and of its key, its
+# place, its labels and the other two. That of a code covers key, labels and code, and stands behind the code; the place
+# that a code gives for its item is compared with the item.
+_TABLES = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE hasher (id INTEGER PRIMARY KEY CHECK (id = 0), checksum INTEGER NOT NULL, state BLOB NOT NULL);
+CREATE TABLE generations (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, encoder BLOB NOT NULL);
+CREATE TABLE items (seq INTEGER PRIMARY KEY, key NOT NULL, labels TEXT, checksums BLOB NOT NULL, features BLOB NOT NULL,
+                    payload TEXT);
+CREATE TABLE retired (seq INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
+CREATE TABLE deleted (seq INTEGER PRIMARY KEY, key NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE commits (last INTEGER PRIMARY KEY, first INTEGER NOT NULL, checksum INTEGER NOT NULL)
 """
-CODES = "CREATE TABLE codes_{number} (key {kind} PRIMARY KEY NOT NULL, seq INTEGER NOT NULL, labels TEXT, code BLOB)"
+TABLES = {statement.split()[2]: statement for statement in _TABLES.strip().split(";\n")}
+"""The statements that make them, by name."""
+
+
+def codes_table(number: int, key_kind: str) -> str:
+    """Return the statement that makes the table of the codes of a generation.
+
+    Examples
+    --------
+    >>> codes_table(3, "INTEGER")
+    'CREATE TABLE codes_3 (key INTEGER PRIMARY KEY NOT NULL, seq INTEGER NOT NULL, labels TEXT, code BLOB NOT NULL)'
+    """
+    rowless = " WITHOUT ROWID" if key_kind == "TEXT" else ""
+    columns = f"key {key_kind} PRIMARY KEY NOT NULL, seq INTEGER NOT NULL, labels TEXT, code BLOB NOT NULL"
+    return f"CREATE TABLE codes_{number} ({columns}){rowless}"
+
+
+def tables(key_kind: str | None, generations: Iterable[int]) -> dict[str, str]:
+    """Return the statements of all tables of a collection, by name."""
+    if key_kind is None:
+        return TABLES
+    return TABLES | {f"codes_{number}": codes_table(number, key_kind) for number in generations}

@@ -1,0 +1,117 @@
+"""CheckedRows: rows of a SQLite file with their checksums, verified when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.collection.stores import checksums
+from onlinehash.collection.stores.checksums import row_checksums
+from onlinehash.collection.stores.sqlite_file import Database
+from onlinehash.types import Codes
+
+Sums = NDArray[np.uint32]
+SAVED = "; with readonly=True, all other items can still be read by their keys"
+
+
+class CheckedRows(Database):
+    """Read and write rows with their checksums; one that does not match is a :class:`FileFormatError`.
+
+    Parameters
+    ----------
+    path : Path
+    readonly : bool
+    """
+
+    def count(self) -> int:
+        """Return the number of items."""
+        return int(self.setting("n_items", 0))
+
+    def _check_tree(self, table: str) -> None:
+        """Refuse a table in which SQLite would not find rows that are there."""
+        if self._query(f"PRAGMA quick_check({table})") != [("ok",)]:
+            raise self._damage(f"rows of the table {table} cannot be found")
+
+    def _check_rows(self, table: str, names: Sequence[Any], found: Any, *columns: checksums.Column) -> None:
+        """Refuse rows that do not match their checksums."""
+        for row in np.flatnonzero(row_checksums(table, *columns) != checksums.integers(found))[:1]:
+            what, saved = ("item", SAVED) if table == "items" else (f"in the table {table}, the row of", "")
+            raise self._damage(f"{what} {_plain(names[row])!r} does not match its checksum", saved)
+
+    def _check_count(self, what: str, n_rows: int) -> None:
+        if n_rows != self.count():
+            raise self._damage(f"there are {n_rows} {what} of {self.count()}")
+
+    def _check_items(
+        self, keys: list[Any], seqs: list[int], labels: list[str | None], sums: bytes
+    ) -> tuple[Sums, Sums]:
+        """Return the checksums of the features and payloads of items, once that of the rest is verified."""
+        found = np.frombuffer(sums, "<u4").reshape(len(keys), 3)
+        columns = (checksums.keys(keys), checksums.integers(seqs), checksums.texts(labels))
+        self._check_rows("items", keys, found[:, 2], *columns, found[:, 0], found[:, 1])
+        return found[:, 0], found[:, 1]
+
+    def _check_parts(self, what: str, keys: list[Any], found: Sums, crc: checksums.Column) -> None:
+        for row in np.flatnonzero(crc != found)[:1]:
+            raise self._damage(f"the {what} of item {keys[row]!r} does not match its checksum", SAVED)
+
+    def _insert(self, table: str, *columns: Sequence[Any]) -> None:
+        """Write rows of a small table, with their checksums."""
+        sums = row_checksums(table, *map(checksums.keys, columns)).tolist()
+        marks = ", ".join("?" * (len(columns) + 1))
+        self._writer.executemany(f"INSERT INTO {table} VALUES ({marks})", zip(*columns, sums, strict=True))
+
+    def _small(self, table: str, columns: str, condition: str, *values: Any) -> list[list[Any]]:
+        """Return the columns of a small table, verified."""
+        names = columns.split(", ")
+        found = self._query(f"SELECT {columns}, checksum FROM {table} WHERE {condition} ORDER BY {names[0]}", *values)
+        with self._checking(f"the table {table}"):
+            *listed, sums = columns_of(found, len(names) + 1)
+            self._check_rows(table, listed[0], sums, *map(checksums.keys, listed))
+        return listed
+
+    def _blob(self, table: str, columns: str, number: int) -> bytes:
+        """Return the bytes that a table has under a number, verified."""
+        name, content = columns.split(", ")
+        found = self._query(f"SELECT {content}, checksum FROM {table} WHERE {name} = ?", number)
+        with self._checking(f"the table {table}"):
+            ((blob, checksum),) = found
+            self._check_rows(table, [number], [checksum], checksums.integers([number]), checksums.blobs([blob]))
+        return bytes(blob)
+
+    def _put_blob(self, table: str, number: int, blob: bytes) -> None:
+        sums = row_checksums(table, checksums.integers([number]), checksums.blobs([blob]))
+        self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (number, int(sums[0]), blob))
+
+    def _unsealed(self, number: int, keys: Any, labels: Sequence[str | None], content: bytes) -> Codes:
+        """Return codes without their checksums, verified."""
+        if not len(keys):
+            return np.empty((0, 0), np.uint8)
+        rows = np.frombuffer(content, np.uint8).reshape(len(keys), -1)
+        codes, sums = rows[:, : -checksums.BYTES], np.ascontiguousarray(rows[:, -checksums.BYTES :]).view("<u4")[:, 0]
+        columns = (checksums.keys(keys), checksums.texts(labels), *checksums.words(codes))
+        self._check_rows(f"codes_{number}", keys, sums, *columns)
+        return np.ascontiguousarray(codes)
+
+
+def columns_of(rows: list[tuple[Any, ...]], n: int) -> list[list[Any]]:
+    """Return the columns of rows."""
+    return list(map(list, zip(*rows, strict=True))) if rows else [[] for _ in range(n)]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def item_checksums(*columns: checksums.Column) -> NDArray[np.uint32]:
+    """Return the three checksums of items: those of features and payloads, which are the last columns, and of all."""
+    return np.stack([*(crc.astype("<u4") for crc in columns[-2:]), row_checksums("items", *columns)], axis=1)
+
+
+def sealed(number: int, keys: checksums.Column, labels: checksums.Column, codes: Codes) -> NDArray[np.uint8]:
+    """Return codes, each with its checksum behind it."""
+    sums = row_checksums(f"codes_{number}", keys, labels, *checksums.words(codes))
+    return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)])
