@@ -51,13 +51,14 @@ def test_a_filter_reads_nothing_from_the_store(path, data, monkeypatch):
     X, y = data.take(100)
     with Collection.open(path, HCOH(n_bits=16, random_state=0)) as collection:
         collection.add(range(100), X, y)
+        among = collection._among([2], None)
 
         def asked(self, *args):
             raise AssertionError("the store was asked")
 
         with monkeypatch.context() as patch:
             patch.setattr(type(collection._store), "_query", asked)
-            found = set(collection._live.search(X[:1], 100, collection._among([2], None))[0][0])
+            found = set(collection._live.search(X[:1], 100, among)[0][0])
         assert found == set(np.flatnonzero(y == 2).tolist())
 
 
