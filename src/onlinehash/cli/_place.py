@@ -55,13 +55,16 @@ class Place(NamedTuple):
 
     def check(self) -> None:
         """Refuse a place where no collection can be made, before the work and not after it."""
-        from onlinehash.cli._writing import check_place
+        from onlinehash.cli._writing import check_folder
 
         if self.engine is None:
-            check_place(Path(self.name))
+            check_folder(Path(self.name))
 
     def open(self, *given: Any, **named: Any) -> Collection:
         """Open the collection, as :meth:`Collection.open` does."""
+        from onlinehash.cli._kinds import refuse_other_kinds
         from onlinehash.collection import Collection
 
+        if self.engine is None:
+            refuse_other_kinds(Path(self.name), "collection")
         return Collection.open(self.name, *given, engine=self.engine, **named)
