@@ -70,6 +70,8 @@ def _message(error: Exception, command: Any) -> str:
         return in_options(str(error), command)
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    if isinstance(error, UnicodeError):
+        return f"a file or an argument is not UTF-8 text: {error}."
     too_large = isinstance(error, ValueError) and ("Maximum allowed" in str(error) or "too big" in str(error))
     if too_large or isinstance(error, MemoryError | OverflowError):
         return f"a number or a file is too large for this machine ({error}); use fewer bits or smaller values."

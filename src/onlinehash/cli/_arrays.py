@@ -72,10 +72,11 @@ def read_column(path: Path, role: str) -> NDArray[Any]:
     """
     with open_input(path) as file:
         suffix = _suffix_of(file, ".npy", ".npz", ".csv", ".txt")
-        if suffix == ".npz":
-            return _read_npz(file, _HEADERS[role])
-        if suffix == ".npy":
-            return np.array(_read_npy(file))
+        if suffix in (".npy", ".npz"):
+            array = _read_npz(file, _HEADERS[role]) if suffix == ".npz" else np.array(_read_npy(file))
+            if array.ndim != 1 and array.shape[1:] != (1,):
+                raise FileFormatError(f"{file} has shape {array.shape}; {role} are one value per row.")
+            return array.ravel()
         try:
             return _read_lines(file, role if suffix == ".csv" else None)
         except UnicodeDecodeError as error:
@@ -196,6 +197,8 @@ def _read_lines(path: Path, role: str | None) -> Labels:
             raise FileFormatError(f"{path} is not a CSV file: {error}.") from error
     while rows and not any(rows[-1]):
         rows.pop()
+    if not rows:
+        raise FileFormatError(f"{path} is empty.")
     column, start = _find_column(path, rows, role)
     for number, row in enumerate(rows, 1):
         if len(row) <= column or not row[column]:
@@ -205,15 +208,15 @@ def _read_lines(path: Path, role: str | None) -> Labels:
 
 def _find_column(path: Path, rows: list[list[str]], role: str | None) -> tuple[int, int]:
     """Return the place of the column, and how many lines come before its values."""
-    if role is None or not rows:
+    if role is None:
         return 0, 0
     named = [i for i, field in enumerate(rows[0]) if field.lower() in _HEADERS[role]]
     if len(named) == 1:
         return named[0], 1
     if len(rows[0]) > 1:
         raise FileFormatError(
-            f"{path} has {len(rows[0])} columns; a file of {role} has one value per line, or a header that calls one of the "
-            f"columns {' or '.join(_HEADERS[role][:2])}."
+            f"{path} has {len(rows[0])} columns; a file of {role} has one value per line, or a header that calls one "
+            f"of them {' or '.join(_HEADERS[role][:2])}."
         )
     values = [row[0] for row in rows if row]
     is_header = _integers_or_text(values).dtype.kind == "U" and _integers_or_text(values[1:]).dtype.kind == "i"

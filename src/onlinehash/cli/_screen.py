@@ -54,6 +54,17 @@ def printable(value: object) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
+def number(value: float) -> str:
+    """Return a distance in few digits; those that rounding leaves of nothing are left out.
+
+    Examples
+    --------
+    >>> number(7), number(0.038176), number(-2e-16)
+    ('7', '0.0382', '0')
+    """
+    return f"{round(value, 4) + 0.0:g}"
+
+
 def print_json(value: Any) -> None:
     """Print JSON on one line, with escapes only for what standard output cannot show."""
     text = json.dumps(value, ensure_ascii=False)

@@ -27,7 +27,7 @@ _SENTENCES = {
     r"Use features of that width, or a new object\.": "Use vectors of that width, or learn a new hasher.",
     r"or call partial_fit file after file": "or learn file after file: onlinehash learn --resume",
 }
-_NAME = re.compile(r"\w+\([^()]*\)|(?<![\w.'-])([a-z_]{2,}|k)=(?=(\S*))")
+_NAME = re.compile(r"\w+\([^()]*\)|(?<![\w.'-])([a-z_]{2,}|k)=(True|False)?(?=(\S*))")
 
 
 def in_options(message: str, command: Any) -> str:
@@ -45,13 +45,16 @@ def in_options(message: str, command: Any) -> str:
         message = re.sub(sentence, better, message)
 
     def spell(match: re.Match[str]) -> str:
-        name, value = match[1], match[2] or ""
+        name, switch, value = match.groups()
         if name is None:  # HCOH(n_bits=8) stays
             return match[0]
         option = options.get(name) or options.get(_OTHER_NAMES.get(name, ""))
         if option is None:
             return f"--set {match[0]}" if "settings" in options else match[0]
-        gap = " " if value.strip(".,;)") else ""
+        if switch is not None and option.is_flag:
+            names = option.opts if switch == "True" else option.secondary_opts or option.opts
+            return str(names[0])
+        gap = f" {switch or ''}" if switch or value.strip(".,;)") else ""
         return f"{max(option.opts, key=len)}{gap}"
 
     return _NAME.sub(spell, message)

@@ -20,6 +20,11 @@ def is_stdout(path: Path) -> bool:
     return str(path) == "-"
 
 
+def name_of_output(path: Path) -> str:
+    """Return what a message calls the place."""
+    return "standard output" if is_stdout(path) else str(path)
+
+
 def check_place(path: Path, *suffixes: str) -> None:
     """Refuse a place that cannot be written to or an unknown extension, before the work and not after it."""
     if is_stdout(path):

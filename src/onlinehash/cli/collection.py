@@ -32,7 +32,7 @@ def create(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the hasher.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the hasher.")] = 0,
     refresh: Annotated[
         str,
         typer.Option(
@@ -256,7 +256,7 @@ def export(
     from tempfile import TemporaryDirectory
 
     from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._writing import check_place, is_stdout
+    from onlinehash.cli._writing import check_place, is_stdout, name_of_output
     from onlinehash.collection import export_codes, export_items
     from onlinehash.collection.transfer import CODE_FILES, ITEM_FILES
 
@@ -275,7 +275,7 @@ def export(
         else:
             with progress_bar("Writing") as progress:
                 n_items = export_items(collection, out, progress=progress)
-    note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {out}.")
+    note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
 
 
 # ---------------------------------------------------------------------- parts
@@ -350,7 +350,7 @@ def _watch(collection: Collection, progress: Any) -> None:
 
 
 def _show(collection: Collection, hits: Hits, *, as_json: bool) -> None:
-    from onlinehash.cli._screen import note, on_terminal, print_json, print_rows
+    from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows
 
     if as_json:
         for query, some in enumerate(hits):
@@ -361,7 +361,7 @@ def _show(collection: Collection, hits: Hits, *, as_json: bool) -> None:
         return
     shown = list(hits)[:_SHOWN] if on_terminal() else list(hits)
     rows = [
-        (query, item.key, f"{distance:.4g}", "-" if item.labels is None else _labels_text(item))
+        (query, item.key, number(distance), "-" if item.labels is None else _labels_text(item))
         for query, some in enumerate(shown)
         for item, distance in zip(collection.get(some.keys), some.distances, strict=True)
     ]

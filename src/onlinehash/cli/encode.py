@@ -41,7 +41,7 @@ def run(
     from onlinehash.cli._encoding import encode_rows, load_encoder
     from onlinehash.cli._screen import note
     from onlinehash.cli._stdin import name_of
-    from onlinehash.cli._writing import check_place, is_stdout, open_output
+    from onlinehash.cli._writing import check_place, is_stdout, name_of_output, open_output
     from onlinehash.codes import unpack_bits
     from onlinehash.collection.transfer.chunks import Columns
 
@@ -65,4 +65,4 @@ def run(
             np.savetxt(file, codes, fmt="%d", delimiter=",")
         else:
             np.savetxt(file, unpack_bits(codes, encoder.n_bits), fmt="%d", delimiter="")
-    note(f"Wrote {len(codes)} codes of {encoder.n_bits} bits to {out}.")
+    note(f"Wrote {len(codes)} codes of {encoder.n_bits} bits to {name_of_output(out)}.")

@@ -24,7 +24,7 @@ def run(
     model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Evaluate on this data set; needs --model.")] = None,
     protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split a data set.")] = "online",
-    seed: Annotated[int, typer.Option(help="Of the split of a data set; use that of 'learn'.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the split of a data set; use that of 'learn'.")] = 0,
     queries: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     query_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
     database: Annotated[Path | None, typer.Option(help=_FILE)] = None,

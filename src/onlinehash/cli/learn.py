@@ -70,7 +70,7 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of a new hasher, and of the split of a data set.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of a new hasher, and of the split of a data set.")] = 0,
     resume: Annotated[Path | None, typer.Option(help="Go on with this saved hasher.")] = None,
     batch: Annotated[int, typer.Option(help="Messages stored at a time.", min=1)] = 500,
     follow: Annotated[
@@ -92,7 +92,7 @@ def run(
     from onlinehash.cli._screen import note, progress_bar
     from onlinehash.cli._settings import make_hasher, parse_setting
     from onlinehash.cli._stdin import name_of
-    from onlinehash.cli._writing import check_place, open_output
+    from onlinehash.cli._writing import check_place, name_of_output, open_output
 
     if (source is None) != (into is None):
         raise typer.BadParameter("--from and --into go together.")
@@ -140,10 +140,13 @@ def run(
     seconds = perf_counter() - start
     with open_output(out) as file:
         file.write(hasher.to_bytes())
-    note(f"Learned {len(X)} instances in {seconds:.2f} s ({hasher.n_seen_} seen in all). Saved {hasher} to {out}.")
+    seen = f"({hasher.n_seen_} seen in all)"
+    note(f"Learned {len(X)} instances in {seconds:.2f} s {seen}. Saved {hasher} to {name_of_output(out)}.")
 
 
 def _read(features: Path, labels: Path | None, columns: Columns, hasher: OnlineHasher) -> tuple[NDArray[Any], Any]:
+    import numpy as np
+
     from onlinehash._validation import check_labels
     from onlinehash.cli._arrays import check_vectors, read_column, read_rows
     from onlinehash.cli._screen import warn
@@ -155,19 +158,17 @@ def _read(features: Path, labels: Path | None, columns: Columns, hasher: OnlineH
     given = read_rows(features, columns)
     check_vectors(given.X, name_of(features))
     y = given.labels if labels is None else read_column(labels, "labels")
-    n_labelled = 0 if y is None else sum(label is not None for label in y)
-    if not n_labelled and hasher.supervised:
+    if isinstance(y, np.ndarray):
+        return given.X, check_labels(y, len(given.X))
+    n_without = len(given.X) if y is None else sum(label is None for label in y)
+    if hasher.supervised and n_without == len(given.X):
         raise InvalidLabelsError(
-            f"{features} comes without labels, and {hasher.name} learns from them. Give a second file, --label-column, "
-            "or array y in a .npz; or use --method itq."
+            f"{name_of(features)} comes without labels, and {hasher.name} learns from them. Give a second file, "
+            "--label-column, or array y in a .npz; or use --method itq."
         )
-    if not n_labelled:
-        return given.X, None
-    if n_labelled < len(y) and hasher.supervised:
-        warn(f"{len(y) - n_labelled} of {len(y)} rows have no label; {hasher.name} does not learn from them.")
-    if isinstance(y, list):
-        return given.X, y
-    return given.X, check_labels(y, len(given.X))
+    if hasher.supervised and n_without:
+        warn(f"{n_without} of {len(given.X)} rows have no label; {hasher.name} does not learn from them.")
+    return given.X, y
 
 
 def _load(dataset: str, protocol: str, seed: int) -> Split:

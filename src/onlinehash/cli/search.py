@@ -220,7 +220,7 @@ def _write(out: Path, found: list[_Found]) -> None:
     import numpy as np
 
     from onlinehash.cli._screen import note
-    from onlinehash.cli._writing import open_output
+    from onlinehash.cli._writing import name_of_output, open_output
 
     rows = [
         (query, key, distance)
@@ -236,22 +236,22 @@ def _write(out: Path, found: list[_Found]) -> None:
             text = io.StringIO()
             csv.writer(text, lineterminator="\n").writerows([names, *rows])
             file.write(text.getvalue().encode())
-    note(f"Wrote {len(rows)} matches of {len(found)} queries to {out}.")
+    note(f"Wrote {len(rows)} matches of {len(found)} queries to {name_of_output(out)}.")
 
 
 def _show(found: list[_Found]) -> None:
-    from onlinehash.cli._screen import note, on_terminal, print_rows
+    from onlinehash.cli._screen import note, number, on_terminal, print_rows
 
     if not on_terminal():
         lines = (
-            (query, key, f"{distance:g}")
+            (query, key, number(distance))
             for query, (keys, distances) in enumerate(found)
             for key, distance in zip(keys, distances, strict=True)
         )
         print_rows(("query", "key", "distance"), lines)
         return
     rows = [
-        (query, "  ".join(f"{key} ({distance:.4g})" for key, distance in zip(keys, distances, strict=True)))
+        (query, "  ".join(f"{key} ({number(distance)})" for key, distance in zip(keys, distances, strict=True)))
         for query, (keys, distances) in enumerate(found[:_SHOWN])
     ]
     print_rows(("query", "keys (distance), nearest first"), rows)

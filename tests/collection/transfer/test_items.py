@@ -272,7 +272,7 @@ def test_a_missing_pyarrow_is_named_with_its_extra(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_text("")
     with (
         open_new(tmp_path / "a.oh") as collection,
-        pytest.raises(MissingExtraError, match=r"pip install 'onlinehash\[arrow\]'"),
+        pytest.raises(MissingExtraError, match=r"pip install '\.\[arrow\]'"),
     ):
         import_items(collection, tmp_path / "a.parquet")
 

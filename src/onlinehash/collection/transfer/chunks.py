@@ -192,7 +192,7 @@ def _listed(names: Sequence[str]) -> str:
     if not names:
         return "none"
     if len(names) <= _FEW:
-        return ", ".join(names)
+        return ", ".join(name or "''" for name in names)
     return f"{names[0]} to {names[-1]} ({len(names)} columns)"
 
 

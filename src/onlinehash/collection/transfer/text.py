@@ -220,6 +220,9 @@ def _head(path: Path, columns: Columns) -> tuple[Layout, list[str], bool]:
         raise FileFormatError(f"{path} is not a CSV file: {error}.") from error
     if not first:
         raise FileFormatError(f"{path} is empty.")
+    other = next((mark for mark in ";\t" if mark in first[0]), None)
+    if len(first) == 1 and other is not None:
+        raise FileFormatError(f"{path} has {other!r} between its fields; write it with commas.")
     numbered = [str(i) for i in range(1, len(first) + 1)]
     has_header = _has_header(path, columns, first, numbered) if columns.header is None else columns.header
     names = first if has_header else numbered
@@ -255,8 +258,8 @@ def _numbers(fields: list[str], names: list[str], places: list[int]) -> NDArray[
     except ValueError:
         wrong = next(i for i in places if not is_number(fields[i]))
         raise FileFormatError(
-            f"{fields[wrong]!r} in column {names[wrong]!r} is not a number. If the column is no part of the vector, "
-            f"use ignore={names[wrong]!r}, or labels= or payload= for what it is."
+            f"{fields[wrong]!r} in column {names[wrong]!r} is not a number; use ignore={names[wrong]!r} if the column "
+            "is not part of the vector."
         ) from None
 
 
