@@ -95,7 +95,10 @@ class Columns:
             else:
                 roles[role] = given if optional and given not in names else select_one(given, names, path)
         left = [name for name in left if name not in roles.values()]
-        vector = self._vector(left, lists, numbers, path)
+        if self.vector is None:
+            vector = self._found_vector(left, lists, numbers, path)
+        else:
+            vector = [name for name in select(self.vector, names, path) if name in left]
         used = {*roles.values(), *vector}
         return Layout(vector=tuple(vector), unused=tuple(name for name in names if name not in used), **roles)
 
@@ -103,11 +106,9 @@ class Columns:
         """Return the names that are usual for a role, in upper or lower case."""
         return [name for name in names if name.lower() in self.USUAL[role]]
 
-    def _vector(
+    def _found_vector(
         self, names: list[str], lists: Collection[str], numbers: Collection[str] | None, path: Path
     ) -> list[str]:
-        if self.vector is not None:
-            return select(self.vector, names, path)
         usual = self.usual("vector", names) or [name for name in names if name in lists]
         if usual:
             only = self._only(usual, "vector", path)
@@ -150,9 +151,17 @@ class Layout:
     unused: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        roles = {"id": self.key or "row number", "labels": self.labels, "vector": _listed(self.vector)}
-        roles |= {"payload": self.payload} | ({"not used": _listed(self.unused)} if self.unused else {})
-        return "; ".join(f"{role}: {'none' if name is None else name}" for role, name in roles.items())
+        roles: dict[str, str | tuple[str, ...] | None] = {}
+        roles |= {"id": self.key, "labels": self.labels, "vector": self.vector, "payload": self.payload}
+        if self.unused:
+            roles["not used"] = self.unused
+        return "; ".join(f"{role}: {_shown(role, names)}" for role, names in roles.items())
+
+
+def _shown(role: str, names: str | tuple[str, ...] | None) -> str:
+    if names is None:
+        return "row number" if role == "id" else "none"
+    return _listed([names] if isinstance(names, str) else names)
 
 
 def select(wanted: str, names: Sequence[str], path: Path) -> list[str]:

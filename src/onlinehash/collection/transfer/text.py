@@ -109,7 +109,8 @@ def read_jsonl(path: Path, columns: Columns, batch: int) -> Iterator[Chunk]:
 
 def _name(layout: Layout, columns: Columns, role: str, present: Collection[str]) -> str | None:
     """Return the name of a field: that of the first object, or where that has none, a usual one."""
-    return getattr(layout, role) or next(iter(columns.usual(role, present)), None)
+    name: str | None = getattr(layout, role)
+    return name if name is not None else next(iter(columns.usual(role, present)), None)
 
 
 def _vector(entry: dict[str, Any], names: tuple[str, ...], width: int | None) -> NDArray[Any]:
