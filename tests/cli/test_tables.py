@@ -196,9 +196,23 @@ def test_searches_order_items_of_one_code_by_their_vectors(run, tables):
         for options in ("", "--rescore none")
     )
     assert keys["keys"][0] == "d7"
+    assert len(keys["keys"]) == 5
     assert keys["distances"] == sorted(keys["distances"])
     assert all(isinstance(distance, int) for distance in plain["distances"])
     assert json.loads(run("collection search a.oh --like d7 -k 5 --json --rescore cosine").stdout) == keys
+
+
+def test_an_item_finds_itself_first_among_hundreds_with_its_code(run, folder):
+    rng = np.random.default_rng(0)
+    np.savez("a.npz", X=rng.normal([5, 5, 0, 0], 0.1, (400, 4)), y=np.zeros(400, int))
+    run("collection create a.oh --bits 8")
+    run("collection add a.oh a.npz")
+    by_code, by_vector = (
+        json.loads(run(f"collection search a.oh --like 399 -k 1 --json {options}").stdout)["keys"]
+        for options in ("--rescore none", "")
+    )
+    assert by_code != [399]
+    assert by_vector == [399]
 
 
 def test_search_rescores_where_there_are_vectors_and_is_asymmetric_where_there_are_codes(run, folder, model):

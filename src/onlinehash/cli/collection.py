@@ -21,6 +21,7 @@ app = typer.Typer(help="Keep items in one file, learn from them as they come, an
 _Place = Annotated[Place, typer.Argument(metavar="COLLECTION", help=PLACE, parser=Place.parse)]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _SHOWN = 20
+_RESCORED = 1000  # items by code, at least, that are ordered by their vectors
 _POLICIES = {"never": "Never", "drifted": "WhenDrifted", "informative": "WhenInformative"}
 
 
@@ -169,8 +170,7 @@ def search(
         if radius is not None:
             hits = collection.search_radius(X, radius, labels=labels)
         else:
-            measure = None if rescore == "none" else rescore or "cosine"
-            hits = collection.search(X, 10 if k is None else k, labels=labels, rescore=measure, asymmetric=asymmetric)
+            hits = _search(collection, X, 10 if k is None else k, labels, rescore or "cosine", asymmetric=asymmetric)
         _show(collection, hits, as_json=as_json)
 
 
@@ -368,6 +368,18 @@ def _show(collection: Collection, hits: Hits, *, as_json: bool) -> None:
     print_rows(("query", "key", "distance", "labels"), rows)
     if len(shown) < len(hits):
         note(f"... and {len(hits) - len(shown)} more queries; --json gives all.")
+
+
+def _search(
+    collection: Collection, X: Any, k: int, labels: list[Any] | None, rescore: str, *, asymmetric: bool
+) -> Hits:
+    """Find k items per query, rescored among ten times as many and more: many items may share one code."""
+    from onlinehash.collection import Hits
+
+    if rescore == "none" or k < 1:
+        return collection.search(X, k, labels=labels, asymmetric=asymmetric)
+    hits = collection.search(X, max(k, _RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
+    return Hits([keys[:k] for keys in hits.keys], [distances[:k] for distances in hits.distances])
 
 
 def _labels_text(item: Item) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onlinehash.indexes import FlatIndex
 
 _SHOWN = 20
-_RESCORED = 100  # items by code, at least, that are ordered by their vectors
+_RESCORED = 1000  # items by code, at least, that are ordered by their vectors: many share one code
 
 
 class _Found(NamedTuple):
