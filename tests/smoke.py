@@ -39,6 +39,6 @@ with TemporaryDirectory() as folder:
         if find_spec(module) is None:  # the way out is in the error
             program = f"from onlinehash import Collection; {code}"
             run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-            assert "pip install 'onlinehash[" in run.stderr, run.stderr
+            assert "pip install '.[" in run.stderr, run.stderr
 
 sys.stdout.write(f"onlinehash {oh.__version__} works on Python {sys.version.split()[0]}.\n")

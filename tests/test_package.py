@@ -53,7 +53,7 @@ for extra, call in {calls}.items():
     try:
         eval(call)
     except MissingExtraError as error:
-        print(extra, f"pip install 'onlinehash[{{extra}}]'" in str(error))
+        print(extra, f"pip install '.[{{extra}}]'" in str(error))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert run.stdout.splitlines() == [f"{extra} True" for extra in calls], run.stderr

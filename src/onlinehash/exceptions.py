@@ -98,11 +98,11 @@ class MissingExtraError(OnlineHashError, ImportError):
 
     @classmethod
     def of(cls, module: str, extra: str) -> MissingExtraError:
-        """Make the error with the exact command that installs the extra.
+        """Make the error with the exact command that installs the extra, from a clone of the repository.
 
         Examples
         --------
         >>> print(MissingExtraError.of("h5py", "mat"))
-        h5py is not installed. Run: pip install 'onlinehash[mat]'
+        h5py is not installed. In a clone of onlinehash, run: pip install '.[mat]'
         """
-        return cls(f"{module} is not installed. Run: pip install 'onlinehash[{extra}]'")
+        return cls(f"{module} is not installed. In a clone of onlinehash, run: pip install '.[{extra}]'")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,8 +33,8 @@ def folder(tmp_path: Path, split: Split, monkeypatch: pytest.MonkeyPatch) -> Pat
 def run() -> Run:
     """Run a command line, given as one string, and demand the exit code."""
 
-    def call(line: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(app, line.split())
+    def call(line: str, code: int = 0, stdin: bytes | str | None = None) -> Result:
+        result = CliRunner().invoke(app, shlex.split(line), input=stdin)
         assert result.exit_code == code, (result.output, result.exception)
         return result
 

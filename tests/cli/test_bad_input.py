@@ -34,8 +34,8 @@ def test_a_missing_file_is_named(folder, run):
 
 
 def test_an_unknown_extension_is_refused(folder, run, model):
-    Path("X.parquet").write_bytes(b"PAR1")
-    refused(run, LEARN.format("X.parquet"), ".parquet", ".npy, .npz, .csv")
+    Path("X.feather").write_bytes(b"ARROW1")
+    refused(run, LEARN.format("X.feather"), ".feather", ".npy, .npz, .csv, .jsonl, .parquet")
     refused(run, "encode model.oh X.npy --out c.pkl", ".pkl")
     refused(run, "search D.npy Q.npy --model model.oh --out f.xlsx", ".xlsx")
     refused(run, "search D.npy Q.npy --model model.oh --save-index i.oh", ".ohi")
@@ -90,7 +90,7 @@ def test_shapes_that_are_no_table_are_refused(folder, run):
     np.save("empty.npy", np.zeros((0, 64)))
     np.save("nothing.npy", np.zeros(0))
     refused(run, LEARN.format("flat.npy"), "flat.npy", "2D")
-    refused(run, "learn empty.npy nothing.npy --out new.oh", "empty.npy", "0 sample")
+    refused(run, "learn empty.npy nothing.npy --out new.oh", "empty.npy has no rows")
 
 
 @pytest.mark.parametrize("labels", ["dy.npy", "X.npy"])
@@ -114,15 +114,21 @@ def test_an_npz_file_with_other_arrays_lists_them(folder, run, split):
     [
         ("", "empty"),
         ("a,b\n", "no rows"),
-        ("1,2\n3,x\n", "not a table of numbers"),
-        ("1,2\n3\n", "not a table of numbers"),
-        ("1,2\n3,nan\n", "NaN"),
+        ("1,2\n3,x\n", "t.csv, line 2: 'x' in column '2' is not a number"),
+        ("1,2\n3\n", "t.csv, line 2: 1 fields; the first line has 2"),
+        ("a,b\n1,2\n3\n", "t.csv, line 3: 1 fields; the header has 2"),
     ],
 )
 def test_a_csv_file_that_is_no_table_is_refused(folder, run, text, words):
     Path("t.csv").write_text(text)
     Path("l.txt").write_text("a\nb\n")
     refused(run, "learn t.csv l.txt --out new.oh", "t.csv", words)
+
+
+def test_a_csv_file_with_nan_is_refused(folder, run):
+    Path("t.csv").write_text("1,2\n3,nan\n")
+    Path("l.txt").write_text("a\nb\n")
+    refused(run, "learn t.csv l.txt --out new.oh --quiet", "t.csv", "NaN")
 
 
 @pytest.mark.parametrize("column", ["digit", "0", "4", "-4"])
@@ -158,7 +164,7 @@ def test_a_file_of_another_kind_is_refused(folder, run, model):
     run("search D.npy --model model.oh --save-index i.ohi")
     Path("model.ohi").write_bytes(Path(model).read_bytes())
     refused(run, "encode i.ohi X.npy --out c.npy", "i.ohi")
-    refused(run, "search model.ohi Q.npy --model model.oh", "holds a hasher, not an index")
+    refused(run, "search model.ohi Q.npy --model model.oh", "model.ohi is a hasher; use: onlinehash encode model.ohi")
 
 
 def test_features_in_place_of_codes_ask_for_a_model(folder, run):
@@ -195,11 +201,11 @@ def test_names_that_are_unknown_are_answered_with_the_known(folder, run, model):
 
 
 def test_values_out_of_range_are_refused(folder, run, model):
-    refused(run, "learn X.npy y.npy --out new.oh --bits 0", "n_bits=0")
-    refused(run, "learn X.npy y.npy --out new.oh --learning-rate -1", "learning_rate")
-    refused(run, "learn X.npy y.npy --out new.oh --preprocess maybe", "preprocess")
-    refused(run, "search D.npy Q.npy --model model.oh -k 0", "k=0")
-    refused(run, "search D.npy Q.npy --model model.oh --radius -1", "radius=-1")
+    refused(run, "learn X.npy y.npy --out new.oh --bits 0", "--bits 0 is not positive; use at least 1.")
+    refused(run, "learn X.npy y.npy --out new.oh --learning-rate -1", "--learning-rate -1")
+    refused(run, "learn X.npy y.npy --out new.oh --preprocess maybe", "--preprocess 'maybe'")
+    refused(run, "search D.npy Q.npy --model model.oh -k 0", "error: -k 0 is not positive")
+    refused(run, "search D.npy Q.npy --model model.oh --radius -1", "--radius -1")
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(folder, run, model):

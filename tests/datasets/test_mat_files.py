@@ -121,5 +121,5 @@ def test_other_files_are_said_to_be_no_matlab_files(tmp_path: Path, content: byt
 def test_without_h5py_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.mat", "7.3", pca_feats=TRAIN, labels=TRAIN_Y)
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'onlinehash\[mat\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[mat\]'"):
         MatFile("a.mat").read(path)

@@ -204,7 +204,7 @@ def test_faulty_files_are_named_before_anything_is_learned(data, tmp_path):
 
 def test_a_missing_ray_says_how_to_get_it(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'onlinehash\[ray\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[ray\]'"):
         scale.learn(data[0], make())
 
 

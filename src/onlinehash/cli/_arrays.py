@@ -1,87 +1,135 @@
-"""Arrays that a user gives: features, labels, codes and keys, from .npy, .npz and .csv files, never from pickles."""
+"""Arrays that a user gives: vectors, labels, codes and ids, from files of every kind, never from pickles."""
 
 from __future__ import annotations
 
+import csv
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.cli._csv import read_csv, read_lines
+from onlinehash.cli._kinds import OURS, refuse_other_kinds
+from onlinehash.cli._screen import note, progress_bar
+from onlinehash.cli._stdin import NAME, open_input
 from onlinehash.codes import pack_bits
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidCodesError, InvalidInputError
+from onlinehash.collection.transfer import layout_of, read_items
+from onlinehash.collection.transfer.chunks import Columns
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidCodesError, InvalidFeaturesError
 from onlinehash.types import Codes, Labels
 
+_TABLES = (".csv", ".jsonl", ".parquet")
+_VECTORS = ("X", "features", "vector", "vectors")
+_HEADERS = {
+    "labels": ("label", "labels", "y", "class", "target", "category"),
+    "keys": ("key", "keys", "id", "ids", "_id"),
+}
 
-def read_array(path: Path, *names: str) -> NDArray[Any]:
-    """Read one array; .npy files stay on disk, so that they may be larger than memory.
+
+class Given(NamedTuple):
+    """What a file holds: one row per item, and ids and labels where there are any."""
+
+    X: NDArray[Any]
+    keys: Any = None
+    labels: Any = None
+
+
+def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
+    """Read vectors or codes; those of an .npy file stay on disk, so that it may be larger than memory.
 
     Parameters
     ----------
     path : Path
+        ``-`` is standard input.
+    columns : Columns, optional
+        What the user says about the columns of a table.
     *names : str
-        Names under which a .npz file may hold it, best first; an only array needs no name.
+        Names under which a .npz file may hold the array, best first; an only array needs no name.
     """
-    suffix = _suffix_of(path, ".npy", ".npz", ".csv", ".bits")
-    if suffix == ".csv":
-        return read_csv(path)[0]
-    if suffix == ".bits":
-        return _read_bits(path)
-    if suffix == ".npz":
-        return _read_npz(path, names)
-    return _read_npy(path)
+    with open_input(path) as file:
+        suffix = _suffix_of(file, ".npy", ".npz", *_TABLES, ".bits")
+        if suffix in _TABLES:
+            return _read_table(file, columns or Columns(), NAME if file is not path else str(path))
+        if suffix == ".bits":
+            return Given(_read_bits(file))
+        if suffix == ".npz":
+            keys, y = (_read_named(file, some) for some in (("keys", "key", "ids"), ("y", "labels", "label")))
+            return Given(_read_npz(file, names or _VECTORS), keys, y)
+        array = _read_npy(file)
+        return Given(array if file is path else np.array(array))
 
 
-def read_labelled(
-    path: Path, labels: Path | None = None, label_column: str | None = None
-) -> tuple[NDArray[Any], Labels | None]:
-    """Read features, and their labels from another file, a column of a .csv file or array ``y`` of a .npz file."""
-    if label_column is not None:
-        if _suffix_of(path) != ".csv" or labels is not None:
-            raise InvalidInputError("--label-column is for a .csv file that holds its own labels.")
-        return read_csv(path, label_column)
-    X = read_array(path, "X")
-    return X, labels_inside(path) if labels is None else read_column(labels, "y")
+def read_column(path: Path, role: str) -> NDArray[Any]:
+    """Read one value per row: .npy, the array of .npz, a column of .csv, or the lines of a .txt file.
 
-
-def labels_inside(path: Path) -> Labels | None:
-    """Return array ``y`` of a .npz file that has one."""
-    inside = path.suffix.lower() == ".npz" and "y" in _names_in(path)
-    return _read_npz(path, ("y",)) if inside else None
-
-
-def read_column(path: Path, name: str) -> NDArray[Any]:
-    """Read one value a row: .npy, the named array of .npz, a .csv of one column, or the lines of a .txt file."""
-    suffix = _suffix_of(path, ".npy", ".npz", ".csv", ".txt")
-    if suffix in {".csv", ".txt"}:
+    Parameters
+    ----------
+    path : Path
+    role : "labels" or "keys"
+        What they are, and so what a column of them may be called.
+    """
+    with open_input(path) as file:
+        suffix = _suffix_of(file, ".npy", ".npz", ".csv", ".txt")
+        if suffix in (".npy", ".npz"):
+            array = _read_npz(file, _HEADERS[role]) if suffix == ".npz" else np.array(_read_npy(file))
+            if array.ndim != 1 and array.shape[1:] != (1,):
+                raise FileFormatError(f"{file} has shape {array.shape}; {role} are one value per row.")
+            return array.ravel()
         try:
-            return read_lines(path)
+            return _read_lines(file, role if suffix == ".csv" else None)
         except UnicodeDecodeError as error:
-            raise FileFormatError(f"{path} is not a text file.") from error
-    return read_array(path, name)
+            raise FileFormatError(f"{file} is not a text file.") from error
+
+
+def check_vectors(X: NDArray[Any], source: Path | str) -> None:
+    """Refuse what is no table of numbers, by the name of its file."""
+    if X.ndim != 2:
+        raise InvalidFeaturesError(f"{source} has shape {X.shape}; vectors are a 2D array, one row per vector.")
+    if 0 in X.shape:
+        raise InvalidFeaturesError(f"{source} has no {'columns' if len(X) else 'rows'}: its shape is {X.shape}.")
+    if X.dtype.kind not in "fiub":
+        raise InvalidFeaturesError(f"{source} holds {X.dtype}; vectors are real numbers.")
 
 
 def as_codes(array: NDArray[Any], path: Path) -> Codes:
     """Return packed codes as they are, and those of a text file as bytes; anything else is refused."""
     if array.dtype == np.uint8:
         return array
-    if path.suffix.lower() == ".csv" and ((array >= 0) & (array <= 255) & (array % 1 == 0)).all():
+    is_text = path.suffix.lower() not in (".npy", ".npz")
+    if is_text and array.dtype.kind in "fiu" and ((array >= 0) & (array <= 255) & (array % 1 == 0)).all():
         return array.astype(np.uint8)
     raise InvalidCodesError(
-        f"{path} holds {array.dtype} numbers, but packed codes are bytes (uint8). If these are features, pass --model."
+        f"{path} holds {array.dtype} numbers, but packed codes are bytes (uint8). If these are vectors, give --model."
     )
 
 
+def as_labels(values: Any) -> Any:
+    """Return labels as an array where all are integers or all are text; lists of labels and gaps stay as they are."""
+    if isinstance(values, list) and {type(value) for value in values} in ({int}, {str}):
+        return np.array(values)
+    return values
+
+
 def _suffix_of(path: Path, *known: str) -> str:
-    if not path.is_file():
+    if path.is_dir():
+        raise FileFormatError(f"{path} is a folder; name a file.")
+    if not path.exists():
         raise DataNotFoundError(f"There is no file {path}.")
     suffix = path.suffix.lower()
-    if known and suffix not in known:
+    if suffix in OURS:
+        refuse_other_kinds(path)
+    if suffix not in known:
         raise FileFormatError(f"{path} has the extension {suffix!r}; use one of {', '.join(known)}.")
     return suffix
+
+
+def _read_table(path: Path, columns: Columns, name: str) -> Given:
+    with progress_bar("Reading") as progress:
+        rows = read_items(path, columns, progress=progress)
+    note(f"{name}: {layout_of(path, columns)}")
+    return Given(rows.features, rows.keys, None if rows.labels is None else as_labels(rows.labels))
 
 
 def _read_npy(path: Path) -> NDArray[Any]:
@@ -99,6 +147,16 @@ def _read_npz(path: Path, names: tuple[str, ...]) -> NDArray[Any]:
     name = next((name for name in names if name in present), present[0] if len(present) == 1 else None)
     if name is None:
         raise FileFormatError(f"{path} holds no array {' or '.join(names)}, but {', '.join(present) or 'nothing'}.")
+    return _read_member(path, name)
+
+
+def _read_named(path: Path, names: tuple[str, ...]) -> NDArray[Any] | None:
+    present = _names_in(path)
+    name = next((name for name in names if name in present), None)
+    return None if name is None else _read_member(path, name)
+
+
+def _read_member(path: Path, name: str) -> NDArray[Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return np.asarray(archive[name])
@@ -126,3 +184,48 @@ def _read_bits(path: Path) -> Codes:
     if not lines or len(set(map(len, lines))) > 1 or set("".join(lines)) - {"0", "1"}:
         raise FileFormatError(f"{path} is not a text of codes: lines of 0 and 1, all of one length.")
     return pack_bits([list(map(int, line)) for line in lines])
+
+
+def _read_lines(path: Path, role: str | None) -> Labels:
+    """Read one value per line, or the column of a .csv file that its header names."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            rows = (
+                [[field.strip() for field in row] for row in csv.reader(file)] if role else [[x.strip()] for x in file]
+            )
+        except csv.Error as error:
+            raise FileFormatError(f"{path} is not a CSV file: {error}.") from error
+    while rows and not any(rows[-1]):
+        rows.pop()
+    if not rows:
+        raise FileFormatError(f"{path} is empty.")
+    column, start = _find_column(path, rows, role)
+    for number, row in enumerate(rows, 1):
+        if len(row) <= column or not row[column]:
+            raise FileFormatError(f"{path} has no value in line {number}; every line holds one value.")
+    return _integers_or_text([row[column] for row in rows[start:]])
+
+
+def _find_column(path: Path, rows: list[list[str]], role: str | None) -> tuple[int, int]:
+    """Return the place of the column, and how many lines come before its values."""
+    if role is None:
+        return 0, 0
+    named = [i for i, field in enumerate(rows[0]) if field.lower() in _HEADERS[role]]
+    if len(named) == 1:
+        return named[0], 1
+    if len(rows[0]) > 1:
+        raise FileFormatError(
+            f"{path} has {len(rows[0])} columns; a file of {role} has one value per line, or a header that calls one "
+            f"of them {' or '.join(_HEADERS[role][:2])}."
+        )
+    values = [row[0] for row in rows if row]
+    is_header = _integers_or_text(values).dtype.kind == "U" and _integers_or_text(values[1:]).dtype.kind == "i"
+    return 0, int(is_header and len(values) > 1)
+
+
+def _integers_or_text(texts: list[str]) -> Labels:
+    values = np.asarray(texts, np.str_)
+    try:
+        return values.astype(np.int64)
+    except (ValueError, OverflowError):
+        return values

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_features
+from onlinehash.cli._arrays import check_vectors
 from onlinehash.exceptions import InvalidFeaturesError
 from onlinehash.types import Progress
 
@@ -21,10 +21,7 @@ def by_chunks(
     X: NDArray[Any], work: Callable[[slice], Result], progress: Progress, source: Path | str = "X"
 ) -> list[Result]:
     """Return ``work(rows)`` for one run of rows of X after another; an error about X names its source."""
-    try:
-        check_features(X)
-    except InvalidFeaturesError as error:
-        raise InvalidFeaturesError(f"{source}: {error}") from error
+    check_vectors(X, source)
     step = max(1, _ELEMENTS // X.shape[1])
     results = []
     for start in range(0, len(X), step):

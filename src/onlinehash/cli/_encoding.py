@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import read_header
-from onlinehash.cli._arrays import as_codes, read_array
+from onlinehash.cli._arrays import as_codes, read_rows
 from onlinehash.cli._chunks import by_chunks
+from onlinehash.cli._kinds import refuse_other_kinds
 from onlinehash.cli._screen import progress_bar
+from onlinehash.cli._stdin import name_of
 from onlinehash.codes import code_width
+from onlinehash.collection.transfer.chunks import Columns
 from onlinehash.encoders import Encoder
 from onlinehash.types import Codes
 
 
+class Side(NamedTuple):
+    """The codes of a file, and the vectors that it held, if it was not codes already."""
+
+    codes: Codes
+    X: NDArray[Any] | None = None
+    keys: Any = None
+    labels: Any = None
+
+
 def load_encoder(path: Path) -> Encoder:
     """Read an encoder, or freeze a saved hasher."""
+    refuse_other_kinds(path, "encoder", "hasher")
     if read_header(path, "encoder", "hasher")["kind"] == "encoder":
         return Encoder.load(path)
     from onlinehash.hashers import load_hasher
@@ -32,10 +45,13 @@ def encode_rows(encoder: Encoder, X: NDArray[Any], source: Path | str) -> Codes:
         return np.concatenate(by_chunks(X, lambda rows: encoder.encode(X[rows]), progress, source))
 
 
-def read_codes(path: Path, encoder: Encoder | None = None) -> Codes:
-    """Read packed codes, or features that the encoder takes."""
+def read_side(path: Path, encoder: Encoder | None, columns: Columns | None = None) -> Side:
+    """Read packed codes, or vectors that the encoder takes."""
     if encoder is None:
-        return as_codes(read_array(path, "codes"), path)
-    array = read_array(path, "X", "codes")
-    is_code = array.ndim == 2 and array.shape[1] == code_width(encoder.n_bits) != encoder.n_features
-    return as_codes(array, path) if is_code else encode_rows(encoder, array, path)
+        X, keys, labels = read_rows(path, columns, "codes")
+        return Side(as_codes(X, path), None, keys, labels)
+    X, keys, labels = read_rows(path, columns, "X", "features", "vector", "vectors", "codes")
+    is_code = X.ndim == 2 and X.shape[1] == code_width(encoder.n_bits) != encoder.n_features
+    if is_code:
+        return Side(as_codes(X, path), None, keys, labels)
+    return Side(encode_rows(encoder, X, name_of(path)), X, keys, labels)

@@ -31,6 +31,8 @@ class Place(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Place:
         """Read what was typed."""
+        if not text:
+            raise typer.BadParameter("the name of the collection is empty.")
         if not text.startswith(_ENGINES):
             return cls(text)
         engine, mark, name = text.rpartition("#")
@@ -55,13 +57,19 @@ class Place(NamedTuple):
 
     def check(self) -> None:
         """Refuse a place where no collection can be made, before the work and not after it."""
-        from onlinehash.cli._writing import check_place
+        from onlinehash.cli._writing import check_folder
 
         if self.engine is None:
-            check_place(Path(self.name))
+            check_folder(Path(self.name))
 
     def open(self, *given: Any, **named: Any) -> Collection:
         """Open the collection, as :meth:`Collection.open` does."""
+        from onlinehash.cli._kinds import refuse_other_kinds
         from onlinehash.collection import Collection
+        from onlinehash.exceptions import FileFormatError
 
+        if self.engine is None:
+            if Path(self.name).is_dir():
+                raise FileFormatError(f"{self.name} is a folder; name a file.")
+            refuse_other_kinds(Path(self.name), "collection")
         return Collection.open(self.name, *given, engine=self.engine, **named)

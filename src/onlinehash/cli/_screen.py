@@ -2,21 +2,77 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from onlinehash.types import Progress as Callback
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class _Loudness:
+    """What ``--quiet`` and ``--verbose`` say."""
+
+    quiet = False
+    verbose = False
+
+
+loudness = _Loudness()
+
 
 def note(text: str) -> None:
-    """Say something that is not a result: one line on standard error."""
-    typer.echo(text, err=True)
+    """Say something that is not a result: one line on standard error, unless ``--quiet``."""
+    if not loudness.quiet:
+        typer.echo(printable(text), err=True)
+
+
+def warn(text: str) -> None:
+    """Say that something is not as it should be: one line on standard error, always."""
+    typer.echo(printable(f"warning: {text}"), err=True)
+
+
+def printable(value: object) -> str:
+    r"""Return a text that stays on its line and in its column, with escapes for what standard output cannot show.
+
+    Examples
+    --------
+    >>> printable("café\tau lait\n")
+    'café\\tau lait\\n'
+    """
+    text = _CONTROL.sub(lambda match: repr(match[0])[1:-1], str(value))
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def number(value: float) -> str:
+    """Return a distance in few digits; those that rounding leaves of nothing are left out.
+
+    Examples
+    --------
+    >>> number(7), number(0.038176), number(-2e-16)
+    ('7', '0.0382', '0')
+    """
+    return f"{round(value, 4) + 0.0:g}"
+
+
+def print_json(value: Any) -> None:
+    """Print JSON on one line, with escapes only for what standard output cannot show."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    typer.echo(text)
 
 
 def on_terminal() -> bool:
@@ -31,18 +87,18 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
         return
     typer.echo("\t".join(columns))
     for row in rows:
-        typer.echo("\t".join(map(str, row)))
+        typer.echo("\t".join(map(printable, row)))
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]] = ()) -> Table:
     """Return a table with its numbers to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(cell) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(columns):
         numeric = bool(cells) and all(row[i].isdecimal() for row in cells)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # as text: an id may look like markup
     return table
 
 
@@ -51,7 +107,11 @@ def progress_bar(title: str) -> Iterator[Callback]:
     """Give a callback that moves a bar on a terminal, and does nothing elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(), expand=False
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        disable=loudness.quiet or not sys.stderr.isatty(),
+        expand=False,
     ) as bars:
         task = bars.add_task(title, total=None, visible=False)  # until there is something to show
 

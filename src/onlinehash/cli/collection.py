@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash.cli._columns import Header, Ignore, Key, Vector
 from onlinehash.cli._place import PLACE, Place
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection, Hits, Item
     from onlinehash.collection.refresh import Policy
+    from onlinehash.collection.types import Stats
 
 app = typer.Typer(help="Keep items in one file, learn from them as they come, and search them.", no_args_is_help=True)
 
 _Place = Annotated[Place, typer.Argument(metavar="COLLECTION", help=PLACE, parser=Place.parse)]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _SHOWN = 20
+_RESCORED = 1000  # items by code, at least, that are ordered by their vectors
 _POLICIES = {"never": "Never", "drifted": "WhenDrifted", "informative": "WhenInformative"}
 
 
@@ -30,7 +33,7 @@ def create(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the hasher.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the hasher.")] = 0,
     refresh: Annotated[
         str,
         typer.Option(
@@ -58,29 +61,47 @@ def create(
 @app.command("add")
 def add(
     place: _Place,
-    items: Annotated[Path, typer.Argument(metavar="ITEMS", help=".npy, .npz, .parquet, .csv or .jsonl.")],
+    items: Annotated[
+        Path,
+        typer.Argument(metavar="ITEMS", help=".csv, .jsonl, .parquet, .npy or .npz; - for standard input."),
+    ],
     *,
-    key: Annotated[str | None, typer.Option(help="Column of the keys.", show_default="key")] = None,
-    vector: Annotated[str | None, typer.Option(help="Column of the vectors.", show_default="vector")] = None,
-    labels: Annotated[str | None, typer.Option(help="Column of the labels.", show_default="labels or label")] = None,
-    payload: Annotated[str | None, typer.Option(help="Column of the payloads.", show_default="payload")] = None,
+    key: Key = None,
+    vector: Vector = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of the labels.", show_default="labels or label")
+    ] = None,
+    payload: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of the payloads.", show_default="payload")
+    ] = None,
+    ignore: Ignore = None,
+    header: Header = None,
     first_key: Annotated[int | None, typer.Option(help="Number the rows from here; for files without keys.")] = None,
     batch: Annotated[int, typer.Option(help="Items stored at a time, each time whole or not at all.")] = 1000,
 ) -> None:
     """Add the items of a file and learn from them; an item whose key is there already is replaced.
 
-    For an .npy file of vectors the other columns are files: by default X.keys.npy and X.labels.npy beside X.npy.
+    A column is named as the file names it, or by its number: 1 is the first, -1 the last. For an .npy file of vectors
+    the other columns are files: by default X.keys.npy and X.labels.npy beside X.npy.
     """
     from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.collection import import_items
+    from onlinehash.cli._stdin import name_of, open_input
+    from onlinehash.collection.transfer import add_chunks, layout_of
+    from onlinehash.collection.transfer.chunks import Columns
 
-    with _open(place) as collection:
+    columns = Columns(key, vector, labels, payload, ignore or (), header)
+    n_items = n_labelled = 0
+    with _open(place) as collection, open_input(items) as file:
+        layout = layout_of(file, columns)
+        if layout is not None:
+            note(f"{name_of(items)}: {layout}")
         with progress_bar("Adding") as progress:
-            n_items = import_items(
-                collection, items, key=key, vector=vector, labels=labels, payload=payload,
-                first_key=first_key, batch=batch, progress=progress,
-            )  # fmt: skip
-        note(f"Added {n_items} items; {place} holds {len(collection)}.")
+            for chunk in add_chunks(collection, file, columns, first_key=first_key, batch=batch):
+                n_items += len(chunk)
+                n_labelled += chunk.n_labelled
+                progress(chunk.done, chunk.total)
+        note(f"Added {n_items} items, {n_labelled} with labels; {place} holds {len(collection)}.")
+        _warn_unless_searchable(collection.stats())
 
 
 @app.command("search")
@@ -88,38 +109,68 @@ def search(
     place: _Place,
     queries: Annotated[
         Path | None,
-        typer.Argument(metavar="QUERIES", help="Vectors: .npy, .npz (array X) or .csv.", show_default=False),
+        typer.Argument(
+            metavar="QUERIES",
+            help="Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input.",
+            show_default=False,
+        ),
     ] = None,
     *,
     like: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Ask by a stored item; repeatable.")] = None,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to find.", show_default="10")] = None,
     radius: Annotated[int | None, typer.Option(help="Find all items at most so many bits away instead.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="Search items with this label only; repeatable.")] = None,
-    rescore: Annotated[
-        str | None, typer.Option(metavar="cosine|l2", help="Order the best by the distance of their vectors.")
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="Search items with this label only; repeatable.")
     ] = None,
-    asymmetric: Annotated[bool, typer.Option("--asymmetric", help="Compare real queries with the bits.")] = False,
+    rescore: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cosine|l2|none",
+            help="Order the best by the distance of their vectors.",
+            show_default="cosine",
+        ),
+    ] = None,
+    asymmetric: Annotated[
+        bool,
+        typer.Option(
+            "--asymmetric/--no-asymmetric", help="Compare the real values of the query with the bits of the codes."
+        ),
+    ] = False,
+    key: Key = None,
+    vector: Vector = None,
+    ignore: Ignore = None,
+    header: Header = None,
     as_json: _Json = False,
 ) -> None:
-    """Find the nearest items, exactly; ties by key. Another process may write meanwhile."""
+    """Find the nearest items by their codes, the best of them ordered by their vectors.
+
+    Items of one class often share one code, and would come in order of their keys: '--rescore none' shows that, with
+    the distances in bits. Another process may write meanwhile.
+    """
     import numpy as np
 
-    from onlinehash.cli._arrays import read_array
+    from onlinehash.cli._arrays import check_vectors, read_rows
+    from onlinehash.cli._stdin import name_of
+    from onlinehash.collection.transfer.chunks import Columns
 
     if (queries is None) == (not like):
         raise typer.BadParameter("give a file of queries or --like, one of the two.")
-    if radius is not None and (k is not None or rescore is not None or asymmetric):
+    if rescore not in (None, "cosine", "l2", "none"):
+        raise typer.BadParameter(f"{rescore!r} is not cosine, l2 or none.", param_hint="--rescore")
+    if radius is not None and (k is not None or rescore in ("cosine", "l2") or asymmetric):
         raise typer.BadParameter("--radius finds all items within; it goes without -k, --rescore and --asymmetric.")
     with _open(place, readonly=True) as collection:
+        _warn_unless_searchable(collection.stats())
         if queries is not None:
-            X = read_array(queries, "X", "features", "vector")
+            X = read_rows(queries, Columns(key=key, vector=vector, ignore=ignore or (), header=header)).X
+            check_vectors(X, name_of(queries))
         else:
             X = np.array([item.features for item in collection.get(_typed(like or [], collection.key_kind))])
         labels = None if not label else _typed(label, collection.label_kind)
         if radius is not None:
             hits = collection.search_radius(X, radius, labels=labels)
         else:
-            hits = collection.search(X, 10 if k is None else k, labels=labels, rescore=rescore, asymmetric=asymmetric)
+            hits = _search(collection, X, 10 if k is None else k, labels, rescore or "cosine", asymmetric=asymmetric)
         _show(collection, hits, as_json=as_json)
 
 
@@ -171,17 +222,19 @@ def refresh(
 
 @app.command("stats")
 def stats(place: _Place, as_json: _Json = False) -> None:
-    """Tell how a collection stands."""
+    """Show how many items there are, how many can be searched, and with which codes."""
     from dataclasses import asdict
 
-    from onlinehash.cli._screen import print_rows
+    from onlinehash.cli._screen import print_json, print_rows
 
     with _open(place, readonly=True) as collection:
-        values = asdict(collection.stats())
+        now = collection.stats()
+    values = asdict(now)
     if as_json:
-        typer.echo(json.dumps(values))
+        print_json(values)
     else:
         print_rows(("what", "value"), [(name, "-" if value is None else value) for name, value in values.items()])
+    _warn_unless_searchable(now)
 
 
 @app.command("export")
@@ -190,26 +243,39 @@ def export(
     out: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT", help="Items: .npy, .npz, .parquet, .csv, .jsonl. Codes: .faiss, .usearch, .npz with --codes."
+            metavar="OUT",
+            help="Items: .npy, .npz, .parquet, .csv, .jsonl; - for standard output, as .jsonl. Codes: .faiss, "
+            ".usearch, .npz with --codes.",
         ),
     ],
     codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
 ) -> None:
     """Write all items to a file that 'onlinehash collection add' reads, or their codes for other programs."""
+    import shutil
+    import sys
+    from tempfile import TemporaryDirectory
+
     from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._writing import check_place
+    from onlinehash.cli._writing import check_place, is_stdout, name_of_output
     from onlinehash.collection import export_codes, export_items
     from onlinehash.collection.transfer import CODE_FILES, ITEM_FILES
 
     as_codes = codes or out.suffix.lower() in set(CODE_FILES) - set(ITEM_FILES)
+    if as_codes and is_stdout(out):
+        raise typer.BadParameter("codes go to a file; only items go to standard output.")
     check_place(out, *(CODE_FILES if as_codes else dict.fromkeys(ITEM_FILES + CODE_FILES)))
     with _open(place, readonly=True) as collection:
         if as_codes:
             n_items = export_codes(collection, out)
+        elif is_stdout(out):
+            with TemporaryDirectory() as folder:
+                n_items = export_items(collection, Path(folder) / "items.jsonl")
+                with (Path(folder) / "items.jsonl").open("rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
         else:
             with progress_bar("Writing") as progress:
                 n_items = export_items(collection, out, progress=progress)
-    note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {out}.")
+    note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
 
 
 # ---------------------------------------------------------------------- parts
@@ -224,6 +290,28 @@ def _open(place: Place, *, readonly: bool = False) -> Collection:
         raise DataNotFoundError(
             f"There is no collection {place}; make it with 'onlinehash collection create'."
         ) from error
+
+
+def _warn_unless_searchable(stats: Stats) -> None:
+    """Say why some items cannot be found."""
+    from onlinehash.cli._screen import warn
+    from onlinehash.hashers import HASHERS
+
+    if stats.n_searchable >= stats.n_items:
+        return
+    hasher = HASHERS.get(stats.method)
+    if stats.refresh_error is not None:
+        why = f"making their codes failed: {stats.refresh_error}"
+    elif stats.refreshing:
+        why = "their codes are being made."
+    elif not stats.n_learned and hasher is not None and hasher.supervised:
+        why = (
+            f"{stats.method} learns from labels, and none has one. Add them again with --labels COLUMN, or create the "
+            "collection with --method itq, which needs none."
+        )
+    else:
+        why = f"{stats.method} has not learned from enough items yet; add more."
+    warn(f"{stats.n_searchable} of {stats.n_items} items are searchable: {why}")
 
 
 def _policy(text: str) -> Policy:
@@ -262,24 +350,40 @@ def _watch(collection: Collection, progress: Any) -> None:
 
 
 def _show(collection: Collection, hits: Hits, *, as_json: bool) -> None:
-    from onlinehash.cli._screen import note, on_terminal, print_rows
+    from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows
 
     if as_json:
         for query, some in enumerate(hits):
             items = collection.get(some.keys)
             found = {"query": query, "keys": some.keys, "distances": some.distances}
             labels = [_labels(item) for item in items]
-            typer.echo(json.dumps(found | {"labels": labels, "payload": [item.payload for item in items]}))
+            print_json(found | {"labels": labels, "payload": [item.payload for item in items]})
         return
     shown = list(hits)[:_SHOWN] if on_terminal() else list(hits)
     rows = [
-        (query, item.key, f"{distance:g}", "-" if item.labels is None else json.dumps(_labels(item)))
+        (query, item.key, number(distance), "-" if item.labels is None else _labels_text(item))
         for query, some in enumerate(shown)
         for item, distance in zip(collection.get(some.keys), some.distances, strict=True)
     ]
     print_rows(("query", "key", "distance", "labels"), rows)
     if len(shown) < len(hits):
         note(f"... and {len(hits) - len(shown)} more queries; --json gives all.")
+
+
+def _search(
+    collection: Collection, X: Any, k: int, labels: list[Any] | None, rescore: str, *, asymmetric: bool
+) -> Hits:
+    """Find k items per query, rescored among ten times as many and more: many items may share one code."""
+    from onlinehash.collection import Hits
+
+    if rescore == "none" or k < 1:
+        return collection.search(X, k, labels=labels, asymmetric=asymmetric)
+    hits = collection.search(X, max(k, _RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
+    return Hits([keys[:k] for keys in hits.keys], [distances[:k] for distances in hits.distances])
+
+
+def _labels_text(item: Item) -> str:
+    return json.dumps(_labels(item), ensure_ascii=False)
 
 
 def _labels(item: Item) -> Any:

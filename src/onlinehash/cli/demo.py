@@ -24,7 +24,7 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 def run(
     dataset: Annotated[str, typer.Option(help="Data set; see 'onlinehash datasets'.")] = "digits",
     out: Annotated[Path, typer.Option(help="Folder for the picture; made if need be.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Of the split and of the hashers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the split and of the hashers.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer lengths and points.")] = False,
 ) -> None:
     """Learn from a stream of real data, watch mAP rise, search, and draw it all."""

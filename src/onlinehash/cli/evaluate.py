@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash.cli._columns import Header, Ignore, Key, Vector
+
 if TYPE_CHECKING:
+    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.metrics import Ranking
     from onlinehash.types import Codes, Labels
 
-_FILE = "Features with --model, else packed codes."
-_LABELS = "Labels: .npy, .csv of one column or .txt lines; array y of a .npz needs no file."
+_FILE = "Vectors with --model, else packed codes: .npy, .npz, .csv, .jsonl or .parquet; - for standard input."
+_LABELS = "Labels: .npy, .csv or .txt; or a column of the file itself, by default labels or label, y in a .npz."
 
 
 def run(
     model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Evaluate on this data set; needs --model.")] = None,
     protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split a data set.")] = "online",
-    seed: Annotated[int, typer.Option(help="Of the split of a data set; use that of 'learn'.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the split of a data set; use that of 'learn'.")] = 0,
     queries: Annotated[Path | None, typer.Option(help=_FILE)] = None,
-    query_labels: Annotated[Path | None, typer.Option(help=_LABELS)] = None,
+    query_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
     database: Annotated[Path | None, typer.Option(help=_FILE)] = None,
-    database_labels: Annotated[Path | None, typer.Option(help=_LABELS)] = None,
+    database_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
+    key: Key = None,
+    vector: Vector = None,
+    ignore: Ignore = None,
+    header: Header = None,
     map_at: Annotated[
         int | None, typer.Option(help="Length of the ranking for mAP@k.", min=1, show_default="1000")
     ] = None,
@@ -46,7 +52,8 @@ def run(
     published, by those that were found, which flatters.
     """
     from onlinehash.cli._encoding import load_encoder
-    from onlinehash.cli._screen import print_rows
+    from onlinehash.cli._screen import print_json, print_rows
+    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.metrics import Ranking
 
     encoder = load_encoder(model) if model is not None else None
@@ -56,13 +63,17 @@ def run(
         sides, lengths = _of_dataset(encoder, dataset, protocol, seed)
         map_at, precision_at = map_at or lengths[0], precision_at or lengths[1]
     elif queries is not None and database is not None:
-        sides = (*_of_file(queries, query_labels, encoder), *_of_file(database, database_labels, encoder))
+        columns = Columns(key=key, vector=vector, ignore=ignore or (), header=header)
+        sides = (
+            *_of_file(queries, query_labels, encoder, columns),
+            *_of_file(database, database_labels, encoder, columns),
+        )
     else:
         raise typer.BadParameter("give --model and --dataset, or --queries and --database.")
     result = _measure(Ranking(*sides, ties=ties), map_at or 1000, precision_at or 100, radius)
     sizes = {"n_queries": len(sides[0]), "n_items": len(sides[2]), "ties": ties}
     if as_json:
-        typer.echo(json.dumps({**sizes, **_without_nan(result)}))
+        print_json({**sizes, **_without_nan(result)})
     else:
         print_rows(("measure", "value"), [*sizes.items(), *_rows(result)])
 
@@ -81,17 +92,21 @@ def _of_dataset(
     return (query_codes, split.queries.y, codes, split.database.y), (split.map_at, split.precision_at)
 
 
-def _of_file(path: Path, labels: Path | None, encoder: Encoder | None) -> tuple[Codes, Labels]:
+def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Labels]:
+    from dataclasses import replace
+
     from onlinehash._validation import check_labels
-    from onlinehash.cli._arrays import labels_inside, read_column
-    from onlinehash.cli._encoding import read_codes
+    from onlinehash.cli._arrays import read_column
+    from onlinehash.cli._encoding import read_side
     from onlinehash.exceptions import InvalidLabelsError
 
-    codes = read_codes(path, encoder)
-    y = labels_inside(path) if labels is None else read_column(labels, "y")
+    is_column = labels is not None and path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
+    is_column = is_column and labels != "-" and not Path(labels or "").is_file()
+    side = read_side(path, encoder, replace(columns, labels=labels) if is_column else columns)
+    y = side.labels if labels is None or is_column else read_column(Path(labels), "labels")
     if y is None:
-        raise InvalidLabelsError(f"{path} comes without labels; pass --query-labels and --database-labels.")
-    return codes, check_labels(y, len(codes))
+        raise InvalidLabelsError(f"{path} comes without labels; give --query-labels and --database-labels.")
+    return side.codes, check_labels(y, len(side.codes))
 
 
 def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> dict[str, Any]:

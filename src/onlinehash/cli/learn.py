@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash.cli._columns import Header, Ignore, Key, Vector
 from onlinehash.cli._place import PLACE, Place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from onlinehash.collection.sources import Consumer, ConsumerStats
+    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
-    from onlinehash.types import Labels
 
-_FEATURES = "Features: .npy (may be larger than memory), .npz (arrays X, y) or .csv."
-_LABELS = "Labels: .npy, .csv of one column or .txt lines."
+_FEATURES = (
+    "Vectors: .npy (may be larger than memory), .npz (arrays X, y), .csv, .jsonl or .parquet; - for standard input."
+)
+_LABELS = "Labels: .npy, .csv or .txt; not needed where the vectors come with labels."
 _SOURCE = "Messages: redis://host:port/0/stream, nats://host:port/stream, items.jsonl, or a folder of .parquet files."
 _TELL = 10.0  # seconds between two lines where there is no terminal
 
@@ -30,7 +33,9 @@ def run(
     features: Annotated[Path | None, typer.Argument(metavar="FEATURES", help=_FEATURES, show_default=False)] = None,
     labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS, show_default=False)] = None,
     *,
-    out: Annotated[Path | None, typer.Option(help="Where the hasher goes.", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the hasher goes; - for standard output.", show_default=False)
+    ] = None,
     source: Annotated[str | None, typer.Option("--from", help=_SOURCE, show_default=False)] = None,
     into: Annotated[
         Place | None,
@@ -44,8 +49,17 @@ def run(
     dataset: Annotated[str | None, typer.Option(help="Learn the stream of this data set instead of a file.")] = None,
     protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split a data set.")] = "online",
     label_column: Annotated[
-        str | None, typer.Option(help="Column of a .csv file: its name, or its number from 1; -1 is the last.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the labels: its name, or its number; 1 is the first, -1 the last.",
+            show_default="labels or label",
+        ),
     ] = None,
+    key: Key = None,
+    vector: Vector = None,
+    ignore: Ignore = None,
+    header: Header = None,
     method: Annotated[str | None, typer.Option(help="Name of the hasher.", show_default="hcoh")] = None,
     bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="By default the method's own.")] = None,
@@ -56,7 +70,7 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of a new hasher, and of the split of a data set.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of a new hasher, and of the split of a data set.")] = 0,
     resume: Annotated[Path | None, typer.Option(help="Go on with this saved hasher.")] = None,
     batch: Annotated[int, typer.Option(help="Messages stored at a time.", min=1)] = 500,
     follow: Annotated[
@@ -66,7 +80,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Learn a hasher from labelled features, row by row, and save it; or a collection from a stream of items.
+    """Learn a hasher from labelled vectors, row by row, and save it; or a collection from a stream of items.
 
     A data set gives the head of its database to learn from, and HCOH its published learning rate; the queries that
     'onlinehash evaluate' asks with the same seed stay unseen. Methods without labels need none.
@@ -77,7 +91,8 @@ def run(
     from onlinehash.cli._chunks import by_chunks
     from onlinehash.cli._screen import note, progress_bar
     from onlinehash.cli._settings import make_hasher, parse_setting
-    from onlinehash.cli._writing import check_place
+    from onlinehash.cli._stdin import name_of
+    from onlinehash.cli._writing import check_place, name_of_output, open_output
 
     if (source is None) != (into is None):
         raise typer.BadParameter("--from and --into go together.")
@@ -86,7 +101,7 @@ def run(
     if source is None and (features is None) == (dataset is None):
         raise typer.BadParameter("give a file of features or --dataset, one of the two; or --from and --into.")
     if dataset is not None and label_column is not None:
-        raise typer.BadParameter("--label-column is for a .csv file, not for --dataset.")
+        raise typer.BadParameter("--label-column is for a file with columns, not for --dataset.")
     named = {"n_bits": bits, "learning_rate": learning_rate, "batch_size": batch_size, "preprocess": preprocess}
     given = {name: value for name, value in named.items() if value is not None}
     given |= dict(parse_setting(setting) for setting in settings or ())
@@ -106,7 +121,13 @@ def run(
         if method in (None, "hcoh"):  # whose published rate it is
             defaults["learning_rate"] = split.learning_rate
     hasher = _resume(resume) if resume is not None else make_hasher(method or "hcoh", given, defaults)
-    X, y = split.stream if features is None else _read(features, labels, label_column, needed=hasher.supervised)
+    if features is None:
+        X, y = split.stream
+    else:
+        from onlinehash.collection.transfer.chunks import Columns
+
+        columns = Columns(key=key, vector=vector, labels=label_column, ignore=ignore or (), header=header)
+        X, y = _read(features, labels, columns, hasher)
 
     start = perf_counter()
     with progress_bar("Learning") as progress:
@@ -114,28 +135,40 @@ def run(
             X,
             lambda rows: hasher.partial_fit(X[rows], None if y is None else y[rows]),
             progress,
-            features or str(dataset),
+            str(dataset) if features is None else name_of(features),
         )
     seconds = perf_counter() - start
-    hasher.save(out)
-    note(f"Learned {len(X)} instances in {seconds:.2f} s ({hasher.n_seen_} seen in all). Saved {hasher} to {out}.")
+    with open_output(out) as file:
+        file.write(hasher.to_bytes())
+    seen = f"({hasher.n_seen_} seen in all)"
+    note(f"Learned {len(X)} instances in {seconds:.2f} s {seen}. Saved {hasher} to {name_of_output(out)}.")
 
 
-def _read(
-    features: Path, labels: Path | None, label_column: str | None, *, needed: bool
-) -> tuple[NDArray[Any], Labels | None]:
+def _read(features: Path, labels: Path | None, columns: Columns, hasher: OnlineHasher) -> tuple[NDArray[Any], Any]:
+    import numpy as np
+
     from onlinehash._validation import check_labels
-    from onlinehash.cli._arrays import read_labelled
-    from onlinehash.exceptions import InvalidLabelsError
+    from onlinehash.cli._arrays import check_vectors, read_column, read_rows
+    from onlinehash.cli._screen import warn
+    from onlinehash.cli._stdin import name_of
+    from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 
-    X, y = read_labelled(features, labels, label_column)
-    if y is None and not needed:
-        return X, None
-    if y is None:
+    if columns.labels is not None and (labels is not None or features.suffix.lower() in (".npy", ".npz", ".bits")):
+        raise InvalidInputError("--label-column is for a .csv, .jsonl or .parquet file that holds its own labels.")
+    given = read_rows(features, columns)
+    check_vectors(given.X, name_of(features))
+    y = given.labels if labels is None else read_column(labels, "labels")
+    if isinstance(y, np.ndarray):
+        return given.X, check_labels(y, len(given.X))
+    n_without = len(given.X) if y is None else sum(label is None for label in y)
+    if hasher.supervised and n_without == len(given.X):
         raise InvalidLabelsError(
-            f"{features} comes without labels; give a second file, --label-column for a .csv, or array y in a .npz."
+            f"{name_of(features)} comes without labels, and {hasher.name} learns from them. Give a second file, "
+            "--label-column, or array y in a .npz; or use --method itq."
         )
-    return X, check_labels(y, len(X))
+    if hasher.supervised and n_without:
+        warn(f"{n_without} of {len(given.X)} rows have no label; {hasher.name} does not learn from them.")
+    return given.X, y
 
 
 def _load(dataset: str, protocol: str, seed: int) -> Split:
@@ -147,8 +180,10 @@ def _load(dataset: str, protocol: str, seed: int) -> Split:
 
 
 def _resume(path: Path) -> OnlineHasher:
+    from onlinehash.cli._kinds import refuse_other_kinds
     from onlinehash.hashers import load_hasher
 
+    refuse_other_kinds(path, "hasher")
     return load_hasher(path)
 
 
@@ -205,7 +240,7 @@ def _shown() -> Iterator[Callable[[ConsumerStats], None]]:
 
     from rich.console import Console
 
-    from onlinehash.cli._screen import note
+    from onlinehash.cli._screen import loudness, note
 
     console, told = Console(stderr=True), perf_counter()
     logger, handler = logging.getLogger("onlinehash"), logging.StreamHandler(sys.stderr)
@@ -219,7 +254,8 @@ def _shown() -> Iterator[Callable[[ConsumerStats], None]]:
                 note(_said(stats))
                 told = perf_counter()
 
-        logger.addHandler(handler)
+        if not loudness.verbose:  # which shows the log already
+            logger.addHandler(handler)
         try:
             yield show
         finally:

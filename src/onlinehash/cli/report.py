@@ -43,11 +43,11 @@ def run(
 
 def write(out: Path, chapters: list[Chapter]) -> None:
     """Write the page and say where it is."""
-    from onlinehash._files import whole_file
     from onlinehash.cli._screen import note
+    from onlinehash.cli._writing import name_of_output, open_output
     from onlinehash.experiments.report import render
 
     page = render(chapters)
-    with whole_file(out) as file:
+    with open_output(out) as file:
         file.write(page.encode())
-    note(f"Wrote {out}: open it in a browser.")
+    note(f"Wrote {name_of_output(out)}: open it in a browser.")

@@ -25,7 +25,7 @@ def learn(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of HROH; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of a new hasher.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of a new hasher.")] = 0,
     resume: Annotated[Path | None, typer.Option(help="Go on with this saved HROH.")] = None,
     vector: _Vector = "vector",
     labels: Annotated[str, typer.Option(help="Column of the labels: integers, strings, or lists of them.")] = "label",

@@ -2,133 +2,257 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from onlinehash.cli._columns import Header, Ignore, Key, Vector
+
 if TYPE_CHECKING:
+    from onlinehash.cli._encoding import Side
+    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.indexes import FlatIndex
-    from onlinehash.types import Matches
 
 _SHOWN = 20
+_RESCORED = 1000  # items by code, at least, that are ordered by their vectors: many share one code
+
+
+class _Found(NamedTuple):
+    """The items found for one query, nearest first."""
+
+    keys: list[Any]
+    distances: list[Any]
+
+
+class _Items(NamedTuple):
+    """What is searched: an index of row numbers or integer ids, the ids that are text, and vectors by row or id."""
+
+    flat: FlatIndex
+    names: list[str] | None = None
+    X: Any = None
+    rows: dict[int, int] | None = None
 
 
 def run(
     items: Annotated[
         Path,
-        typer.Argument(metavar="ITEMS", help="What is searched: codes, features with --model, or an .ohi index."),
+        typer.Argument(
+            metavar="ITEMS",
+            help="What is searched: codes, vectors with --model, or an .ohi index. .npy, .npz, .csv, .jsonl, .parquet, "
+            ".bits; - for standard input.",
+        ),
     ],
     queries: Annotated[
-        Path | None, typer.Argument(metavar="QUERIES", help="What is asked: codes, or features with --model.")
+        Path | None, typer.Argument(metavar="QUERIES", help="What is asked: codes, or vectors with --model.")
     ] = None,
+    *,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to find.", show_default="10")] = None,
     radius: Annotated[
         int | None, typer.Option(help="Find all items at most so many bits away; -k then limits their number.")
     ] = None,
-    keys: Annotated[Path | None, typer.Option(help="Integer keys of the items; row numbers by default.")] = None,
-    model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder, to encode features with.")] = None,
+    rescore: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cosine|l2|none",
+            help="Order the best by the distance of their vectors, where both files hold vectors.",
+            show_default="cosine",
+        ),
+    ] = None,
+    asymmetric: Annotated[
+        bool | None,
+        typer.Option(
+            "--asymmetric/--no-asymmetric",
+            help="Compare the real values of the query with the bits of the codes.",
+            show_default="where queries are vectors and items are codes",
+        ),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="Ids of the items, in a file: integers or text.", show_default="of ITEMS, or row numbers"),
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder, to encode vectors with.")] = None,
+    key: Key = None,
+    vector: Vector = None,
+    ignore: Ignore = None,
+    header: Header = None,
     save_index: Annotated[Path | None, typer.Option(help="Write the index to this .ohi file.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write query, key, distance to a .csv or .npz file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write query, key, distance to a .csv or .npz file; - for standard output, as csv."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per query.")] = False,
 ) -> None:
-    """Find the nearest items by Hamming distance, exactly; ties by key.
+    """Find the nearest items by the Hamming distance of their codes.
 
-    Codes are .npy, .npz (array 'codes'), .csv or .bits. With --model a file is taken as features when it has
-    their width.
+    Items of one class often share one code. So the best are ordered more finely where that is possible: by their
+    vectors, or else by the real values of the query. '--rescore none --no-asymmetric' gives Hamming distances, ties
+    by id.
+
+    With --model a file is taken as vectors when it has their width, else as codes.
     """
-    from onlinehash.cli._encoding import load_encoder, read_codes
-    from onlinehash.cli._screen import note
+    from onlinehash.cli._encoding import load_encoder, read_side
+    from onlinehash.cli._screen import note, print_json
     from onlinehash.cli._writing import check_place
+    from onlinehash.collection.transfer.chunks import Columns
 
     if queries is None and save_index is None:
         raise typer.BadParameter("give queries, or --save-index to only build an index.")
+    if str(items) == str(queries) == "-":
+        raise typer.BadParameter("standard input is only one of ITEMS and QUERIES.")
+    if rescore not in (None, "cosine", "l2", "none"):
+        raise typer.BadParameter(f"{rescore!r} is not cosine, l2 or none.", param_hint="--rescore")
+    if radius is not None and (rescore in ("cosine", "l2") or asymmetric):
+        raise typer.BadParameter("--radius counts bits; it goes without --rescore and --asymmetric.")
     if save_index is not None:
         check_place(save_index, ".ohi")
     if out is not None:
         check_place(out, ".csv", ".npz")
     encoder = load_encoder(model) if model is not None else None
-    index = _index(items, keys, encoder)
+    columns = Columns(key=key, vector=vector, ignore=ignore or (), header=header)
+    searched = _read_items(items, keys, encoder, columns)
     if save_index is not None:
-        index.save(save_index)
-        note(f"Wrote {index!r} to {save_index}.")
+        _save(searched, save_index)
+        note(f"Wrote {searched.flat!r} to {save_index}.")
     if queries is None:
         return
-    codes = read_codes(queries, encoder)
-    found: list[Matches]
-    if radius is None:
-        found = list(index.search(codes, 10 if k is None else k))
+    asked = read_side(queries, encoder, columns)
+    if radius is not None:
+        found = [_Found(keys.tolist()[:k], away.tolist()[:k]) for keys, away in _within(searched.flat, asked, radius)]
     else:
-        found = [_head(matches, k) for matches in index.search_radius(codes, radius)]
+        found = _search(searched, asked, encoder, 10 if k is None else k, rescore, asymmetric)
+    if searched.names is not None:
+        names = searched.names
+        found = [_Found([names[row] for row in keys], distances) for keys, distances in found]
     if out is not None:
         _write(out, found)
     if as_json:
-        for query, matches in enumerate(found):
-            typer.echo(
-                json.dumps({"query": query, "keys": matches.keys.tolist(), "distances": matches.distances.tolist()})
-            )
+        for query, (keys_of, distances) in enumerate(found):
+            print_json({"query": query, "keys": keys_of, "distances": distances})
     elif out is None:
         _show(found)
 
 
-def _index(items: Path, keys: Path | None, encoder: Encoder | None) -> FlatIndex:
+def _read_items(items: Path, keys: Path | None, encoder: Encoder | None, columns: Columns) -> _Items:
     from onlinehash.cli._arrays import read_column
-    from onlinehash.cli._encoding import read_codes
+    from onlinehash.cli._encoding import read_side
+    from onlinehash.cli._kinds import refuse_other_kinds
+    from onlinehash.exceptions import InvalidInputError
     from onlinehash.indexes import FlatIndex
 
     if items.suffix.lower() == ".ohi":
         if keys is not None:
             raise typer.BadParameter("a saved index has its own keys.", param_hint="--keys")
-        return FlatIndex.load(items, mmap=True)
-    codes = read_codes(items, encoder)
-    index = FlatIndex(8 * codes.shape[1] if encoder is None else encoder.n_bits)
-    index.add(codes, None if keys is None else read_column(keys, "keys"))
-    return index
+        refuse_other_kinds(items, "index")
+        return _Items(FlatIndex.load(items, mmap=True))
+    side = read_side(items, encoder, columns)
+    ids = side.keys if keys is None else read_column(keys, "keys")
+    index = FlatIndex(8 * side.codes.shape[1] if encoder is None else encoder.n_bits)
+    listed = None if ids is None else list(ids)
+    if not listed or not isinstance(listed[0], str):
+        index.add(side.codes, ids)
+        return _Items(index, None, side.X, None if listed is None else {key: row for row, key in enumerate(listed)})
+    if len(listed) != len(side.codes) or len(set(listed)) != len(listed):
+        raise InvalidInputError(
+            f"There are {len(set(listed))} different ids for {len(side.codes)} items of {items}; give one per item."
+        )
+    index.add(side.codes)
+    return _Items(index, [str(name) for name in listed], side.X)
 
 
-def _head(matches: Matches, k: int | None) -> Matches:
-    from onlinehash.types import Matches
+def _save(items: _Items, path: Path) -> None:
+    from onlinehash.exceptions import InvalidInputError
 
-    return Matches(matches.keys[:k], matches.distances[:k])
+    if items.names is not None:
+        raise InvalidInputError(
+            "An index holds integer ids, and these are text. Search without --save-index, leave out the ids with "
+            "--ignore, or keep the items in a collection: onlinehash collection create"
+        )
+    items.flat.save(path)
 
 
-def _write(out: Path, found: list[Matches]) -> None:
+def _within(index: FlatIndex, asked: Side, radius: int) -> list[tuple[Any, Any]]:
+    return [(matches.keys, matches.distances) for matches in index.search_radius(asked.codes, radius)]
+
+
+def _search(
+    items: _Items, asked: Side, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
+) -> list[_Found]:
+    """Find k items per query, ordered as finely as what is given allows."""
+    from onlinehash._validation import check_positive_int
+
+    check_positive_int("k", k)
+    has_both = items.X is not None and asked.X is not None
+    if rescore in ("cosine", "l2") and not has_both:
+        raise typer.BadParameter("it needs vectors in both files, and --model.", param_hint="--rescore")
+    if asymmetric and asked.X is None:
+        raise typer.BadParameter("it needs queries that are vectors, and --model.", param_hint="--asymmetric")
+    measure = None if rescore == "none" else rescore or ("cosine" if has_both else None)
+    is_soft = asked.X is not None and measure is None if asymmetric is None else asymmetric
+    wanted = k if measure is None else max(10 * k, _RESCORED)
+    if is_soft:
+        assert encoder is not None
+        assert asked.X is not None
+        matches = items.flat.search_soft(encoder.encode_soft(asked.X), wanted)
+    else:
+        matches = items.flat.search(asked.codes, wanted)
+    if measure is None:
+        return [_Found(some.keys.tolist(), some.distances.tolist()) for some in matches]
+    assert asked.X is not None
+    return [
+        _rescored(items, query, some.keys.tolist(), measure, k) for query, some in zip(asked.X, matches, strict=True)
+    ]
+
+
+def _rescored(items: _Items, query: Any, keys: list[int], measure: str, k: int) -> _Found:
+    from onlinehash.collection.rescoring import rescored
+    from onlinehash.collection.stores.protocol import Rows
+
+    rows = keys if items.rows is None else [items.rows[key] for key in keys]
+    return _Found(*rescored(query, Rows(keys, [], items.X[rows], [], []), measure, k))
+
+
+def _write(out: Path, found: list[_Found]) -> None:
+    import csv
+    import io
+
     import numpy as np
 
-    from onlinehash._files import whole_file
     from onlinehash.cli._screen import note
+    from onlinehash.cli._writing import name_of_output, open_output
 
-    nothing = np.empty(0, np.int64)
-    columns: dict[str, Any] = {
-        "query": np.repeat(np.arange(len(found)), np.array([len(matches) for matches in found], int)),
-        "key": np.concatenate([nothing, *(matches.keys for matches in found)]),
-        "distance": np.concatenate([nothing, *(matches.distances for matches in found)]),
-    }
-    with whole_file(out) as file:
+    rows = [
+        (query, key, distance)
+        for query, (keys, distances) in enumerate(found)
+        for key, distance in zip(keys, distances, strict=True)
+    ]
+    names = ("query", "key", "distance")
+    with open_output(out) as file:
         if out.suffix.lower() == ".npz":
+            columns: dict[str, Any] = {name: np.array([row[i] for row in rows]) for i, name in enumerate(names)}
             np.savez(file, **columns)
         else:
-            rows = np.column_stack(list(columns.values()))
-            np.savetxt(file, rows, fmt="%d", delimiter=",", header=",".join(columns), comments="")
-    note(f"Wrote {len(columns['key'])} matches of {len(found)} queries to {out}.")
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows([names, *rows])
+            file.write(text.getvalue().encode())
+    note(f"Wrote {len(rows)} matches of {len(found)} queries to {name_of_output(out)}.")
 
 
-def _show(found: list[Matches]) -> None:
-    from onlinehash.cli._screen import note, on_terminal, print_rows
+def _show(found: list[_Found]) -> None:
+    from onlinehash.cli._screen import note, number, on_terminal, print_rows
 
     if not on_terminal():
         lines = (
-            (query, key, distance)
-            for query, matches in enumerate(found)
-            for key, distance in zip(matches.keys.tolist(), matches.distances.tolist(), strict=True)
+            (query, key, number(distance))
+            for query, (keys, distances) in enumerate(found)
+            for key, distance in zip(keys, distances, strict=True)
         )
         print_rows(("query", "key", "distance"), lines)
         return
     rows = [
-        (query, "  ".join(f"{key} ({distance})" for key, distance in zip(matches.keys, matches.distances, strict=True)))
-        for query, matches in enumerate(found[:_SHOWN])
+        (query, "  ".join(f"{key} ({number(distance)})" for key, distance in zip(keys, distances, strict=True)))
+        for query, (keys, distances) in enumerate(found[:_SHOWN])
     ]
     print_rows(("query", "keys (distance), nearest first"), rows)
     if len(found) > _SHOWN:

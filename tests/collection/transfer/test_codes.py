@@ -81,7 +81,7 @@ def test_arrays_are_the_codes(filled, tmp_path):
 def test_a_missing_extra_is_named(filled, tmp_path, monkeypatch, name):
     for module in (name, f"{name}.index"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"pip install 'onlinehash\[{name}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{name}\]'"):
         export_codes(filled, tmp_path / f"a.{name}")
     assert not list(tmp_path.glob("a.*"))
 

@@ -139,11 +139,14 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "milvus_lite.server_manager", None)
         with pytest.raises(
-            MissingExtraError, match=r"milvus-lite is not installed. Run: pip install 'onlinehash\[milvus"
+            MissingExtraError,
+            match=r"milvus-lite is not installed. In a clone of onlinehash, run: pip install '\.\[milvus",
         ):
             MilvusIndex(16, tmp_path / "items.db")
     monkeypatch.setitem(sys.modules, "pymilvus", None)
     for name in ("milvus", "_milvus"):
         monkeypatch.delitem(sys.modules, f"onlinehash.indexes.engines.{name}")
-    with pytest.raises(MissingExtraError, match=r"pymilvus is not installed. Run: pip install 'onlinehash\[milvus\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"pymilvus is not installed. In a clone of onlinehash, run: pip install '\.\[milvus\]'"
+    ):
         import_module("onlinehash.indexes.engines.milvus")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from onlinehash.collection import incoming
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.stores.protocol import ItemStore, Rows
 from onlinehash.collection.transfer import arrays, codes, parquet, text
-from onlinehash.collection.transfer.chunks import Chunk, Columns, Sheet
+from onlinehash.collection.transfer.chunks import Chunk, Columns, Layout, Sheet
 from onlinehash.exceptions import (
     DataNotFoundError,
     FileFormatError,
@@ -30,23 +30,25 @@ from onlinehash.exceptions import (
 from onlinehash.types import Progress
 
 _AT_A_TIME = 1 << 22  # bytes of features read at a time
+_ROWS_AT_A_TIME = 10_000
 _INTEGER = re.compile("-?(0|[1-9][0-9]*)")
 
 
 class _Format(NamedTuple):
     """How a kind of file is read and written, and what a row of it is called."""
 
+    layout: Callable[[Path, Columns], Layout | None]
     read: Callable[[Path, Columns, int], Iterator[Chunk]]
     write: Callable[[Path, Sheet], None]
     place: str
 
 
 _FORMATS = {
-    ".npy": _Format(arrays.read, arrays.write, arrays.PLACE),
-    ".npz": _Format(arrays.read, arrays.write, arrays.PLACE),
-    ".parquet": _Format(parquet.read, parquet.write, parquet.PLACE),
-    ".csv": _Format(text.read_csv, text.write_csv, text.PLACE),
-    ".jsonl": _Format(text.read_jsonl, text.write_jsonl, text.PLACE),
+    ".npy": _Format(arrays.layout, arrays.read, arrays.write, arrays.PLACE),
+    ".npz": _Format(arrays.layout, arrays.read, arrays.write, arrays.PLACE),
+    ".parquet": _Format(parquet.layout, parquet.read, parquet.write, parquet.PLACE),
+    ".csv": _Format(text.csv_layout, text.read_csv, text.write_csv, text.PLACE),
+    ".jsonl": _Format(text.jsonl_layout, text.read_jsonl, text.write_jsonl, text.PLACE),
 }
 ITEM_FILES, CODE_FILES = tuple(_FORMATS), tuple(codes.WRITERS)
 
@@ -59,6 +61,8 @@ def import_items(
     vector: str | None = None,
     labels: str | None = None,
     payload: str | None = None,
+    ignore: Sequence[str] = (),
+    header: bool | None = None,
     first_key: int | None = None,
     batch: int = 1000,
     progress: Progress = lambda done, total: None,
@@ -71,13 +75,20 @@ def import_items(
     ----------
     collection : Collection
     path : path
-        ``.npz``: arrays of a row an item. ``.parquet``: the vector is a list. ``.csv``: with a header; without a column
-        "vector", all other columns are its numbers. ``.jsonl``: an object a line. ``.npy``: the vectors, with
-        the rest in files beside it: of ``a.npy``, ``a.keys.npy``, ``a.labels.npy`` and so on.
-    key, vector, labels, payload : str, optional
-        Names of the columns, or for ``.npy`` paths of the files. By default "key", "vector" (or "features"), "labels"
-        (or "label") and "payload", where there are such; in an ``.npz`` file also "X" and "y". A payload that is text
-        is read as JSON where it can be.
+        ``.npz``: arrays with one row per item. ``.parquet``: the vector is a list, or all columns of numbers that are
+        nothing else. ``.csv``: the same, a list written as JSON. ``.jsonl``: one object per line. ``.npy``: the
+        vectors, with the rest in files beside it: of ``a.npy``, ``a.keys.npy``, ``a.labels.npy`` and so on.
+    key, labels, payload : str, optional
+        Names of the columns, or for ``.npy`` paths of the files; a number where no column has it as its name (1 is the
+        first column, -1 the last). By default "key", "keys", "id", "ids" or "_id"; "labels" or "label"; "payload";
+        in an ``.npz`` file also "y". A payload that is text is read as JSON where it can be.
+    vector : str, optional
+        Name of the column, or a pattern (``"f*"``) or range (``"x0:x383"``) of columns of numbers. By default "vector",
+        "features" or "embedding", in the plural or not; in an ``.npz`` file also "X".
+    ignore : sequence of str
+        Columns to leave out: names, numbers, patterns or ranges.
+    header : bool, optional
+        Whether the first line of a CSV file names the columns. By default it does unless it is all numbers.
     first_key : int, optional
         Number the rows from here instead, where the file has no keys; needed if the collection has items already.
     batch : int, default=1000
@@ -95,14 +106,28 @@ def import_items(
     ...         import_items(pets, Path(folder, "pets.csv")), pets.get("tom")[0].labels
     (2, 'cat')
     """
-    source = Path(path)
+    columns = Columns(key, vector, labels, payload, tuple(ignore), header)
+    done = 0
+    for chunk in add_chunks(collection, path, columns, first_key=first_key, batch=batch):
+        done += len(chunk)
+        progress(chunk.done, chunk.total)
+    return done
+
+
+def add_chunks(
+    collection: Collection,
+    path: str | os.PathLike[str],
+    columns: Columns,
+    *,
+    first_key: int | None = None,
+    batch: int = 1000,
+) -> Iterator[Chunk]:
+    """Add the items of a file as :func:`import_items` does, and yield each batch once it is stored."""
     check_positive_int("batch", batch)
-    if not source.is_file():
-        raise DataNotFoundError(f"There is no file {source}.")
-    form = _FORMATS[_ending(source, ITEM_FILES)]
+    source, form = _open(path)
     done, number = 0, first_key
     try:
-        for chunk in form.read(source, Columns(key, vector, labels, payload), batch):
+        for chunk in form.read(source, columns, batch):
             if chunk.keys is None:
                 number = _first_key(collection, source) if number is None else number
                 keyed = replace(chunk, keys=list(range(number, number + len(chunk))))
@@ -112,13 +137,57 @@ def import_items(
             else:
                 raise InvalidInputError(f"first_key={first_key}, but {source} has keys of its own; leave it out.")
             for part in _without_repeats(keyed):
-                _add(collection, _typed(collection, part), source, form.place)
+                _add(collection, _typed(part, collection.key_kind, collection.label_kind), source, form.place)
                 done += len(part)
-            progress(chunk.done, chunk.total)
+            yield keyed
     except OnlineHashError as error:
         said = f"The {done} items before were added and stay." if done else "Nothing was added."
         raise type(error)(f"{error} {said}") from error
-    return done
+
+
+def layout_of(path: str | os.PathLike[str], columns: Columns) -> Layout | None:
+    r"""Return which columns of a file are what; None for an ``.npy`` file, which has none.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "pets.csv").write_text("id,label,x,z\nrex,dog,1.0,0.5\n")
+    ...     print(layout_of(Path(folder, "pets.csv"), Columns()))
+    id: id; labels: label; vector: x, z; payload: none
+    """
+    source, form = _open(path)
+    return form.layout(source, columns)
+
+
+def read_items(
+    path: str | os.PathLike[str], columns: Columns, *, progress: Progress = lambda done, total: None
+) -> Chunk:
+    """Read all rows of a file at once, as :func:`import_items` reads them in parts."""
+    source, form = _open(path)
+    chunks = []
+    for chunk in form.read(source, columns, _ROWS_AT_A_TIME):
+        chunks.append(chunk)
+        progress(chunk.done, chunk.total)
+    if not chunks:
+        raise FileFormatError(f"{source} has no rows.")
+    keys, labels, payload = (
+        None
+        if all(getattr(chunk, role) is None for chunk in chunks)
+        else [value for chunk in chunks for value in getattr(chunk, role) or [None] * len(chunk)]
+        for role in ("keys", "labels", "payload")
+    )
+    features = np.concatenate([chunk.features for chunk in chunks])
+    places = [place for chunk in chunks for place in chunk.places]
+    return _typed(replace(chunks[-1], features=features, keys=keys, labels=labels, payload=payload, places=places))
+
+
+def _open(path: str | os.PathLike[str]) -> tuple[Path, _Format]:
+    source = Path(path)
+    if not source.is_file():
+        what = f"{source} is a folder; name a file." if source.is_dir() else f"There is no file {source}."
+        raise DataNotFoundError(what)
+    return source, _FORMATS[_ending(source, ITEM_FILES)]
 
 
 def export_items(
@@ -220,14 +289,15 @@ def _first_key(collection: Collection, path: Path) -> int:
     return 0
 
 
-def _typed(collection: Collection, chunk: Chunk) -> Chunk:
-    """Return rows of a text with keys and labels as the collection has them: integers, if all of the first are."""
+def _typed(chunk: Chunk, key_kind: str | None = None, label_kind: str | None = None) -> Chunk:
+    """Return rows of a text with keys and labels of these kinds; by default integers, if all of them are."""
     if not chunk.is_text:
         return chunk
-    assert chunk.keys is not None
-    keys = _as_kind(chunk.keys, collection.key_kind)
-    label_kind = collection.label_kind
-    return replace(chunk, keys=keys, labels=None if chunk.labels is None else _as_kind(chunk.labels, label_kind))
+    keys, labels = (
+        None if values is None else _as_kind(values, kind)
+        for values, kind in ((chunk.keys, key_kind), (chunk.labels, label_kind))
+    )
+    return replace(chunk, keys=keys, labels=labels)
 
 
 def _as_kind(values: list[Any], kind: str | None) -> list[Any]:

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import whole_file
-from onlinehash.collection.transfer.chunks import Chunk, Columns, Sheet
+from onlinehash.collection.transfer.chunks import Chunk, Columns, Layout, Sheet
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 
 PLACE = "row"
@@ -144,15 +145,11 @@ def _open_array(path: Path) -> _Part:
 def _inside(path: Path, columns: Columns, stack: ExitStack) -> dict[str, _Part]:
     """Return the parts of an .npz archive."""
     archive = stack.enter_context(zipfile.ZipFile(path))
-    members = {name.removesuffix(".npy").removesuffix(".jsonl"): name for name in archive.namelist()}
-    found = {role: columns.find(role, members, path) for role in Columns.USUAL}
-    for role, customary in _CUSTOMARY.items():
-        if found[role] is None and customary in members:
-            found[role] = customary
-    if found["vector"] is None:
-        raise FileFormatError(f"{path} has no array 'features', but {', '.join(members) or 'none'}.")
+    members = _members(archive)
+    found = _layout(path, columns, list(members))
     parts: dict[str, _Part] = {}
-    for role, name in found.items():
+    roles = {"vector": found.vector[0], "key": found.key, "labels": found.labels, "payload": found.payload}
+    for role, name in roles.items():
         if name is None:
             continue
         file = stack.enter_context(archive.open(members[name]))
@@ -161,6 +158,33 @@ def _inside(path: Path, columns: Columns, stack: ExitStack) -> dict[str, _Part]:
         else:
             parts[role] = _stream(file, path)
     return parts
+
+
+def layout(path: Path, columns: Columns) -> Layout | None:
+    """Return which arrays of an archive are what; an .npy file has no names."""
+    if path.suffix.lower() == ".npy":
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _layout(path, columns, list(_members(archive)))
+    except zipfile.BadZipFile as error:
+        raise _damaged(path) from error
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, str]:
+    return {name.removesuffix(".npy").removesuffix(".jsonl"): name for name in archive.namelist()}
+
+
+def _layout(path: Path, columns: Columns, names: list[str]) -> Layout:
+    customary: dict[str, Any] = {
+        role: name
+        for role, name in _CUSTOMARY.items()
+        if name in names and getattr(columns, role) is None and not columns.usual(role, names)
+    }
+    found = replace(columns, **customary).layout(path, names, numbers=())
+    if len(found.vector) != 1:
+        raise FileFormatError(f"{path} has no array 'features', but {', '.join(names) or 'none'}.")
+    return found
 
 
 def _stream(file: IO[bytes], path: Path) -> _Part:

@@ -1,4 +1,4 @@
-"""Parquet, by way of Arrow: read batch by batch, written a row group a chunk."""
+"""Parquet, by way of Arrow: read batch by batch, written one row group per chunk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import whole_file
-from onlinehash.collection.transfer.chunks import Chunk, Columns, Sheet
+from onlinehash.collection.transfer.chunks import Chunk, Columns, Layout, Sheet
 from onlinehash.exceptions import FileFormatError, MissingExtraError
 
 PLACE = "row"
@@ -26,51 +26,76 @@ def _arrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def read(path: Path, columns: Columns, batch: int) -> Iterator[Chunk]:
-    """Yield the rows of a file.
+def layout(path: Path, columns: Columns) -> Layout:
+    """Return which columns are what; the vector is one of lists, or all of numbers that are nothing else."""
+    arrow, parquet = _arrow()
+    try:
+        with parquet.ParquetFile(path) as file:
+            return _layout(arrow, path, columns, file.schema_arrow)
+    except arrow.ArrowException as error:
+        raise _damaged(path, error) from error
 
-    The vector is a column of lists; without one, all columns of numbers that are nothing else.
-    """
+
+def _layout(arrow: Any, path: Path, columns: Columns, schema: Any) -> Layout:
+    def is_number(kind: Any) -> bool:
+        return bool(arrow.types.is_floating(kind) or arrow.types.is_integer(kind))
+
+    lists = [field.name for field in schema if _is_list(arrow, field.type) and is_number(field.type.value_type)]
+    numbers = [field.name for field in schema if is_number(field.type)]
+    found = columns.layout(path, schema.names, lists=lists, numbers=numbers)
+    if not found.vector:
+        raise FileFormatError(f"{path} has no column 'vector', but {', '.join(schema.names)}.")
+    return found
+
+
+def _is_list(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _damaged(path: Path, error: Exception) -> FileFormatError:
+    return FileFormatError(f"{path} is not a Parquet file, or damaged: {error}")
+
+
+def read(path: Path, columns: Columns, batch: int) -> Iterator[Chunk]:
+    """Yield the rows of a file."""
     arrow, parquet = _arrow()
     done, width = 0, None
     try:
         with parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            roles = ("key", "vector", "labels", "payload")
-            found = {role: columns.find(role, schema.names, path) for role in roles}
-            numbers = [
-                field.name
-                for field in schema
-                if field.name not in found.values()
-                and (arrow.types.is_floating(field.type) or arrow.types.is_integer(field.type))
-            ]
-            if found["vector"] is None and not numbers:
-                raise FileFormatError(f"{path} has no column 'vector', but {', '.join(schema.names)}.")
-            wanted = [name for name in found.values() if name is not None]
-            wanted += numbers if found["vector"] is None else []
-            total = file.metadata.num_rows
+            schema, total = file.schema_arrow, file.metadata.num_rows
+            found = _layout(arrow, path, columns, schema)
+            roles = (found.key, found.labels, found.payload)
+            wanted = list(dict.fromkeys(name for name in (*roles, *found.vector) if name is not None))
+            first = found.vector[0]
             for table in file.iter_batches(batch, columns=wanted):
-                if found["vector"] is None:
-                    features = np.column_stack([table[name].to_numpy(zero_copy_only=False) for name in numbers])
+                if _is_list(arrow, schema.field(first).type) or len(found.vector) == 1:
+                    features = _vectors(arrow, table[first], width, first)
                 else:
-                    features = _vectors(arrow, table[found["vector"]], width, found["vector"])
+                    features = np.column_stack([_column(table[name], name) for name in found.vector])
                 width = features.shape[1]
-                keys, labels, payload = (
-                    None if found[role] is None else table[found[role]].to_pylist()
-                    for role in ("key", "labels", "payload")
-                )
+                keys, labels, payload = (None if name is None else table[name].to_pylist() for name in roles)
                 places = range(done + 1, done + len(features) + 1)
                 done += len(features)
                 yield Chunk(features, keys, labels, None if payload is None else _plain(payload), places, done, total)
     except _RowError as error:
         raise FileFormatError(f"{path}, row {done + error.row + 1}: {error}") from error
     except arrow.ArrowException as error:
-        raise FileFormatError(f"{path} is not a Parquet file, or damaged: {error}") from error
+        raise _damaged(path, error) from error
+
+
+def _column(column: Any, name: str) -> NDArray[Any]:
+    numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    if numbers.dtype.kind not in "iuf":
+        raise _RowError(0, f"column {name!r} holds {column.type}, not numbers.")
+    return numbers
 
 
 def _vectors(arrow: Any, column: Any, width: int | None, name: str) -> NDArray[Any]:
     """Return a column of lists as rows of numbers; a list that is none, or of another length, is named by its row."""
     kind = column.type
+    if arrow.types.is_floating(kind) or arrow.types.is_integer(kind):
+        return _column(column, name)[:, np.newaxis]
     if arrow.types.is_fixed_size_list(kind):
         lengths = np.full(len(column), kind.list_size)
     elif arrow.types.is_list(kind) or arrow.types.is_large_list(kind):

@@ -1,0 +1,234 @@
+"""Files with columns: every command reads them alike, says what became what, and takes standard input."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinehash import Collection, load_hasher
+
+NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "acht ä", "nine"]
+
+
+@pytest.fixture
+def tables(folder, split):
+    """300 digits with text ids and labels: digits.csv, digits.jsonl and digits.parquet, and the same without labels."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    X, y = split.stream.X[:300], split.stream.y[:300]
+    ids, labels = [f"d{i}" for i in range(300)], [NAMES[label] for label in y]
+    for name, named in (("digits", True), ("bare", False)):
+        with Path(f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", *(["label"] if named else []), *(f"x{i}" for i in range(64))])
+            writer.writerows(
+                [key, *([label] if named else []), *row]
+                for key, label, row in zip(ids, labels, X.tolist(), strict=True)
+            )
+    with Path("digits.jsonl").open("w") as file:
+        for key, label, row in zip(ids, labels, X.tolist(), strict=True):
+            file.write(json.dumps({"id": key, "label": label, "vector": row}) + "\n")
+    pq.write_table(pa.table({"id": ids, "label": labels, "vector": X.tolist()}), "digits.parquet")
+    return folder
+
+
+FORMATS = ["csv", "jsonl", "parquet"]
+
+
+# ---------------------------------------------------------------------- what became what
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_add_says_which_column_became_what_and_how_many_have_labels(run, tables, split, ending):
+    run("collection create a.oh --bits 16")
+    said = run(f"collection add a.oh digits.{ending}").stderr
+    vector = "x0 to x63 (64 columns)" if ending == "csv" else "vector"
+    assert f"digits.{ending}: id: id; labels: label; vector: {vector}; payload: none\n" in said
+    assert "Added 300 items, 300 with labels; a.oh holds 300.\n" in said
+    assert "warning" not in said
+    with Collection.open("a.oh", readonly=True) as collection:
+        assert collection.n_features == 64
+        assert collection.get("d8")[0].labels == NAMES[split.stream.y[8]]
+
+
+def test_an_index_of_pandas_is_refused_with_the_options_that_help(run, folder):
+    Path("a.csv").write_text(",x,y\n0,1,2\n1,3,4\n")
+    run("collection create a.oh --method lsh")
+    error = run("collection add a.oh a.csv", 1).stderr
+    assert "a column without a name" in error
+    assert "Use --key '' if it holds the ids, or --ignore '' to leave it out." in error
+    assert (
+        "id: row number; labels: none; vector: x, y; payload: none; not used: ''"
+        in run("collection add a.oh a.csv --ignore ''").stderr
+    )
+
+
+def test_columns_are_left_out_or_chosen_by_pattern_and_range(run, folder):
+    Path("a.csv").write_text("id,year,x0,x1,x2\n7,1999,1,2,3\n8,2001,4,5,6\n")
+    for i, options in enumerate(("--ignore year", "--vector 'x*'", "--vector x0:x2")):
+        run(f"collection create {i}.oh --method lsh")
+        assert (
+            "vector: x0, x1, x2; payload: none; not used: year" in run(f"collection add {i}.oh a.csv {options}").stderr
+        )
+        with Collection.open(f"{i}.oh", readonly=True) as collection:
+            assert collection.get(8)[0].features.tolist() == [4, 5, 6]
+
+
+def test_a_header_of_numbers_is_not_guessed(run, folder):
+    Path("a.csv").write_text("0,1,2\n5,6,7\n")
+    run("collection create a.oh --method lsh")
+    assert "Use --header or --no-header." in run("collection add a.oh a.csv", 1).stderr
+    assert "Added 1 items" in run("collection add a.oh a.csv --header").stderr
+    assert "Added 2 items" in run("collection add a.oh a.csv --no-header --first-key 5").stderr
+
+
+# ---------------------------------------------------------------------- items that cannot be found
+
+
+def test_items_without_labels_under_a_supervised_hasher_are_warned_of(run, tables):
+    run("collection create a.oh --method hroh")
+    warning = "warning: 0 of 300 items are searchable: hroh learns from labels, and none has one."
+    said = run("collection add a.oh bare.csv --quiet").stderr
+    assert said.startswith(warning)
+    assert "--labels COLUMN" in said
+    assert "--method itq" in said
+    assert warning in run("collection stats a.oh").stderr
+    assert warning in run("collection search a.oh digits.csv").stderr
+    run("collection add a.oh digits.csv")
+    assert "warning" not in run("collection search a.oh digits.csv").stderr
+    run("collection create b.oh --method itq")
+    assert "warning" not in run("collection add b.oh bare.csv").stderr
+
+
+def test_rows_without_labels_are_counted_while_learning(run, folder):
+    Path("a.jsonl").write_text(
+        '{"vector": [1, 2], "label": "a"}\n{"vector": [2, 1]}\n{"vector": [0, 1], "label": "b"}\n'
+    )
+    assert "1 of 3 rows have no label; hcoh does not learn from them" in run("learn a.jsonl --out m.oh --bits 8").stderr
+    assert load_hasher("m.oh").n_seen_ == 2
+
+
+# ---------------------------------------------------------------------- every command reads every file
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_all_commands_take_tables(run, tables, split, ending):
+    np.save("first.npy", split.stream.X[:300])
+    np.save("labels.npy", np.array([NAMES[label] for label in split.stream.y[:300]]))
+    run("learn first.npy labels.npy --out a.oh --bits 16")
+    run(f"learn digits.{ending} --out b.oh --bits 16")
+    run("encode a.oh first.npy --out a.npy")
+    run(f"encode b.oh digits.{ending} --out b.npy")
+    np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
+    found = json.loads(run(f"search digits.{ending} digits.{ending} --model b.oh -k 1 --json").stdout.splitlines()[7])
+    assert (found["keys"], round(found["distances"][0], 6)) == (["d7"], 0)
+    files = f"--queries digits.{ending} --database digits.{ending}"
+    measured = json.loads(run(f"evaluate --model b.oh {files} --json").stdout)
+    assert (measured["n_queries"], measured["n_items"]) == (300, 300)
+    assert measured["map"] > 0.5
+    run(f"evaluate --model b.oh {files} --query-labels label --database-labels label --json")
+
+
+def test_ids_that_are_text_are_found_and_written(run, tables):
+    run("learn digits.csv --out m.oh --bits 16")
+    run("encode m.oh digits.csv --out codes.npy")
+    Path("ids.csv").write_text("id\n" + "".join(f"item {i}\n" for i in range(300)))
+    run("search codes.npy codes.npy --keys ids.csv -k 1 --out found.csv")
+    assert Path("found.csv").read_text().startswith("query,key,distance\n0,item ")
+    assert "integer ids" in run("search codes.npy --keys ids.csv --save-index a.ohi", 1).stderr
+    Path("ids.csv").write_text("id\n" + "a\n" * 300)
+    assert "1 different ids for 300 items" in run("search codes.npy codes.npy --keys ids.csv", 1).stderr
+
+
+@pytest.mark.parametrize("text", ["label\ncat\ndog\n", "y\ncat\ndog\n", "id,label\n1,cat\n2,dog\n", "cat\ndog\n"])
+def test_a_header_above_labels_is_known(run, folder, text):
+    np.save("two.npy", np.eye(2))
+    Path("y.csv").write_text(text)
+    run("learn two.npy y.csv --out a.oh --bits 8")
+    assert load_hasher("a.oh").classes_.tolist() == ["cat", "dog"]
+
+
+# ---------------------------------------------------------------------- standard input and output
+
+
+@pytest.mark.parametrize("ending", [*FORMATS, "npy"])
+def test_a_dash_is_standard_input(run, tables, split, ending):
+    np.save("digits.npy", split.stream.X[:300])
+    run("learn digits.csv --out m.oh --bits 16")
+    run("encode m.oh digits.csv --out a.npy")
+    run("encode m.oh - --out b.npy", stdin=Path(f"digits.{ending}").read_bytes())
+    np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
+
+
+def test_collections_take_standard_input_and_write_standard_output(run, tables):
+    run("collection create a.oh --bits 16")
+    said = run("collection add a.oh -", stdin=Path("digits.jsonl").read_bytes()).stderr
+    assert "standard input: id: id; labels: label" in said
+    lines = run("collection export a.oh -").stdout.splitlines()
+    assert len(lines) == 300
+    assert json.loads(lines[0])["key"] == "d0"
+    assert run("collection search a.oh - -k 1 --json", stdin="\n".join(lines)).stdout.count("\n") == 300
+    assert "standard input, line 1: not JSON" in run("collection add a.oh -", 1, stdin="{nothing").stderr
+
+
+def test_a_dash_is_standard_output(run, tables):
+    run("learn digits.csv --out m.oh --bits 16")
+    assert run("learn digits.csv --out - --bits 16").stdout_bytes == Path("m.oh").read_bytes()
+    codes = run("encode m.oh digits.csv --out -").stdout
+    run("encode m.oh digits.csv --out codes.csv")
+    assert codes == Path("codes.csv").read_text()
+    assert run("search codes.csv - -k 1 --out -", stdin=codes).stdout.startswith("query,key,distance\n0,")
+
+
+# ---------------------------------------------------------------------- an order that looks right
+
+
+def test_searches_order_items_of_one_code_by_their_vectors(run, tables):
+    run("collection create a.oh --method hroh --bits 16")
+    run("collection add a.oh digits.csv")
+    keys, plain = (
+        json.loads(run(f"collection search a.oh --like d7 -k 5 --json {options}").stdout)
+        for options in ("", "--rescore none")
+    )
+    assert keys["keys"][0] == "d7"
+    assert len(keys["keys"]) == 5
+    assert keys["distances"] == sorted(keys["distances"])
+    assert all(isinstance(distance, int) for distance in plain["distances"])
+    assert json.loads(run("collection search a.oh --like d7 -k 5 --json --rescore cosine").stdout) == keys
+
+
+def test_an_item_finds_itself_first_among_hundreds_with_its_code(run, folder):
+    rng = np.random.default_rng(0)
+    np.savez("a.npz", X=rng.normal([5, 5, 0, 0], 0.1, (400, 4)), y=np.zeros(400, int))
+    run("collection create a.oh --bits 8")
+    run("collection add a.oh a.npz")
+    by_code, by_vector = (
+        json.loads(run(f"collection search a.oh --like 399 -k 1 --json {options}").stdout)["keys"]
+        for options in ("--rescore none", "")
+    )
+    assert by_code != [399]
+    assert by_vector == [399]
+
+
+def test_search_rescores_where_there_are_vectors_and_is_asymmetric_where_there_are_codes(run, folder, model):
+    run(f"encode {model} D.npy --out d.npy")
+    vectors, codes, bits = (
+        [
+            json.loads(line)["distances"]
+            for line in run(f"search {line} --model {model} -k 5 --json").stdout.splitlines()
+        ]
+        for line in ("D.npy Q.npy", "d.npy Q.npy", "d.npy Q.npy --no-asymmetric")
+    )
+    assert all(0 <= distance <= 2 for some in vectors for distance in some)
+    assert any(distance % 1 for some in codes for distance in some)
+    assert not any(distance % 1 for some in bits for distance in some)
+    assert run(f"search d.npy Q.npy --model {model} --rescore cosine", 2)
+    assert run("search d.npy d.npy --asymmetric", 2)
+    assert run(f"search D.npy Q.npy --model {model} --rescore dot", 2)
+    asymmetric = run(f"search D.npy Q.npy --model {model} -k 5 --rescore none --asymmetric --json")
+    assert [json.loads(line)["distances"] for line in asymmetric.stdout.splitlines()] == codes
