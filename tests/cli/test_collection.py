@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from onlinehash import Collection, Encoder
-from onlinehash.collection import Every, Never
+from onlinehash.collection import Every, Never, WhenIdle
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -27,7 +27,7 @@ def test_create_takes_method_parameters_and_policy(run):
     with Collection.open("a.oh") as collection:
         hasher = collection.hasher
         assert (hasher.name, hasher.n_bits, hasher.n_anchors, hasher.random_state) == ("hmoh", 24, 50, 3)
-        assert collection._policy == Every(500)
+        assert collection._policy == WhenIdle(Every(500))
     result = run("collection create a.oh", code=2)
     assert "exists already" in result.stderr
 
@@ -138,7 +138,7 @@ def test_export_writes_items_and_codes(run, items):
         ("export items.oh a.txt", 1, "has the extension '.txt'; use one of .npy"),
         ("export items.oh none/a.csv", 1, "There is no folder none"),
         ("create new.oh --method hchoh", 1, "Did you mean 'hcoh'?"),
-        ("create new.oh --refresh often", 2, "'often' is not never, drifted, informative or a number"),
+        ("create new.oh --refresh often", 2, "'often' is not drifted, informative, a number or never"),
         ("create new.oh --set slop=3", 1, "Unknown parameter of hcoh 'slop'"),
         ("create new.oh --dtype int8", 1, "--dtype 'int8' is not one of"),
     ],

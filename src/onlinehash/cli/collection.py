@@ -10,6 +10,7 @@ import typer
 
 from onlinehash.cli._columns import Header, Ignore, Key, Vector
 from onlinehash.cli._place import PLACE, Place
+from onlinehash.cli._refreshing import Refresh, finish_refresh, watch_refresh
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection, Hits, Item
@@ -22,7 +23,7 @@ _Place = Annotated[Place, typer.Argument(metavar="COLLECTION", help=PLACE, parse
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _SHOWN = 20
 _RESCORED = 1000  # items by code, at least, that are ordered by their vectors
-_POLICIES = {"never": "Never", "drifted": "WhenDrifted", "informative": "WhenInformative"}
+_POLICIES = {"drifted": "WhenDrifted", "informative": "WhenInformative"}
 
 
 @app.command("create")
@@ -37,9 +38,9 @@ def create(
     refresh: Annotated[
         str,
         typer.Option(
-            metavar="never|drifted|informative|N",
-            help="When to make codes anew: when bits have flipped, when distances would tell more about labels, or "
-            "after every N instances.",
+            metavar="drifted|informative|N|never",
+            help="When to encode all items again while items come: when bits have flipped, when distances would tell "
+            "more about labels, or after every N instances. All but 'never' also do so when no more come.",
         ),
     ] = "drifted",
     dtype: Annotated[str, typer.Option(metavar="float32|float16", help="In which features are stored.")] = "float32",
@@ -78,6 +79,7 @@ def add(
     header: Header = None,
     first_key: Annotated[int | None, typer.Option(help="Number the rows from here; for files without keys.")] = None,
     batch: Annotated[int, typer.Option(help="Items stored at a time, each time whole or not at all.")] = 1000,
+    refresh: Refresh = True,
 ) -> None:
     """Add the items of a file and learn from them; an item whose key is there already is replaced.
 
@@ -102,6 +104,7 @@ def add(
                 progress(chunk.done, chunk.total)
         note(f"Added {n_items} items, {n_labelled} with labels; {place} holds {len(collection)}.")
         _warn_unless_searchable(collection.stats())
+        finish_refresh(collection, wanted=refresh)
 
 
 @app.command("search")
@@ -199,6 +202,7 @@ def delete(
             forget=forget,
         )
         note(f"Deleted {before - len(collection)} items; {place} holds {len(collection)}.")
+        finish_refresh(collection)
 
 
 @app.command("refresh")
@@ -206,16 +210,15 @@ def refresh(
     place: _Place,
     bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
 ) -> None:
-    """Make all codes anew with what was learned since, or with another length."""
-    from onlinehash.cli._screen import note, progress_bar
+    """Encode all items again with what was learned since, or with another length."""
+    from onlinehash.cli._screen import note
 
     with _open(place) as collection:
-        with progress_bar("Encoding") as progress:
-            if bits is None:
-                collection.refresh(wait=False)
-            else:
-                collection.change_hasher(bits, wait=False)
-            _watch(collection, progress)
+        if bits is None:
+            collection.refresh(wait=False)
+        else:
+            collection.change_hasher(bits, wait=False)
+        watch_refresh(collection)
         stats = collection.stats()
         note(f"Codes of {stats.n_searchable} items have {stats.n_bits} bits and version {stats.version}.")
 
@@ -317,12 +320,13 @@ def _warn_unless_searchable(stats: Stats) -> None:
 def _policy(text: str) -> Policy:
     from onlinehash import collection
 
+    if text == "never":
+        return collection.Never()
     if text.isdecimal():
-        return collection.Every(int(text))
+        return collection.WhenIdle(collection.Every(int(text)))
     if text not in _POLICIES:
-        raise typer.BadParameter(f"{text!r} is not never, drifted, informative or a number.", param_hint="--refresh")
-    policy: Policy = getattr(collection, _POLICIES[text])()
-    return policy
+        raise typer.BadParameter(f"{text!r} is not drifted, informative, a number or never.", param_hint="--refresh")
+    return collection.WhenIdle(getattr(collection, _POLICIES[text])())
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:
@@ -334,19 +338,6 @@ def _typed(texts: list[str], kind: str | None) -> list[Any]:
     except ValueError:
         wrong = next(text for text in texts if not text.removeprefix("-").isdecimal())
         raise typer.BadParameter(f"{wrong!r} is not an integer; those of this collection are.") from None
-
-
-def _watch(collection: Collection, progress: Any) -> None:
-    """Move the bar until a refresh is done; raise what ended it too early."""
-    from time import sleep
-
-    while True:
-        stats = collection.stats()
-        if not stats.refreshing or stats.refresh_error is not None:
-            break
-        progress(round(stats.progress * stats.n_items), stats.n_items)
-        sleep(0.05)
-    collection.refresh()  # once more if one from before was finished; errors come out here
 
 
 def _show(collection: Collection, hits: Hits, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from onlinehash.cli._columns import Header, Ignore, Key, Vector
 from onlinehash.cli._place import PLACE, Place
+from onlinehash.cli._refreshing import Refresh, finish_refresh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,6 +80,7 @@ def run(
             "--follow/--once", help="Wait for more messages, or stop when there are none.", show_default="as --from is"
         ),
     ] = None,
+    refresh: Refresh = True,
 ) -> None:
     """Learn a hasher from labelled vectors, row by row, and save it; or a collection from a stream of items.
 
@@ -107,7 +109,7 @@ def run(
     given |= dict(parse_setting(setting) for setting in settings or ())
     if source is not None and into is not None:
         hasher = make_hasher(method or "hcoh", given, {"random_state": seed})
-        _consume(source, into, hasher if given or method or not into.exists() else None, batch, follow)
+        _consume(source, into, hasher if given or method or not into.exists() else None, batch, follow, refresh)
         return
     if out is None:
         raise typer.BadParameter("--out is missing: where does the hasher go?")
@@ -190,16 +192,19 @@ def _resume(path: Path) -> OnlineHasher:
 # ---------------------------------------------------------------------- a collection from a stream
 
 
-def _consume(place: str, into: Place, hasher: OnlineHasher | None, batch: int, follow: bool | None) -> None:
+def _consume(
+    place: str, into: Place, hasher: OnlineHasher | None, batch: int, follow: bool | None, refresh: bool
+) -> None:
     from onlinehash.cli._screen import note
     from onlinehash.collection.sources import Consumer, open_source
 
     into.check()
     with open_source(place) as source, into.open(hasher) as collection:
         consumer = Consumer(source, collection, batch=batch)
-        with _stop_on_signals(consumer), _shown() as show:
+        with _stop_on_signals(consumer) as stopped, _shown() as show:
             stats = consumer.run(follow=follow, progress=show)
         note(f"{_said(stats)}. {into} holds {len(collection)}.")
+        finish_refresh(collection, wanted=refresh and not stopped)
 
 
 def _said(stats: ConsumerStats) -> str:
@@ -210,13 +215,15 @@ def _said(stats: ConsumerStats) -> str:
 
 
 @contextmanager
-def _stop_on_signals(consumer: Consumer) -> Iterator[None]:
-    """Finish the batch in hand at the first signal; end at once at the second."""
+def _stop_on_signals(consumer: Consumer) -> Iterator[list[int]]:
+    """Finish the batch in hand at the first signal, which is given back; end at once at the second."""
     import signal
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    received: list[int] = []
 
     def stop(number: int, frame: object) -> None:
+        received.append(number)
         consumer.stop()
         restore()
 
@@ -227,7 +234,7 @@ def _stop_on_signals(consumer: Consumer) -> Iterator[None]:
     for number in before:
         signal.signal(number, stop)
     try:
-        yield
+        yield received
     finally:
         restore()
 
