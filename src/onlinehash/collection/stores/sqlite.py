@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -386,10 +386,7 @@ class SqliteStore(CheckedRows):
         """Return all keys that have a code, in order, with their codes and labels."""
         with self.reading(), self._checking("a code"):
             found = [self._codes_between(number, *ends) for ends in pairwise(self._ends(number))]
-            keys, labels = (
-                [key for some, _, _ in found for key in some],
-                [text for _, some, _ in found for text in some],
-            )
+            keys, labels = (list(chain.from_iterable(column)) for column in list(zip(*found, strict=True))[:2])
             codes = np.concatenate([some for _, _, some in found])
             if number == self.position().generation:
                 self._check_count("codes", len(keys))
@@ -412,7 +409,7 @@ class SqliteStore(CheckedRows):
         where, values = _between(after, last)
         integer = self.setting("key_kind") == "INTEGER"
         listed = "group_concat(key)" if integer else "json_group_array(key)"
-        query = f"""SELECT {listed}, group_concat(ifnull({_LABELS}, ''), char(10)), {_JOINED.format("code")}
+        query = f"""SELECT {listed}, group_concat(ifnull(labels, ''), '\n'), {_JOINED.format("code")}
                     FROM codes_{number} WHERE {where}"""
         found_keys, found_labels, blob = self._query(query, *values)[0]
         if blob is None:
