@@ -36,7 +36,7 @@ class Frozen(Protocol):
     """What a learner gives out: it encodes, and later learning does not touch it."""
 
     def encode(self, X: Any) -> NDArray[Any]:
-        """Return packed codes; a bound may return real features instead."""
+        """Return packed codes; a reference may return real features instead."""
 
 
 class Learner(Protocol):
@@ -93,16 +93,19 @@ def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> No
             raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
 
 
-def source_digest(name: str) -> str | None:
-    """Return a digest of the file that a class is in: with other code, old results are no answer.
-
-    Modules that the file imports do not count.
-    """
+def class_file(name: str) -> Path | None:
+    """Return the source file of a class; None if it has none, because it is compiled or in an archive."""
     try:
         path = inspect.getsourcefile(load_class(name))
-        return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
-    except (TypeError, OSError):  # a class without a source file: made in C, or in an archive
+    except TypeError:
         return None
+    return Path(path) if path is not None and Path(path).is_file() else None
+
+
+def class_digest(name: str) -> str | None:
+    """Return a digest of the source file of a class; modules that the file imports do not count."""
+    path = class_file(name)
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def make_custom(

@@ -1,4 +1,4 @@
-"""The report: all plans in one HTML file that needs nothing else, neither scripts nor fonts nor a network."""
+"""The report: all plans in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from statistics import median
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.experiments import plots
 from onlinehash.experiments.plan import Plan
-from onlinehash.experiments.results import Result, read_results
+from onlinehash.experiments.results import Result, is_stale, read_results
 from onlinehash.experiments.tables import (
     Cells,
     Difference,
     Printed,
     Study,
-    apart_from_bounds,
     areas,
     as_in_the_paper,
     base_name,
@@ -32,6 +31,7 @@ from onlinehash.experiments.tables import (
     measured,
     printed_for,
     printed_seconds,
+    separate_references,
     spread,
     study,
 )
@@ -69,7 +69,7 @@ def make_report(plans: Iterable[Plan], results_folder: Path) -> str:
     ----------
     plans : iterable of Plan
     results_folder : path
-        Holds the results of each plan in a folder of the plan's name.
+        Holds one ``.jsonl`` file per plan, with the name of the plan.
 
     Returns
     -------
@@ -80,12 +80,12 @@ def make_report(plans: Iterable[Plan], results_folder: Path) -> str:
 
 
 def read_chapter(plan: Plan, results_folder: Path, command: str | None = None) -> Chapter:
-    """Read the results of a plan; refuse one that has none."""
-    folder = results_folder / plan.name
-    results = read_results(folder, plan.runs)
+    """Read the results of a plan, which must have some."""
+    path = results_folder / f"{plan.name}.jsonl"
+    results = read_results(path, plan.runs)
     command = command or f"onlinehash reproduce {plan.name}.toml"
     if not results:
-        raise DataNotFoundError(f"There are no results of the plan {plan.name!r} in {folder}. Run: {command}")
+        raise DataNotFoundError(f"There are no results of the plan {plan.name!r} in {path}. Run: {command}")
     return Chapter(plan, results, command)
 
 
@@ -104,7 +104,7 @@ def render(chapters: Sequence[Chapter]) -> str:
             f"<title>{escape(heading)}</title><style>{_STYLE}</style></head>",
             f'<body><header><p class="brand">onlinehash</p><h1>{escape(heading)}</h1>',
             f"<nav><ul>{links}</ul></nav>" if len(chapters) > 1 else "",
-            _made_with(everything),
+            _environments(everything),
             "</header><main>",
             *(_chapter(chapter, i, alone=len(chapters) == 1) for i, chapter in enumerate(chapters)),
             f"</main><script>{_SCRIPT}</script></body></html>",
@@ -113,11 +113,11 @@ def render(chapters: Sequence[Chapter]) -> str:
     )
 
 
-def _made_with(results: Sequence[Result]) -> str:
-    """Say what ran, when several versions or machines took part all of them."""
+def _environments(results: Sequence[Result]) -> str:
+    """Return the versions and machines that made the results, the most frequent first."""
     seen: dict[str, Counter[str]] = {}
     for result in results:
-        for key, value in result["made_with"].items():
+        for key, value in result["environment"].items():
             seen.setdefault(key, Counter())[value] += 1
     total = sum(sum(result["seconds"].values()) for result in results)
     facts = {
@@ -139,6 +139,9 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
     parts = groups(results)
     seeds = sorted({result["config"]["seed"] for result in results})
     state = f"{len(results)} of {len(plan.runs)} runs are done. " if len(results) < len(plan.runs) else ""
+    n_stale = sum(map(is_stale, results))
+    if n_stale:
+        state += f"Stale, because the source that determines them changed or is unknown: {n_stale} runs. "
     mean = f"Values are means of {len(seeds)} seeds." if len(seeds) > 1 else "One seed."
     protocols = ", ".join(sorted({result["config"]["protocol"] for result in results}))
     lines = [
@@ -159,8 +162,8 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
 
 def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
     """Show mAP of all kinds of streams side by side, at one length."""
-    learned, _ = apart_from_bounds(results)
-    by_part = {name: measured(apart_from_bounds(part)[0], "mean_average_precision") for name, part in parts.items()}
+    learned, _ = separate_references(results)
+    by_part = {name: measured(separate_references(part)[0], "mean_average_precision") for name, part in parts.items()}
     n_bits = plots.timed_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
     methods = dict.fromkeys(method for cells in by_part.values() for method in cells)
     rows = {
@@ -176,7 +179,7 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
 
 
 def _part(results: list[Result]) -> str:
-    learned, bounds = apart_from_bounds(results)
+    learned, references = separate_references(results)
     dataset = results[0]["config"]["dataset"]
     label, precision_label = _labels(results)
     ours = measured(learned, "mean_average_precision")
@@ -198,11 +201,11 @@ def _part(results: list[Result]) -> str:
             _story(ours, areas(learned), {} if studied else seconds, label, theirs),
             _compared(found, label),
             _figures(results, label, studied),
-            _table(label, ours, theirs, bounds=measured(bounds, "mean_average_precision"),
+            _table(label, ours, theirs, references=measured(references, "mean_average_precision"),
                    seeds=spread(learned, "mean_average_precision")),
-            _table(precision_label, precision, theirs_precision, bounds=measured(bounds, "precision"),
+            _table(precision_label, precision, theirs_precision, references=measured(references, "precision"),
                    seeds=spread(learned, "precision")),
-            *_unseen_tables(learned, bounds),
+            *_unseen_tables(learned, references),
             _notes(ours, theirs),
             times,
         ]
@@ -219,12 +222,12 @@ def _labels(results: Sequence[Result]) -> tuple[str, str]:
     )
 
 
-def _unseen_tables(learned: list[Result], bounds: list[Result]) -> list[str]:
+def _unseen_tables(learned: list[Result], references: list[Result]) -> list[str]:
     """Return the three searches of runs that left classes out of the stream."""
     return [
-        _table(caption, measured(learned, name), _NO_PRINT, bounds=measured(bounds, name))
+        _table(caption, measured(learned, name), _NO_PRINT, references=measured(references, name))
         for name, caption in _UNSEEN.items()
-        if all(name in result["metrics"] for result in [*learned, *bounds])
+        if all(name in result["metrics"] for result in [*learned, *references])
     ]
 
 
@@ -310,7 +313,7 @@ def _notes(ours: Cells, theirs: Printed) -> str:
 
 
 def _figures(results: list[Result], label: str, studied: Study | None) -> str:
-    learned, _ = apart_from_bounds(results)
+    learned, _ = separate_references(results)
     figures = []
     if studied is not None:
         figures.append(_study_figure(learned, label, studied))
@@ -346,7 +349,7 @@ def _table(
     theirs: Printed,
     *,
     columns: dict[int, str] | None = None,
-    bounds: Cells | None = None,
+    references: Cells | None = None,
     seeds: dict[str, dict[int, list[float]]] | None = None,
     form: Callable[[float], str] | None = None,
     rising: bool = False,
@@ -379,10 +382,10 @@ def _table(
         for name in ("method", *(names[n_bits] for n_bits in lengths))
     )
     foot = "".join(
-        f'<tr><th scope="row">{escape(name)} <small class="theirs">{stored:,} bits an item</small></th>'
+        f'<tr><th scope="row">{escape(name)} <small class="theirs">{stored:,} bits per item</small></th>'
         + f'<td><span class="ours">{form(value)}</span></td>' * len(lengths)
         + "</tr>"
-        for name, row in (bounds or {}).items()
+        for name, row in (references or {}).items()
         for stored, value in row.items()
     )
     compared = bool(differences(ours, theirs.cells))

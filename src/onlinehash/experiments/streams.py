@@ -88,7 +88,7 @@ class StreamOptions:
             )
 
 
-def arrange(split: Split, options: StreamOptions, seed: int) -> Split:
+def make_stream(split: Split, options: StreamOptions, seed: int) -> Split:
     """Return the split with its stream as the options want it; the database and the queries are shared.
 
     Copies the stream once where rows move or turn, else not at all.
@@ -96,7 +96,7 @@ def arrange(split: Split, options: StreamOptions, seed: int) -> Split:
     Examples
     --------
     >>> from onlinehash import load_dataset
-    >>> split = arrange(load_dataset("digits").split(), StreamOptions(order="sorted", label_noise=0.1), seed=0)
+    >>> split = make_stream(load_dataset("digits").split(), StreamOptions(order="sorted", label_noise=0.1), seed=0)
     >>> int(split.stream.y[0]), int(split.stream.y[-1]), len(split.stream.y)
     (0, 9, 1500)
     """

@@ -161,11 +161,11 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
     return dict(together)
 
 
-def apart_from_bounds(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
-    """Return the results of hashers, and those of bounds, which do not depend on a number of bits."""
+def separate_references(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
+    """Return the results of hashers and those of references, whose size does not depend on a number of bits."""
     results = list(results)
-    bounds = [result for result in results if result["config"]["hasher"].startswith("bound:")]
-    return [result for result in results if result not in bounds], bounds
+    references = [result for result in results if result["config"]["hasher"].startswith("reference:")]
+    return [result for result in results if result not in references], references
 
 
 def as_in_the_paper(results: Iterable[Result]) -> bool:
@@ -275,10 +275,10 @@ def differences(ours: Cells, theirs: Cells) -> list[Difference]:
     return sorted(found, key=lambda difference: -abs(difference.size))
 
 
-def markdown(ours: Cells, theirs: Cells, bounds: Cells | None = None) -> str:
+def markdown(ours: Cells, theirs: Cells, references: Cells | None = None) -> str:
     """Return a table with a printed value in brackets after ours; printed rows stand beside the released variant.
 
-    Bounds do not depend on a number of bits and have the same value in every column.
+    References do not depend on a number of bits and have the same value in every column.
     """
     lengths = lengths_of(ours)
     lines = [
@@ -289,7 +289,7 @@ def markdown(ours: Cells, theirs: Cells, bounds: Cells | None = None) -> str:
         row_printed = beside(method, ours, theirs)
         cells = [_cell(row.get(n_bits), row_printed.get(n_bits)) for n_bits in lengths]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    for method, row in (bounds or {}).items():
+    for method, row in (references or {}).items():
         lines.append(f"| {method} | " + " | ".join([_cell(next(iter(row.values())), None)] * len(lengths)) + " |")
     return "\n".join(lines)
 
