@@ -1,5 +1,6 @@
 """The file of results, and when a run in it is stale."""
 
+import ast
 import json
 import os
 import re
@@ -153,13 +154,10 @@ def test_stale_runs_are_counted_shown_and_repeated_on_demand(folder, source):
     plain = command(folder, "--report", str(folder / "report.html"))
     assert plain.exit_code == 0, plain.output
     assert "plan: 4 runs, 0 missing, 2 stale." in plain.stderr
-    assert "The tables include 2 stale runs; --stale repeats them." in plain.stderr
+    assert "Stale runs in the tables: 2. Repeat them with --stale." in plain.stderr
     assert "| LSH | .000 |" in plain.stdout
     assert path.read_bytes() == before
-    assert (
-        "Stale, because the source that determines them changed or is unknown: 2 runs."
-        in (folder / "report.html").read_text()
-    )
+    assert "Stale runs, whose source changed since or is unknown: 2." in (folder / "report.html").read_text()
 
     repeated = command(folder, "--stale", "--report", str(folder / "report.html"))
     assert repeated.exit_code == 0, repeated.output
@@ -183,7 +181,7 @@ def test_on_a_terminal_the_command_offers_to_repeat_stale_runs(folder, answer, n
     os.write(keyboard, f"{answer}\n".encode())
     line = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "1"]
     shown = subprocess.run(line, cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, check=True)
-    assert "Repeat 4 stale runs? [y/N]" in os.read(keyboard, 1 << 16).decode()
+    assert "Repeat the stale runs (4)? [y/N]" in os.read(keyboard, 1 << 16).decode()
     assert b"| LSH |" in shown.stdout
     assert sum(map(is_stale, read_results(path, runs))) == n_stale
     os.close(keyboard)
@@ -242,6 +240,12 @@ def test_a_run_is_stale_if_a_source_that_determines_it_changes(package, module, 
     path.write_text(path.read_text() + "\nCHANGED = 1\n")
     forget()
     assert {hasher for hasher in METHODS if sources.source_digest(hasher, "digits") != before[hasher]} == stale
+
+
+def test_no_import_is_relative_because_digests_would_miss_it():
+    for path in (sources._ROOT / "onlinehash").rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_bytes()))
+        assert not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes), path
 
 
 def test_comments_and_docstrings_make_nothing_stale(package):

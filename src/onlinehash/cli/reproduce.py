@@ -83,7 +83,7 @@ def _reproduce(
         note(f"{plan.title}: {len(plan.runs)} runs, {n_missing} missing, {n_stale} stale.")
         repeat = stale or (n_stale > 0 and _confirmed(n_stale))
         if n_stale and not repeat:
-            note(f"The tables include {n_stale} stale runs; --stale repeats them.")
+            note(f"Stale runs in the tables: {n_stale}. Repeat them with --stale.")
         with progress_bar(plan.name) as progress:
             n_workers = min(workers, max(1, n_missing + repeat * n_stale))
             try:
@@ -106,4 +106,4 @@ def _confirmed(n_stale: int) -> bool:
     """Ask whether to repeat stale runs; without a terminal, the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    return typer.confirm(f"Repeat {n_stale} stale runs?", err=True)
+    return typer.confirm(f"Repeat the stale runs ({n_stale})?", err=True)

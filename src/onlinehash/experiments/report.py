@@ -36,7 +36,7 @@ from onlinehash.experiments.tables import (
     study,
 )
 
-_STEPS = (0.01, 0.03, 0.1)  # sizes of a difference at which its colour grows stronger
+_STEPS = (0.01, 0.03, 0.1)  # differences at which the colour becomes stronger
 _CLOSE, _LARGE = 0.02, 0.05
 _NO_PRINT = Printed({})
 _UNSEEN = {
@@ -90,7 +90,7 @@ def read_chapter(plan: Plan, results_folder: Path, command: str | None = None) -
 
 
 def render(chapters: Sequence[Chapter]) -> str:
-    """Return the page of chapters."""
+    """Return the HTML page of chapters."""
     titles = [chapter.plan.title for chapter in chapters]
     links = "".join(f'<li><a href="#plan-{i}">{escape(title)}</a></li>' for i, title in enumerate(titles))
     everything = [result for chapter in chapters for result in chapter.results]
@@ -141,7 +141,7 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
     state = f"{len(results)} of {len(plan.runs)} runs are done. " if len(results) < len(plan.runs) else ""
     n_stale = sum(map(is_stale, results))
     if n_stale:
-        state += f"Stale, because the source that determines them changed or is unknown: {n_stale} runs. "
+        state += f"Stale runs, whose source changed since or is unknown: {n_stale}. "
     mean = f"Values are means of {len(seeds)} seeds." if len(seeds) > 1 else "One seed."
     protocols = ", ".join(sorted({result["config"]["protocol"] for result in results}))
     lines = [
@@ -161,7 +161,7 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
 
 
 def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
-    """Show mAP of all kinds of streams side by side, at one length."""
+    """Return a table of mAP at one number of bits, one column per kind of stream."""
     learned, _ = separate_references(results)
     by_part = {name: measured(separate_references(part)[0], "mean_average_precision") for name, part in parts.items()}
     n_bits = plots.timed_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
@@ -213,7 +213,7 @@ def _part(results: list[Result]) -> str:
 
 
 def _labels(results: Sequence[Result]) -> tuple[str, str]:
-    """Return what mAP and precision are called with their cuts, where a result says them."""
+    """Return the names of mAP and precision with their ranking lengths, if the results have them."""
     metrics = results[0]["metrics"]
     map_at, precision_at = metrics.get("map_at"), metrics.get("precision_at")
     return (
@@ -223,7 +223,7 @@ def _labels(results: Sequence[Result]) -> tuple[str, str]:
 
 
 def _unseen_tables(learned: list[Result], references: list[Result]) -> list[str]:
-    """Return the three searches of runs that left classes out of the stream."""
+    """Return the tables of the three searches of runs with unseen classes."""
     return [
         _table(caption, measured(learned, name), _NO_PRINT, references=measured(references, name))
         for name, caption in _UNSEEN.items()
@@ -232,7 +232,7 @@ def _unseen_tables(learned: list[Result], references: list[Result]) -> list[str]
 
 
 def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: Printed) -> str:
-    """Say in words who leads, and at what price."""
+    """Return a paragraph: the leading methods and the times."""
     if not ours:
         return ""
     sentences = [f"<strong>{_lead(ours, f'has the highest {label}')}</strong>"]
@@ -255,7 +255,7 @@ def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: Printed
 
 
 def _lead(cells: Cells, verb: str) -> str:
-    """Say who leads at each length: 'HCOH leads at 8 (.5) and 16 bits (.6), LSH at 32 bits (.7).'."""
+    """Return the leading method per number of bits: 'HCOH leads at 8 (.5) and 16 bits (.6), LSH at 32 bits (.7).'."""
     won: dict[str, list[tuple[int, float]]] = {}
     for n_bits in lengths_of(cells):
         row = {method: values[n_bits] for method, values in cells.items() if n_bits in values}
@@ -279,7 +279,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _compared(found: list[Difference], label: str) -> str:
-    """Say how far the cells are from the printed ones, and which are farthest and why."""
+    """Return a paragraph on the differences from printed values, with explanations of the largest."""
     if not found:
         return ""
     sizes = [abs(difference.size) for difference in found]
@@ -304,7 +304,7 @@ def _compared(found: list[Difference], label: str) -> str:
 
 
 def _notes(ours: Cells, theirs: Printed) -> str:
-    """Explain rows of released variants."""
+    """Return explanations of released variants."""
     bases = dict.fromkeys(base_name(method) for method in ours if method.endswith("(as released)"))
     if not theirs.cells or not bases:
         return ""
@@ -354,7 +354,7 @@ def _table(
     form: Callable[[float], str] | None = None,
     rising: bool = False,
 ) -> str:
-    """Return a sortable table; every cell has the printed value and the difference below ours."""
+    """Return a sortable table; a cell has the measured value, the printed value and the difference."""
     form = form or _form
     lengths = lengths_of(ours)
     names = columns or {n_bits: f"{n_bits} bits" for n_bits in lengths}
@@ -398,7 +398,7 @@ def _table(
 
 
 def _key(theirs: Printed, compared: bool) -> str:
-    """Explain what stands in a cell."""
+    """Return the legend of the cells."""
     if not compared:
         return ""
     if not theirs.comparable:

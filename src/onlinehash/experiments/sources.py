@@ -10,7 +10,7 @@ import ast
 import hashlib
 import io
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -92,18 +92,15 @@ def _home(module: str, name: str) -> str:
 
 
 @cache
-def _imports(path: Path) -> tuple[tuple[str, str, str], ...]:
+def _imports(path: Path) -> list[tuple[str, str, str]]:
     """Return module, name and local name of all that a file imports from this package."""
-    return tuple(_walk_imports(ast.parse(path.read_bytes())))
-
-
-def _walk_imports(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("onlinehash."):
-            yield from ((str(node.module), alias.name, alias.asname or alias.name) for alias in node.names)
+    found: list[tuple[str, str, str]] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom):  # never relative in this package
+            found += ((str(node.module), alias.name, alias.asname or alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
-            names = (alias.name for alias in node.names)
-            yield from ((name, "*", "*") for name in names if f"{name}.".startswith("onlinehash."))
+            found += ((alias.name, "*", "*") for alias in node.names)
+    return [names for names in found if f"{names[0]}.".startswith("onlinehash.")]
 
 
 def _file(module: str) -> Path:
