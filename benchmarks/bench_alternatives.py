@@ -1,6 +1,6 @@
 """What people use instead, on one data set: bytes an item and mAP, as the plan experiments/clinc150.toml measures it.
 
-The value of a row is mAP, the mean of three splits, with the lowest and the highest. Every way is judged twice: among
+The value of a row is mAP, the mean of three splits, with the lowest and the highest. Every way is measured twice: among
 the whole database, whose first 10 000 of 19 500 items are the stream, and among the items that it did not learn from.
 """
 
@@ -21,11 +21,11 @@ from benchmarks.measure import Row
 from onlinehash import HROH
 from onlinehash.codes import pack_bits
 from onlinehash.datasets import Split, load_dataset
-from onlinehash.experiments.bounds import FloatBound, SignBound, cosine_quality
+from onlinehash.experiments.references import FloatReference, SignReference, cosine_quality
 from onlinehash.metrics import AsymmetricRanking, Ranking
 
 Array = NDArray[Any]
-Judged = Iterator[tuple[str, float, Callable[[slice], float]]]
+Evaluated = Iterator[tuple[str, float, Callable[[slice], float]]]
 """Name, bytes an item, and mAP among some of the items."""
 
 DATASET, SEEDS = "clinc150", (0, 1, 2)
@@ -41,7 +41,7 @@ def by_soft_queries(queries: Array, codes: Array, split: Split, items: slice) ->
     return AsymmetricRanking(queries, split.queries.y, codes[items], split.database.y[items]).mean_average_precision()
 
 
-def hroh(split: Split, seed: int) -> Judged:
+def hroh(split: Split, seed: int) -> Evaluated:
     for n_bits in (8, 16, 32, 64):
         encoder = HROH(n_bits, preprocess="unit", random_state=seed).partial_fit(*split.stream).snapshot()
         codes, queries = encoder.encode(split.database.X), encoder.encode(split.queries.X)
@@ -50,7 +50,7 @@ def hroh(split: Split, seed: int) -> Judged:
         yield f"HROH (asymmetric), {n_bits} bits", codes.shape[1], partial(by_soft_queries, soft, codes, split)
 
 
-def faiss_codes(split: Split, _: int) -> Judged:
+def faiss_codes(split: Split, _: int) -> Evaluated:
     """Give LSH with a random rotation, and ITQ, which learns its rotation from the stream without labels."""
     n_features = split.stream.X.shape[1]
     for name, spec in (("LSH", "LSH{}r"), ("ITQ", "ITQ{},LSH")):
@@ -61,7 +61,7 @@ def faiss_codes(split: Split, _: int) -> Judged:
             yield f"faiss {name}, {n_bits} bits", codes.shape[1], partial(by_hamming, queries, codes, split)
 
 
-def rabitq(split: Split, _: int) -> Judged:
+def rabitq(split: Split, _: int) -> Evaluated:
     """Rank by a bit a feature and two numbers an item: a better estimate of the cosine than the bits alone."""
     n_features = split.stream.X.shape[1]
 
@@ -82,7 +82,7 @@ def rabitq(split: Split, _: int) -> Judged:
     yield "faiss RaBitQ, 1 bit a feature", n_bytes, quality
 
 
-def predicted_class(split: Split, seed: int) -> Judged:
+def predicted_class(split: Split, seed: int) -> Evaluated:
     """Learn in one pass, instance by instance; alpha is the best of a few tried on another split (seed 7)."""
     classes = np.unique(split.database.y)
     classifier = SGDClassifier(alpha=1e-5, average=True, random_state=seed)
@@ -94,12 +94,12 @@ def predicted_class(split: Split, seed: int) -> Judged:
     yield "scikit-learn SGDClassifier, predicted class", n_bytes, partial(by_hamming, queries, codes, split)
 
 
-def features(split: Split, _: int) -> Judged:
+def features(split: Split, _: int) -> Evaluated:
     n_features = split.stream.X.shape[1]
-    signs = SignBound(split.preprocess).partial_fit(*split.stream).snapshot()
+    signs = SignReference(split.preprocess).partial_fit(*split.stream).snapshot()
     codes, queries = signs.encode(split.database.X), signs.encode(split.queries.X)
     yield "sign bits", codes.shape[1], partial(by_hamming, queries, codes, split)
-    floats = FloatBound(split.preprocess).partial_fit(*split.stream).snapshot()
+    floats = FloatReference(split.preprocess).partial_fit(*split.stream).snapshot()
     items, asked = floats.encode(split.database.X), floats.encode(split.queries.X)
 
     def cosine(rows: slice) -> float:

@@ -10,7 +10,7 @@ from math import log2
 from pathlib import Path
 
 from onlinehash.experiments import load_plan, read_results
-from onlinehash.experiments.tables import Cells, apart_from_bounds, base_name, measured
+from onlinehash.experiments.tables import Cells, base_name, measured, separate_references
 from onlinehash.hashers import HASHERS
 
 ROOT = Path(__file__).parents[1]
@@ -130,8 +130,8 @@ def alternatives(measure: str) -> dict[str, Sizes]:
 def _hashers(name: str) -> Cells:
     plan = load_plan(EXPERIMENTS / f"{name}.toml")
     as_described = [run for run in plan.runs if not run.method.endswith("(as released)")]
-    results = read_results(EXPERIMENTS / "results" / plan.name, as_described)
-    return measured(apart_from_bounds(results)[0], "mean_average_precision")
+    results = read_results(EXPERIMENTS / "results" / f"{plan.name}.jsonl", as_described)
+    return measured(separate_references(results)[0], "mean_average_precision")
 
 
 def _mean(rows: Iterable[Mapping[int, float]]) -> float:

@@ -14,7 +14,6 @@ from onlinehash.experiments import load_plan, read_results
 from onlinehash.experiments.plots import map_against_bits, map_of_two_streams
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.tables import (
-    apart_from_bounds,
     areas,
     as_in_the_paper,
     groups,
@@ -23,6 +22,7 @@ from onlinehash.experiments.tables import (
     measured,
     printed,
     printed_seconds,
+    separate_references,
 )
 from onlinehash.hashers import HASHERS
 from onlinehash.service import create_app
@@ -47,7 +47,7 @@ PAPER = (
 def hashers_page() -> str:
     """Compare all methods in one table."""
     plan = load_plan(EXPERIMENTS / "mnist.toml")
-    precision = measured(read_results(RESULTS / plan.name, plan.runs), "mean_average_precision")
+    precision = measured(read_results(RESULTS / f"{plan.name}.jsonl", plan.runs), "mean_average_precision")
     by_name = {run.method: run.hasher for run in plan.runs}
     lines = [
         "# All methods",
@@ -78,7 +78,7 @@ def reproduction_page() -> str:
         "# Reproduction",
         "",
         "Generated from the results in `experiments/results` by `python docs/generate.py`. Values in brackets are",
-        "printed in the paper. Ties count in expectation; a result file also has the value with ties in storage order.",
+        "printed in the paper. Ties count in expectation; a result also has the value with ties in storage order.",
         "",
         "Two rows of the paper come from a defect of the code they were made with: its OSH forgets which codeword",
         "belongs to which class, its SketchHash forgets everything but the last batch. Both behaviours are here, as",
@@ -91,7 +91,7 @@ def reproduction_page() -> str:
     ]
     for path in sorted(EXPERIMENTS.glob("*.toml"), key=_place):
         plan = load_plan(path)
-        results = read_results(RESULTS / plan.name, plan.runs)
+        results = read_results(RESULTS / f"{plan.name}.jsonl", plan.runs)
         if not results:
             continue
         seeds = len({run.seed for run in plan.runs})
@@ -126,7 +126,7 @@ def _times(results: list[Result]) -> list[str]:
 
 def _tables(name: str, results: list[Result]) -> list[str]:
     """Return the tables of one kind of stream."""
-    hashers, bounds = apart_from_bounds(results)
+    hashers, references = separate_references(results)
     dataset = results[0]["config"]["dataset"]
     lines = ["", f"### {name}"] if "," in name else []
     if any(result["curve"] for result in hashers):
@@ -137,7 +137,7 @@ def _tables(name: str, results: list[Result]) -> list[str]:
         measures = UNSEEN
     for measure, title in measures.items():
         theirs = printed(dataset, measure) if as_in_the_paper(results) else {}
-        lines += ["", title, "", markdown(measured(hashers, measure), theirs, measured(bounds, measure))]
+        lines += ["", title, "", markdown(measured(hashers, measure), theirs, measured(references, measure))]
     return lines
 
 
@@ -193,8 +193,8 @@ def hroh_page() -> str:
     lines: list[str] = []
     for name in ("unseen", "unseen_cifar10"):
         plan = load_plan(EXPERIMENTS / f"{name}.toml")
-        results = read_results(RESULTS / plan.name, [run for run in plan.runs if run.n_bits == 32])
-        learned = [r for r in apart_from_bounds(results)[0] if r["config"]["hasher"] in {"hcoh", "hroh", "lsh"}]
+        results = read_results(RESULTS / f"{plan.name}.jsonl", [run for run in plan.runs if run.n_bits == 32])
+        learned = [r for r in separate_references(results)[0] if r["config"]["hasher"] in {"hcoh", "hroh", "lsh"}]
         cells = {measure: measured(learned, measure) for measure in UNSEEN}
         lines += ["", f"{plan.title}; 32 bits, mean of 4 splits:", ""]
         lines += [f"| method | {' | '.join(UNSEEN.values())} |", "|---|---|---|---|"]
@@ -220,7 +220,7 @@ def sorted_figure() -> str:
 def _plain(name: str, methods: set[str] | None = None) -> list[Result]:
     """Return the results of a plan, of some methods only, rows named without the stream."""
     plan = load_plan(EXPERIMENTS / f"{name}.toml")
-    results = read_results(RESULTS / plan.name, plan.runs)
+    results = read_results(RESULTS / f"{plan.name}.jsonl", plan.runs)
     kept = [result for result in results if methods is None or result["config"]["method"] in methods]
     return [result for group in groups(kept).values() for result in group]
 

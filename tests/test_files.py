@@ -78,7 +78,7 @@ def test_a_damaged_state_in_a_collection_is_told(tmp_path):
         state[-9] ^= 1
         file.execute("UPDATE hasher SET state = ?", [bytes(state)])
     with (
-        pytest.raises(FileFormatError, match="The stored state is damaged: its checksum is wrong"),
+        pytest.raises(FileFormatError, match="is damaged: in the table hasher"),
         Collection.open(tmp_path / "items.oh") as items,
     ):
         items.add(1000, X[0], 1)

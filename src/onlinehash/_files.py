@@ -43,7 +43,7 @@ def pack_arrays(kind: str, layout: int, header: Mapping[str, Any], arrays: Array
     """Return arrays and a JSON header as the bytes of a file."""
     from safetensors.numpy import save
 
-    text = json.dumps({"checksum": _NO_CHECKSUM, "kind": kind, "layout": layout, **header})
+    text = json.dumps({"checksum": "", **header, "kind": kind, "layout": layout} | {"checksum": _NO_CHECKSUM})
     # A plain copy: safetensors writes the buffer as it lies in memory.
     content: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {_ENTRY: text})
     place = content.index(_NO_CHECKSUM.encode())  # the first: metadata comes first, and the checksum first in it

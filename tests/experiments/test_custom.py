@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from onlinehash import load_dataset, pack_signs
 from onlinehash.cli import app, compare
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, OnlineHashError, UnknownNameError
-from onlinehash.experiments import Run, execute, open_runs, parse_plan, reproduce
+from onlinehash.experiments import Run, parse_plan, pending_runs, reproduce, run
 from onlinehash.experiments.custom import load_class, make_custom
 
 MODULE = """
@@ -100,8 +100,8 @@ def make(name, n_bits=8, classes=range(10), **settings):
 
 
 def metrics(hasher, n_bits=8, **params):
-    run = Run("Own", hasher, "digits", "online", n_bits=n_bits, seed=0, params=params)
-    return execute(run)["metrics"]["mean_average_precision"]
+    own = Run("Own", hasher, "digits", "online", n_bits=n_bits, seed=0, params=params)
+    return run(own)["metrics"]["mean_average_precision"]
 
 
 def compare_app():
@@ -242,22 +242,24 @@ def test_a_parameter_that_the_class_does_not_take_is_named(own):
 def test_other_code_makes_old_results_no_answer(own, tmp_path):
     content = {"dataset": "digits", "bits": [8], "seeds": [0], "methods": {"Own": {"hasher": "own_methods:Planes"}}}
     runs = parse_plan("own", content).runs
-    reproduce(runs, tmp_path / "results")
-    assert open_runs(runs, tmp_path / "results") == []
+    reproduce(runs, tmp_path / "results.jsonl")
+    assert pending_runs(runs, tmp_path / "results.jsonl") == []
     (own / "own_methods.py").write_text(MODULE + "\n# changed\n")
-    assert len(open_runs(runs, tmp_path / "results")) == 1
+    assert len(pending_runs(runs, tmp_path / "results.jsonl")) == 1
 
 
 def test_the_command_shows_one_table_and_keeps_results(own):
-    line = "compare own_methods:Planes --bits 8 16 --seeds 2 --set kind=values --against hcoh bound:sign --results kept"
+    line = "compare own_methods:Planes --bits 8 16 --seeds 2 --set kind=values --against hcoh reference:sign"
+    line += " --results kept.jsonl"
     done = CliRunner().invoke(compare_app(), line.split(), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     rows = [row.split("\t") for row in done.stdout.splitlines()]
     assert rows[0][:3] == ["method", "bits", "mAP"]
     assert [row[:2] for row in rows[1:]] == [
-        ["own_methods:Planes", "8"], ["own_methods:Planes", "16"], ["HCOH", "8"], ["HCOH", "16"], ["bound:sign", "64"],
+        ["own_methods:Planes", "8"], ["own_methods:Planes", "16"],
+        ["HCOH", "8"], ["HCOH", "16"], ["reference:sign", "64"],
     ]  # fmt: skip
-    assert len(list((own / "kept").glob("*.json"))) == 10
+    assert len((own / "kept.jsonl").read_text().splitlines()) == 1 + 10
     again = CliRunner().invoke(compare_app(), [*line.split(), "--json"], catch_exceptions=False)
     table = json.loads(again.stdout)
     assert table["rows"][2]["mean_average_precision"] == pytest.approx(float(rows[3][2]), abs=1e-3)
@@ -265,16 +267,17 @@ def test_the_command_shows_one_table_and_keeps_results(own):
 
 
 def test_the_table_shows_the_spread_over_seeds_and_recall(own):
-    line = "compare own_methods:Planes --bits 8 --seeds 3 --against lsh --k 40 --results kept"
+    line = "compare own_methods:Planes --bits 8 --seeds 3 --against lsh --k 40 --results kept.jsonl"
     table = CliRunner().invoke(app, line.split(), catch_exceptions=False).stdout
     header, *rows = [row.split("\t") for row in table.splitlines()]
     assert header[2:8] == ["mAP", "mAP std", "precision@40", "precision@40 std", "recall@40", "recall@40 std"]
     result = json.loads(CliRunner().invoke(app, [*line.split(), "--json"], catch_exceptions=False).stdout)
     assert (result["seeds"], result["k"]) == (3, 40)
-    for row, shown, method in zip(result["rows"], rows, ("own_methods_planes", "lsh"), strict=True):
-        files = [json.loads((own / "kept" / f"digits-{method}-8-{seed}.json").read_text()) for seed in range(3)]
+    _, *kept = map(json.loads, (own / "kept.jsonl").read_text().splitlines())
+    for row, shown in zip(result["rows"], rows, strict=True):
         for i, measure in enumerate(("mean_average_precision", "precision", "recall")):
-            values = [file["metrics"][measure] for file in files]
+            values = [run["metrics"][measure] for run in kept if run["config"]["method"] == row["method"]]
+            assert len(values) == 3
             assert row[measure] == pytest.approx(np.mean(values))
             assert row[f"{measure}_std"] == pytest.approx(np.std(values, ddof=1))
             assert row[f"{measure}_std"] > 0
@@ -292,16 +295,22 @@ def test_one_seed_has_no_spread_and_a_reader_sees_it_beside_the_mean(own, monkey
     assert re.search(r"own_methods:Planes +8 +0\.\d{3} ± 0\.\d{3} ", shown)
 
 
-def test_results_from_before_recall_still_count(own):
-    line = ["compare", "own_methods:Planes", "--bits", "8", "--seeds", "2", "--against", "lsh", "--results", "kept"]
+def test_a_comparison_repeats_runs_of_other_source(own, monkeypatch):
+    line = [
+        "compare",
+        "own_methods:Planes",
+        "--bits",
+        "8",
+        "--seeds",
+        "1",
+        "--against",
+        "lsh",
+        "--results",
+        "kept.jsonl",
+    ]
     CliRunner().invoke(app, line, catch_exceptions=False)
-    for path in (own / "kept").iterdir():
-        result = json.loads(path.read_text())
-        del result["metrics"]["recall"]
-        path.write_text(json.dumps(result))
-    done = CliRunner().invoke(app, line, catch_exceptions=False)
-    assert "4 runs on digits, 0 to do." in done.stderr
-    assert done.stdout.splitlines()[1].split("\t")[6:8] == ["-", "-"]
+    monkeypatch.setattr("onlinehash.experiments.results.source_digest", lambda hasher, dataset: hasher)
+    assert "2 runs on digits, 2 to do." in CliRunner().invoke(app, line, catch_exceptions=False).stderr
 
 
 @pytest.mark.parametrize(
@@ -315,6 +324,7 @@ def test_results_from_before_recall_still_count(own):
         ("compare own_methods:Planes --set kind", 2),
         ("compare own_methods:Planes --set order=sorted", 2),
         ("compare own_methods:Planes --bits", 2),
+        ("compare own_methods:Planes --results kept", None),
     ],
 )
 def test_a_faulty_command_is_refused(own, line, code):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from onlinehash.cli import app
 from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNameError
-from onlinehash.experiments import load_plan, open_runs, parse_plan, read_results, reproduce
+from onlinehash.experiments import load_plan, parse_plan, pending_runs, read_results, reproduce
 from onlinehash.experiments.tables import markdown, measured, printed
 
 CONTENT = {
@@ -35,8 +35,8 @@ seeds = [0, 1]
 
 
 def without_times(path):
-    result = json.loads(path.read_text())
-    return result["config"], result["metrics"], result["curve"]
+    environment, *runs = map(json.loads, path.read_text().splitlines())
+    return environment, [{name: value for name, value in run.items() if name != "seconds"} for run in runs]
 
 
 def test_a_plan_expands_into_runs_and_methods_override_it():
@@ -48,7 +48,7 @@ def test_a_plan_expands_into_runs_and_methods_override_it():
     ]  # fmt: skip
     assert runs[4].params == {"variant": "as_released"}
     assert (runs[6].order, runs[6].checkpoints, runs[6].protocol) == ("sorted", 5, "online")
-    assert len({run.file_name for run in runs}) == len(runs)
+    assert len({run.key for run in runs}) == len(runs)
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,15 @@ HEAD = {"dataset": 'dataset = "digits"', "bits": "bits = [8]", "seeds": "seeds =
         ({"methods": "[methods.LSH]\nlabel_noise = nan"}, "Method 'LSH': label_noise=nan is not a share"),
         ({"methods": "[methods.LSH]\ndrift = 'rotation'\ndrift_angle = inf"}, "Method 'LSH': drift='rotation' and"),
         ({"methods": "[methods.LSH]\norder = 'groups'\ngroups = true"}, "Method 'LSH': order='groups' and groups=True"),
-        ({"methods": "[methods.B]\nhasher = 'bound:sign'\nx = 3"}, "Method 'B': Unknown parameter of bound:sign 'x'."),
         (
-            {"methods": "[methods.B]\nhasher = 'bound:classifier'\nregularisation = 0"},
+            {"methods": "[methods.B]\nhasher = 'reference:sign'\nx = 3"},
+            "Method 'B': Unknown parameter of reference:sign 'x'.",
+        ),
+        (
+            {"methods": "[methods.B]\nhasher = 'reference:classifier'\nregularisation = 0"},
             "Method 'B', 4 bits: regularisation=0 is not positive",
         ),
-        ({"methods": "[methods.LSH]\n[methods.lsh]"}, "2 runs share the file digits-lsh-8-0.json; rename a method."),
+        ({"seeds": "seeds = [0, 0]"}, "Method 'HCOH', 8 bits, seed 0 is there 2 times; leave out repeated bits and"),
         ({"seeds": "seeds 0"}, "is not a plan: Expected '=' after a key in a key/value pair (at line 3, column 7)"),
     ],
 )
@@ -138,27 +141,25 @@ def test_an_error_in_a_run_names_plan_method_and_seed(tmp_path):
 
 def test_results_carry_what_made_them_and_are_not_made_twice(tmp_path):
     runs = parse_plan("small", CONTENT).runs
-    reproduce(runs, tmp_path)
-    results = read_results(tmp_path, runs)
+    path = tmp_path / "small.jsonl"
+    reproduce(runs, path)
+    results = read_results(path, runs)
     assert len(results) == len(runs)
-    assert {"python", "numpy", "processor"} <= set(results[0]["made_with"])
+    assert {"python", "numpy", "processor"} <= set(results[0]["environment"])
     assert {"learning", "encoding", "evaluation"} == set(results[0]["seconds"])
     assert results[-1]["curve"]["instances"][-1] == 1500
-    assert open_runs(runs, tmp_path) == []
+    assert pending_runs(runs, path, stale=True) == []
     changed = parse_plan("small", CONTENT | {"protocol": "published"}).runs
-    assert len(open_runs(changed, tmp_path)) == len(runs)
+    assert len(pending_runs(changed, path)) == len(runs)
 
 
-def test_an_interrupted_reproduction_ends_in_the_same_files(tmp_path):
+def test_an_interrupted_reproduction_ends_in_the_same_file(tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN)
     runs = load_plan(tmp_path / "plan.toml").runs
-    reproduce(runs[:1], tmp_path / "a")
-    reproduce(runs, tmp_path / "a")
-    reproduce(runs, tmp_path / "b", n_workers=2)
-    names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert names == sorted(path.name for path in (tmp_path / "b").iterdir())
-    for name in names:
-        assert without_times(tmp_path / "a" / name) == without_times(tmp_path / "b" / name)
+    reproduce(runs[2:3], tmp_path / "a.jsonl")
+    reproduce(runs, tmp_path / "a.jsonl")
+    reproduce(runs, tmp_path / "b.jsonl", n_workers=2)
+    assert without_times(tmp_path / "a.jsonl") == without_times(tmp_path / "b.jsonl")
 
 
 def test_tables_show_the_mean_over_seeds_beside_the_printed_value():
@@ -177,7 +178,7 @@ def test_the_command_runs_a_plan_and_prints_its_tables(tmp_path):
     done = CliRunner().invoke(app, ["reproduce", str(tmp_path / "plan.toml"), "--workers", "1"])
     assert done.exit_code == 0
     assert "| HCOH |" in done.stdout
-    assert len(list((tmp_path / "results" / "plan").iterdir())) == 4
+    assert len((tmp_path / "results" / "plan.jsonl").read_text().splitlines()) == 1 + 4
     missing = subprocess.run(
         [sys.executable, "-m", "onlinehash.cli", "reproduce", "none.toml"], capture_output=True, text=True, check=False
     )
@@ -230,7 +231,7 @@ def test_ctrl_c_ends_workers_at_once_and_keeps_what_is_done(tmp_path, moment):
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         until(lambda: len(children.read_text().split()) >= 2)
         if moment == "a run is done":
-            until(lambda: list(tmp_path.glob("results/plan/*.json")), 60)
+            until((tmp_path / "results" / "plan.jsonl").exists, 60)
         workers = children.read_text().split()
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes
         start = time.monotonic()
@@ -239,15 +240,15 @@ def test_ctrl_c_ends_workers_at_once_and_keeps_what_is_done(tmp_path, moment):
     assert process.returncode == 130
     assert output == ""
     told = "Stopped. Finished runs are kept; give the same command again to do the others."
-    assert errors.splitlines() == ["plan: 3 runs, 3 to do.", told]
+    assert errors.splitlines() == ["plan: 3 runs, 3 missing, 0 stale.", told]
     assert not any(Path(f"/proc/{worker}/exe").exists() for worker in workers)
     if moment == "workers start":
         return
-    assert len(list(tmp_path.glob("results/plan/*"))) == 1
+    assert len((tmp_path / "results" / "plan.jsonl").read_text().splitlines()) == 1 + 1
     (tmp_path / "quick").touch()
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
-    assert "plan: 3 runs, 2 to do." in again.stderr
+    assert "plan: 3 runs, 2 missing, 0 stale." in again.stderr
     assert "| Slow |" in again.stdout
 
 
@@ -259,8 +260,8 @@ def test_a_worker_that_is_killed_is_told_in_one_sentence(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[1:] == [
-        "error: plan.toml: A worker process ended before its run was done, perhaps for want of memory. Use fewer "
-        "workers; finished runs are kept."
+        "error: plan.toml: A worker process ended before its run was done, possibly out of memory. Use fewer workers; "
+        "finished runs are kept."
     ]
 
 

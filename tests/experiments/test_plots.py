@@ -94,10 +94,10 @@ def test_labels_keep_apart_and_stay_inside():
     assert placed["b"] == pytest.approx(0.5033, abs=1e-3)
 
 
-def test_bounds_are_level_lines():
-    bound = result("Float features, cosine", 2048, 0.7, hasher="bound:float")
-    assert "Float features, cosine" in words(plots.map_against_bits([*RESULTS, bound]))
-    assert "2048" not in words(plots.map_against_bits([*RESULTS, bound]))
+def test_references_are_level_lines():
+    reference = result("Float features, cosine", 2048, 0.7, hasher="reference:float")
+    assert "Float features, cosine" in words(plots.map_against_bits([*RESULTS, reference]))
+    assert "2048" not in words(plots.map_against_bits([*RESULTS, reference]))
 
 
 def test_panels_are_one_a_length_and_curves_need_checkpoints():

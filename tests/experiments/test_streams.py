@@ -7,7 +7,7 @@ import pytest
 
 from onlinehash import load_dataset
 from onlinehash.exceptions import FileFormatError, InvalidInputError
-from onlinehash.experiments import Run, StreamOptions, arrange, execute, load_plan, parse_plan, read_results, reproduce
+from onlinehash.experiments import Run, StreamOptions, load_plan, make_stream, parse_plan, read_results, reproduce, run
 from onlinehash.experiments.streams import turn_towards, unseen_classes
 
 DIGITS = {"dataset": "digits", "bits": [16], "seeds": [0]}
@@ -24,7 +24,7 @@ def rows_of(X):
 
 
 def test_a_plain_stream_is_not_copied(split):
-    plain = arrange(split, StreamOptions(), seed=0)
+    plain = make_stream(split, StreamOptions(), seed=0)
     assert plain.stream.X is split.stream.X and plain.stream.y is split.stream.y
 
 
@@ -41,7 +41,7 @@ def test_a_plain_stream_is_not_copied(split):
 )
 def test_only_the_stream_changes_and_the_seed_decides_how(split, options):
     before = split.database.X.copy(), split.database.y.copy()
-    first, again, other = (arrange(split, StreamOptions(**options), seed) for seed in (0, 0, 1))
+    first, again, other = (make_stream(split, StreamOptions(**options), seed) for seed in (0, 0, 1))
     assert first.database is split.database and first.queries is split.queries
     np.testing.assert_array_equal(split.database.X, before[0])
     np.testing.assert_array_equal(split.database.y, before[1])
@@ -52,13 +52,13 @@ def test_only_the_stream_changes_and_the_seed_decides_how(split, options):
 
 
 def test_a_sorted_stream_is_class_after_class_in_stream_order(split):
-    sorted_stream = arrange(split, StreamOptions(order="sorted"), seed=0).stream
+    sorted_stream = make_stream(split, StreamOptions(order="sorted"), seed=0).stream
     slow = [i for label in range(10) for i in range(len(split.stream.y)) if split.stream.y[i] == label]
     np.testing.assert_array_equal(sorted_stream.X, split.stream.X[slow])
 
 
 def test_groups_of_classes_follow_each_other_shuffled_inside(split):
-    stream = arrange(split, StreamOptions(order="groups", groups=4), seed=3).stream
+    stream = make_stream(split, StreamOptions(order="groups", groups=4), seed=3).stream
     assert rows_of(stream.X) == rows_of(split.stream.X)
     places = {label: np.flatnonzero(stream.y == label) for label in range(10)}
     spans = sorted((rows[0], rows[-1]) for rows in places.values())
@@ -100,28 +100,28 @@ def test_drift_by_pieces_is_drift_at_once(monkeypatch):
 
 
 def test_the_share_of_wrong_labels_is_as_asked_and_hits_every_class(split):
-    y = arrange(split, StreamOptions(label_noise=0.2), seed=0).stream.y
+    y = make_stream(split, StreamOptions(label_noise=0.2), seed=0).stream.y
     wrong = y != split.stream.y
     assert wrong.sum() == 300
     assert set(y[wrong].tolist()) == set(split.stream.y[wrong].tolist()) == set(range(10))
 
 
 def test_the_share_of_missing_labels_is_as_asked_and_the_others_stay(split):
-    y = arrange(split, StreamOptions(missing_labels=0.5), seed=0).stream.y
+    y = make_stream(split, StreamOptions(missing_labels=0.5), seed=0).stream.y
     missing = np.isnan(y)
     assert missing.sum() == 750
     np.testing.assert_array_equal(y[~missing], split.stream.y[~missing])
 
 
 def test_wrong_labels_are_drawn_before_labels_go_missing(split):
-    noisy = arrange(split, StreamOptions(label_noise=0.2), seed=0).stream.y
-    both = arrange(split, StreamOptions(label_noise=0.2, missing_labels=0.5), seed=0).stream.y
+    noisy = make_stream(split, StreamOptions(label_noise=0.2), seed=0).stream.y
+    both = make_stream(split, StreamOptions(label_noise=0.2, missing_labels=0.5), seed=0).stream.y
     kept = ~np.isnan(both)
     np.testing.assert_array_equal(both[kept], noisy[kept])
 
 
 def test_unseen_classes_are_in_the_database_and_not_in_the_stream(split):
-    stream = arrange(split, StreamOptions(unseen=0.25), seed=4).stream
+    stream = make_stream(split, StreamOptions(unseen=0.25), seed=4).stream
     left_out = set(range(10)) - set(stream.y.tolist())
     assert left_out == set(unseen_classes(split.database.y, 0.25, seed=4).tolist())
     assert len(left_out) == 3
@@ -151,20 +151,20 @@ def test_options_that_make_no_sense_are_refused(options):
 
 def test_more_groups_than_classes_or_no_class_left_is_refused(split):
     with pytest.raises(InvalidInputError, match="groups=11"):
-        arrange(split, StreamOptions(order="groups", groups=11), seed=0)
+        make_stream(split, StreamOptions(order="groups", groups=11), seed=0)
     with pytest.raises(InvalidInputError, match="leaves none"):
-        arrange(split, StreamOptions(unseen=0.97), seed=0)
+        make_stream(split, StreamOptions(unseen=0.97), seed=0)
 
 
 def test_supervised_methods_skip_rows_without_a_label(split):
-    half = execute(Run("HCOH", "hcoh", "digits", "online", 16, 0, missing_labels=0.9))
-    full = execute(Run("HCOH", "hcoh", "digits", "online", 16, 0))
+    half = run(Run("HCOH", "hcoh", "digits", "online", 16, 0, missing_labels=0.9))
+    full = run(Run("HCOH", "hcoh", "digits", "online", 16, 0))
     assert 0.3 < half["metrics"]["mean_average_precision"] < full["metrics"]["mean_average_precision"]
 
 
 def test_a_sorted_stream_makes_sgd_forget():
     shuffled, in_order = (
-        execute(Run("HCOH", "hcoh", "digits", "published", 16, 0, order=order))["metrics"]["mean_average_precision"]
+        run(Run("HCOH", "hcoh", "digits", "published", 16, 0, order=order))["metrics"]["mean_average_precision"]
         for order in ("shuffled", "sorted")
     )
     assert in_order < shuffled - 0.1
@@ -173,9 +173,9 @@ def test_a_sorted_stream_makes_sgd_forget():
 def test_unseen_metrics_are_those_of_the_parts():
     from onlinehash import HCOH, mean_average_precision
 
-    metrics = execute(Run("HCOH", "hcoh", "digits", "online", 16, 1, unseen=0.25))["metrics"]
+    metrics = run(Run("HCOH", "hcoh", "digits", "online", 16, 1, unseen=0.25))["metrics"]
     whole = load_dataset("digits").split(seed=1)
-    part = arrange(whole, StreamOptions(unseen=0.25), 1)
+    part = make_stream(whole, StreamOptions(unseen=0.25), 1)
     encoder = HCOH(16, random_state=1).partial_fit(*part.stream).snapshot()
     unseen = unseen_classes(whole.database.y, 0.25, seed=1)
 
@@ -203,8 +203,8 @@ def test_stream_options_are_shared_and_a_method_may_differ(tmp_path):
     methods = {"HCOH": {}, "LSH": {"label_noise": 0.0, "drift": "rotation", "drift_angle": 45}}
     runs = parse_plan("noisy", DIGITS | {"label_noise": 0.2, "methods": methods}).runs
     assert [(run.label_noise, run.drift_angle) for run in runs] == [(0.2, 0.0), (0.0, 45)]
-    reproduce(runs, tmp_path)
-    assert len(read_results(tmp_path, runs)) == 2
+    reproduce(runs, tmp_path / "noisy.jsonl")
+    assert len(read_results(tmp_path / "noisy.jsonl", runs)) == 2
 
 
 def test_a_grid_is_a_row_for_every_combination():
@@ -215,12 +215,12 @@ def test_a_grid_is_a_row_for_every_combination():
         for rate in (0.1, 0.2)
         for noise in (0.0, 0.3)
     ]
-    assert len({run.file_name for run in runs}) == 4
+    assert len({run.key for run in runs}) == 4
 
 
-def test_two_methods_that_would_share_a_file_are_refused():
-    methods = {"OSH (hinge)": {"hasher": "osh"}, "OSH hinge": {"hasher": "osh"}}
-    with pytest.raises(FileFormatError, match=r"digits-osh_hinge-16-0\.json"):
+def test_two_methods_that_get_the_same_name_are_refused():
+    methods = {"HCOH": {"grid": {"learning_rate": [0.1]}}, "HCOH, learning_rate=0.1": {"hasher": "hcoh"}}
+    with pytest.raises(FileFormatError, match=r"'HCOH, learning_rate=0\.1', 16 bits, seed 0 is there 2 times"):
         parse_plan("twins", DIGITS | {"methods": methods})
 
 

@@ -50,7 +50,7 @@ def in_options(message: str, command: Any) -> str:
             return match[0]
         option = options.get(name) or options.get(_OTHER_NAMES.get(name, ""))
         if option is None:
-            return f"--set {match[0]}" if "settings" in options else match[0]
+            return f"--set {match[0]}" if "settings" in options and not match.start() else match[0]
         if switch is not None and option.is_flag:
             names = option.opts if switch == "True" else option.secondary_opts or option.opts
             return str(names[0])

@@ -70,10 +70,11 @@ def run(
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(help="Hashers, bounds (bound:float) or other classes.", show_default="hcoh lsh"),
+        typer.Option(help="Hashers, references (reference:float) or other classes.", show_default="hcoh lsh"),
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="Keep one JSON file a run here, and use those that are there.")
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Keep results in this file, and reuse those that are not stale."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -82,14 +83,15 @@ def run(
 
     Your class has partial_fit(X, y) and snapshot(), whose snapshot has encode(X); or it is a scikit-learn estimator
     with fit or partial_fit, and transform or decision_function. What it returns is packed codes if it is uint8, one
-    bit a column if it is bool, else the signs count. It gets n_bits, random_state and preprocess if it takes them.
+    bit per column if it is bool, else the signs count. It gets n_bits, random_state and preprocess if it takes them.
 
     The table shows the mean over seeds and the standard deviation. Of a file of your own, a fifth of the smallest
     class, at most 100 rows per class, are queries; the rest is learned and searched.
     """
     from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.cli._writing import check_place
     from onlinehash.exceptions import UnknownNameError
-    from onlinehash.experiments import open_runs, parse_plan, read_results, reproduce
+    from onlinehash.experiments import parse_plan, pending_runs, read_results, reproduce
     from onlinehash.experiments.own_data import find_dataset, is_file_name
 
     if ":" not in method:
@@ -104,17 +106,19 @@ def run(
     }
     content |= {} if labels is None else {"labels": labels}
     content |= {} if k is None else {"precision_at": k}
+    if results is not None:
+        check_place(results, ".jsonl")
     plan = parse_plan("compare", content)
     if is_file_name(dataset):
         note(_split_in_words(find_dataset(dataset, labels)))
-    with TemporaryDirectory() as aside:
-        folder = results or Path(aside)
-        missing = open_runs(plan.runs, folder)
-        note(f"{len(plan.runs)} runs on {dataset}, {len(missing)} to do.")
+    with TemporaryDirectory() as folder:
+        path = results or Path(folder) / "results.jsonl"
+        n_pending = len(pending_runs(plan.runs, path, stale=True))
+        note(f"{len(plan.runs)} runs on {dataset}, {n_pending} to do.")
         with progress_bar(method) as progress:
-            n_workers = None if workers == 1 else min(workers, max(1, len(missing)))
-            reproduce(missing, folder, n_workers=n_workers, progress=progress)
-        found = read_results(folder, plan.runs)
+            n_workers = None if workers == 1 else min(workers, max(1, n_pending))
+            reproduce(plan.runs, path, stale=True, n_workers=n_workers, progress=progress)
+        found = read_results(path, plan.runs)
     rows = list(_summary(found))
     cut = found[0]["metrics"]["precision_at"]
     if as_json:
@@ -169,7 +173,7 @@ def _known(name: str, dataset: str) -> tuple[str, dict[str, Any]]:
     from onlinehash.datasets import dataset_names, load_dataset
     from onlinehash.hashers import HASHERS
 
-    if name not in HASHERS:  # a bound or another class; whatever else is refused with the plan
+    if name not in HASHERS:  # a reference or another class; whatever else is refused with the plan
         return name, {"hasher": name}
     settings: dict[str, Any] = {"hasher": name}
     if name == "hcoh" and dataset in dataset_names():  # whose published rate it is
@@ -178,17 +182,16 @@ def _known(name: str, dataset: str) -> tuple[str, dict[str, Any]]:
 
 
 def _summary(results: Iterable[Result]) -> Iterable[dict[str, Any]]:
-    """Give means over seeds and sample standard deviations, a row per method and length."""
+    """Yield means over seeds and sample standard deviations, one row per method and number of bits."""
     groups: dict[tuple[str, int], list[Result]] = {}
     for result in results:
         groups.setdefault((result["config"]["method"], result["config"]["n_bits"]), []).append(result)
     for (method, n_bits), runs in groups.items():
         row: dict[str, Any] = {"method": method, "n_bits": n_bits}
         for measure in _MEASURES:
-            values = [run["metrics"].get(measure) for run in runs]  # results of version 0.1.0 have no recall
-            known = all(value is not None for value in values)
-            row[measure] = mean(values) if known else None
-            row[f"{measure}_std"] = stdev(values) if known and len(values) > 1 else None
+            values = [run["metrics"][measure] for run in runs]
+            row[measure] = mean(values)
+            row[f"{measure}_std"] = stdev(values) if len(values) > 1 else None
         for phase in _SECONDS:
             row[f"{phase}_seconds"] = mean(run["seconds"][phase] for run in runs)
         yield row

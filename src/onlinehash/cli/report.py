@@ -15,7 +15,7 @@ def run(
     plans: Annotated[list[Path], typer.Argument(metavar="PLAN...", help="Plans: .toml files, see experiments/.")],
     results: Annotated[
         Path | None,
-        typer.Option(help="Folder of results; each plan has its own in it.", show_default="'results' beside the plan"),
+        typer.Option(help="Folder of results, one .jsonl file per plan.", show_default="'results' beside the plan"),
     ] = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,11 +22,14 @@ def run(
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for results; each plan gets its own in it.",
+            help="Folder for results, one .jsonl file per plan.",
             show_default="'results' beside the plan; 'quick-results' with --quick",
         ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one a core")] = None,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Repeat stale runs too: their source changed, or is unknown.")
+    ] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one per core")] = None,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -33,26 +37,32 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Do the runs of plans that have no result yet, and show their tables.
+    """Do the missing runs of plans and show their tables.
 
-    Every run leaves one JSON file. Stop at any time, by Ctrl-C: what is done is not done again.
+    Every run is one line of the plan's .jsonl file. Stop at any time with Ctrl-C: finished runs are kept.
+
+    A run is stale if the source of its hasher, its data set or the runner changed since. Stale runs stay in the tables;
+    on a terminal, the command offers to repeat them.
     """
     if quick == bool(plans):
         raise typer.BadParameter("give plans, or --quick alone.")
     try:
-        _reproduce(plans or [], quick, results, workers or os.cpu_count() or 1, report)
+        _reproduce(plans or [], quick, results, stale, workers or os.cpu_count() or 1, report)
     except KeyboardInterrupt:
         typer.echo("Stopped. Finished runs are kept; give the same command again to do the others.", err=True)
         raise typer.Exit(130) from None
 
 
-def _reproduce(plans: list[Path], quick: bool, results: Path | None, workers: int, report: Path | None) -> None:
+def _reproduce(
+    plans: list[Path], quick: bool, results: Path | None, stale: bool, workers: int, report: Path | None
+) -> None:
     from onlinehash.cli._screen import note, progress_bar
     from onlinehash.cli._writing import check_place
     from onlinehash.exceptions import DataNotFoundError, OnlineHashError
-    from onlinehash.experiments import load_plan, open_runs, reproduce
+    from onlinehash.experiments import load_plan, read_results, reproduce
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
-    from onlinehash.experiments.tables import apart_from_bounds, as_in_the_paper, groups, markdown, measured, printed
+    from onlinehash.experiments.results import is_stale
+    from onlinehash.experiments.tables import as_in_the_paper, groups, markdown, measured, printed, separate_references
 
     places = [(path, results or path.parent / "results", f"onlinehash reproduce {path}") for path in plans]
     if quick:
@@ -67,21 +77,33 @@ def _reproduce(plans: list[Path], quick: bool, results: Path | None, workers: in
         if not path.is_file():
             raise DataNotFoundError(f"There is no plan {path}.")
         plan = load_plan(path)
-        missing = open_runs(plan.runs, folder / plan.name)
-        note(f"{plan.title}: {len(plan.runs)} runs, {len(missing)} to do.")
+        results_path = folder / f"{plan.name}.jsonl"
+        done = read_results(results_path, plan.runs)
+        n_missing, n_stale = len(plan.runs) - len(done), sum(map(is_stale, done))
+        note(f"{plan.title}: {len(plan.runs)} runs, {n_missing} missing, {n_stale} stale.")
+        repeat = stale or (n_stale > 0 and _confirmed(n_stale))
+        if n_stale and not repeat:
+            note(f"Stale runs in the tables: {n_stale}. Repeat them with --stale.")
         with progress_bar(plan.name) as progress:
-            n_workers = min(workers, max(1, len(missing)))
+            n_workers = min(workers, max(1, n_missing + repeat * n_stale))
             try:
-                reproduce(missing, folder / plan.name, n_workers=n_workers, progress=progress)
+                reproduce(plan.runs, results_path, stale=repeat, n_workers=n_workers, progress=progress)
             except OnlineHashError as error:
                 raise type(error)(f"{path}: {error}") from error
         chapter = read_chapter(plan, folder, command)
         chapters.append(chapter)
         for name, part in groups(chapter.results).items():
-            learned, bounds = apart_from_bounds(part)
+            learned, references = separate_references(part)
             for measure, title in (("mean_average_precision", "mAP"), ("precision", "precision")):
                 theirs = printed(part[0]["config"]["dataset"], measure) if as_in_the_paper(part) else {}
                 typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")
-                typer.echo(markdown(measured(learned, measure), theirs, measured(bounds, measure)))
+                typer.echo(markdown(measured(learned, measure), theirs, measured(references, measure)))
     if report is not None:
         report_command.write(report, chapters)
+
+
+def _confirmed(n_stale: int) -> bool:
+    """Ask whether to repeat stale runs; without a terminal, the answer is no."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return typer.confirm(f"Repeat the stale runs ({n_stale})?", err=True)

@@ -71,6 +71,8 @@ class MemoryCodes:
             self.read()
             return
         self._apply(changes.deleted, changes.keys, {self.current.number: changes.codes}, changes.labels)
+        if len(self.current.index) != self._store.count():  # read everything, and verify it
+            self.read()
 
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""

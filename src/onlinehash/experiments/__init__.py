@@ -1,26 +1,26 @@
-"""Experiments: plans, runs, one result file a run, and tables made of them."""
+"""Experiments: plans, runs, results, and the tables and reports made of them."""
 
-from onlinehash.experiments.bounds import BOUNDS
 from onlinehash.experiments.plan import Plan, Run, load_plan, parse_plan
-from onlinehash.experiments.reproduce import open_runs, reproduce
+from onlinehash.experiments.references import REFERENCES
+from onlinehash.experiments.reproduce import pending_runs, reproduce
 from onlinehash.experiments.results import read_results
-from onlinehash.experiments.run import Point, Quality, execute, judge, learning_curve
-from onlinehash.experiments.streams import StreamOptions, arrange
+from onlinehash.experiments.run import Point, Quality, evaluate, learning_curve, run
+from onlinehash.experiments.streams import StreamOptions, make_stream
 
 __all__ = [
-    "BOUNDS",
+    "REFERENCES",
     "Plan",
     "Point",
     "Quality",
     "Run",
     "StreamOptions",
-    "arrange",
-    "execute",
-    "judge",
+    "evaluate",
     "learning_curve",
     "load_plan",
-    "open_runs",
+    "make_stream",
     "parse_plan",
+    "pending_runs",
     "read_results",
     "reproduce",
+    "run",
 ]

@@ -1,12 +1,12 @@
-"""A user's own class in the place of a hasher, named ``module:Class``.
+"""A user's own class as a hasher, named ``module:Class``.
 
-Two kinds are taken:
+Two kinds of classes are accepted:
 
-* a class with ``partial_fit(X, y)`` and ``snapshot()``, whose snapshot has ``encode(X)``, as our hashers;
+* a class with ``partial_fit(X, y)`` and ``snapshot()``, whose snapshot has ``encode(X)``, like the hashers here;
 * a scikit-learn estimator: ``fit`` or ``partial_fit``, and ``transform`` or ``decision_function``.
 
-What ``encode``, ``transform`` or ``decision_function`` returns is taken by its dtype: uint8 is packed codes, bool is
-one bit a column, any other numbers are projections whose signs are the bits.
+The dtype of what ``encode``, ``transform`` or ``decision_function`` returns determines its meaning: uint8 is packed
+codes, bool is one bit per column, and other numbers are projections whose signs are the bits.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from onlinehash.types import Codes, Features, Labels
 
 
 class Frozen(Protocol):
-    """What a learner gives out: it encodes, and later learning does not touch it."""
+    """An immutable encoder, the snapshot of a learner."""
 
     def encode(self, X: Any) -> NDArray[Any]:
-        """Return packed codes; a bound may return real features instead."""
+        """Return packed codes; a reference may return real features instead."""
 
 
 class Learner(Protocol):
-    """What a run needs of a method."""
+    """The interface of a method that a run uses."""
 
     def partial_fit(self, X: Any, y: Any) -> Any:
         """Learn from the next rows of the stream."""
 
     def snapshot(self) -> Frozen:
-        """Return the hash functions as they are now."""
+        """Return an encoder with the current state."""
 
 
 def load_class(name: str) -> type[Any]:
@@ -93,26 +93,29 @@ def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> No
             raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
 
 
-def source_digest(name: str) -> str | None:
-    """Return a digest of the file that a class is in: with other code, old results are no answer.
-
-    Modules that the file imports do not count.
-    """
+def class_file(name: str) -> Path | None:
+    """Return the source file of a class; None if it has none, because it is compiled or in an archive."""
     try:
         path = inspect.getsourcefile(load_class(name))
-        return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
-    except (TypeError, OSError):  # a class without a source file: made in C, or in an archive
+    except TypeError:
         return None
+    return Path(path) if path is not None and Path(path).is_file() else None
+
+
+def class_digest(name: str) -> str | None:
+    """Return a digest of the source file of a class; modules that the file imports do not count."""
+    path = class_file(name)
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def make_custom(
     name: str, settings: Mapping[str, Any], *, n_bits: int, seed: int, preprocess: str, classes: Labels
 ) -> Learner:
-    """Make a learner of a user's class.
+    """Return a learner made of a user's class.
 
-    ``n_bits``, ``random_state`` and ``preprocess`` are passed to a class that takes them; an estimator that takes
-    ``n_components`` and not ``n_bits`` gets the number of bits as that. The rows that an estimator gets are centred
-    as those of our hashers are; a class with ``snapshot`` does it itself.
+    ``n_bits``, ``random_state`` and ``preprocess`` are passed if the class takes them; an estimator that takes
+    ``n_components`` and not ``n_bits`` gets the number of bits as ``n_components``. Rows are centred for an estimator,
+    as for the hashers here; a class with ``snapshot`` preprocesses its rows itself.
 
     Parameters
     ----------
@@ -122,9 +125,9 @@ def make_custom(
         Its parameters.
     n_bits, seed : int
     preprocess : {"running", "none"}
-        What is still to be done to the features.
+        The preprocessing of the features.
     classes : ndarray
-        All labels of the stream, for classifiers that want to know them at once.
+        All labels of the stream, for classifiers whose ``partial_fit`` takes ``classes``.
 
     Examples
     --------
@@ -163,7 +166,7 @@ def _check_methods(own: type[Any], name: str) -> None:
 
 
 def _called(name: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call what a user wrote; if that fails, say in one sentence what, why and in which line."""
+    """Call a user's function; an error is reported in one sentence with its line."""
     try:
         return function(*args, **named)
     except (Exception, SystemExit) as error:
@@ -171,7 +174,7 @@ def _called(name: str, function: Callable[..., Any], *args: Any, **named: Any) -
 
 
 def _said(error: BaseException) -> str:
-    """Return the kind of an error, its message, and the line of the user's code that it came from."""
+    """Return the type and the message of an error, and the line of the user's code that raised it."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -191,11 +194,11 @@ def _has(own: Any, method: str) -> bool:
 
 
 def _parameters(own: type[Any]) -> tuple[dict[str, bool], bool]:
-    """Return the parameters of a class, each with whether it must be given, and whether it takes any others."""
+    """Return the parameters of a class with whether each is required, and whether it takes others."""
     kinds = inspect.Parameter
     try:
         parameters = inspect.signature(own).parameters.values()
-    except ValueError:  # a class made in C does not tell
+    except ValueError:  # compiled classes have no signature
         return {}, True
     named = {
         p.name: p.default is kinds.empty for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)
@@ -204,7 +207,7 @@ def _parameters(own: type[Any]) -> tuple[dict[str, bool], bool]:
 
 
 class _OwnHasher:
-    """A class with ``partial_fit`` and ``snapshot``: what its snapshots return is checked."""
+    """A class with ``partial_fit`` and ``snapshot``; the output of its snapshots is checked."""
 
     def __init__(self, name: str, hasher: Any, n_bits: int) -> None:
         self._name, self._hasher, self._n_bits = name, hasher, n_bits
@@ -221,7 +224,7 @@ class _OwnHasher:
 
 
 class _Estimator:
-    """A scikit-learn estimator. One without ``partial_fit`` keeps all rows and is fitted anew at every call."""
+    """A scikit-learn estimator; without ``partial_fit``, all rows are kept and fitted again at every call."""
 
     def __init__(self, name: str, make: Callable[[], Any], n_bits: int, preprocess: str, classes: NDArray[Any]) -> None:
         self._name, self._make, self._n_bits = name, make, n_bits
@@ -256,7 +259,7 @@ class _Estimator:
             _called(f"{self._name}.{method}", learn, X)
 
     def snapshot(self) -> _Checked:
-        """Return a copy of the estimator with the mean as it is now."""
+        """Return a copy of the estimator with the current mean."""
         assert self._features is not None
         estimator, features = copy.deepcopy(self._estimator), self._features.freeze()
         method = "transform" if _has(estimator, "transform") else "decision_function"
@@ -269,7 +272,7 @@ def _after(features: FeatureMap, output: Callable[[Any], Any]) -> Callable[[Any]
 
 @dataclass(frozen=True)
 class _Checked:
-    """Turn what a user's function returns into packed codes, or say what is wrong with it."""
+    """Convert the output of a user's function to packed codes, and check it."""
 
     owner: str
     output: Callable[[Any], Any]
@@ -281,7 +284,7 @@ class _Checked:
         packed = values.dtype == np.uint8
         wanted = (len(X), code_width(self.n_bits) if packed else self.n_bits)
         if values.shape != wanted:
-            what = "packed codes of 8 bits a byte (uint8)" if packed else "one value a bit"
+            what = "packed codes of 8 bits per byte (uint8)" if packed else "one value per bit"
             raise InvalidCodesError(
                 f"{self.owner} returns an array of shape {values.shape}; {self.n_bits} bits of {len(X)} rows are "
                 f"{wanted}, {what}. Make it that wide, or ask for another number of bits."

@@ -1,9 +1,9 @@
-"""Files of a user in the place of a data set.
+"""A user's own file as a data set.
 
-A data set that is named like a file, as ``mine.csv``, is read as :func:`onlinehash.collection.transfer.import_items`
-reads it; paths are relative to the current folder. The split is that of the other data sets, with counts that follow
-from the file: a fifth of the smallest class, but at most 100 rows per class and 10 000 in all, are queries; all other
-rows are the database, and all of it is learned.
+A data set with the name of a file, such as ``mine.csv``, is read as by
+:func:`onlinehash.collection.transfer.import_items`; paths are relative to the current folder. The split is that of the
+other data sets, with counts determined by the file: a fifth of the smallest class, but at most 100 rows per class and
+10 000 in total, are queries; all other rows are the database, and all of them are learned.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _QUERIES_PER_CLASS, _QUERIES, _PLACES = 100, 10_000, 100
 
 
 def is_file_name(dataset: str) -> bool:
-    """Tell whether a data set is a file, by its name.
+    """Return whether the name of a data set is that of a file.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def load_own(path: str, labels: str | None = None) -> Dataset:
 
 
 def find_dataset(name: str, labels: str | None = None) -> Dataset:
-    """Return a data set by its name, or that of a file; the last one is kept.
+    """Return a data set by its name or file; the last one is cached.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def _find(name: str, labels: str | None, digest: str | None) -> Dataset:
 
 
 def n_features(name: str, labels: str | None = None) -> int:
-    """Return the width of a data set, of one of ours without loading it.
+    """Return the number of features of a data set; a built-in one is not loaded.
 
     Examples
     --------
@@ -122,12 +122,12 @@ def n_features(name: str, labels: str | None = None) -> int:
 
 
 def data_digest(path: str, labels: str | None) -> str:
-    """Return a digest of the files of a data set: with other data, old results are no answer."""
+    """Return a digest of the files of a data set; results of other files do not count."""
     return "-".join(_digest(file, file.stat().st_mtime_ns, file.stat().st_size) for file in _files(path, labels))
 
 
 def _files(path: str, labels: str | None) -> list[Path]:
-    """Return the files that hold a data set; each must be there."""
+    """Return the files of a data set; each must exist."""
     files = [Path(path)]
     if files[0].suffix.lower() == ".npy":
         usual = [files[0].with_suffix(f".labels.{ending}") for ending in ("npy", "jsonl")]
@@ -178,7 +178,7 @@ def _read(path: Path, column: str | None) -> tuple[NDArray[np.float32], Labels]:
 
 
 def _with_hint(chunks: Iterator[Chunk], column: str | None) -> Iterator[Chunk]:
-    """Add to what is wrong with a file that it may be the labels, whose column has no name yet."""
+    """Add to errors of a file a hint that the column of the labels may have to be named."""
     try:
         yield from chunks
     except FileFormatError as error:
@@ -187,7 +187,7 @@ def _with_hint(chunks: Iterator[Chunk], column: str | None) -> Iterator[Chunk]:
 
 
 def _one_label(label: Any, place: str) -> Any:
-    """Return the label of a row, which has just one."""
+    """Return the label of a row, which must have exactly one."""
     several = label if isinstance(label, list) else [] if label is None else [label]
     if len(several) != 1:
         raise InvalidLabelsError(

@@ -1,12 +1,12 @@
-"""Plans: what is to be run, as data.
+"""Plans: experiments described as data.
 
-A plan is a TOML file: a data set, a protocol, lengths, seeds, options of the stream, and methods. It expands into runs,
-and every run is answered by one result file. Method settings override those of the plan.
+A plan is a TOML file: a data set, a protocol, numbers of bits, seeds, stream options, and methods. It expands into
+runs. Settings of a method override those of the plan.
 
-A method is a hasher, a bound (``hasher = "bound:float"``), or a class of your own (``hasher = "module:Class"``). With
-``grid.learning_rate = [0.1, 0.2]`` it stands for a row for every value, named ``HCOH, learning_rate=0.1``; any setting
-may be in a grid, and several make a row for every combination. A data set is one of ours or a file of your own, see
-:mod:`onlinehash.experiments.own_data`.
+A method is a hasher, a reference (``hasher = "reference:float"``), or a class of your own (``hasher =
+"module:Class"``). ``grid.learning_rate = [0.1, 0.2]`` gives one row per value, named ``HCOH, learning_rate=0.1``; any
+setting can be in a grid, and several settings give one row per combination. A data set is a built-in one or a file of
+your own, see :mod:`onlinehash.experiments.own_data`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from typing import Any
 from onlinehash._validation import check_choice, check_positive_int
 from onlinehash.datasets import PROTOCOLS, dataset_names, describe
 from onlinehash.exceptions import FileFormatError, InvalidInputError, OnlineHashError, UnknownNameError
-from onlinehash.experiments.bounds import BOUNDS
-from onlinehash.experiments.custom import check_settings, load_class, source_digest
+from onlinehash.experiments.custom import check_settings, class_digest, load_class
 from onlinehash.experiments.own_data import data_digest, find_dataset, is_file_name
+from onlinehash.experiments.references import REFERENCES
 from onlinehash.experiments.streams import StreamOptions
 from onlinehash.hashers import HASHERS
 
 _STREAM = {option.name: option.default for option in fields(StreamOptions)}
 _RANKINGS = ("hamming", "asymmetric")
 SHARED = ("dataset", "labels", "protocol", "checkpoints", "precision_at", "ranking", *_STREAM)
-"""Settings of a plan that a method may override; the others of a method are parameters of its hasher."""
+"""Settings of a plan that a method may override; other settings of a method are parameters of its hasher."""
+
+KEY = ("dataset", "method", "n_bits", "seed")
+"""What identifies a run among the results of a plan."""
 
 _NEEDED = {
     "dataset": 'dataset = "digits"',
@@ -43,36 +46,35 @@ _NEEDED = {
 
 @dataclass(frozen=True)
 class Run(StreamOptions):
-    """One method, learned from one stream and judged.
+    """One method that learns from one stream and is evaluated.
 
     Parameters
     ----------
     method : str
         Name of the row in tables.
     hasher : str
-        Name in the registry of hashers or of bounds, or ``module:Class``.
+        Registered name of a hasher or of a reference, or ``module:Class``.
     params : dict
-        Parameters of the hasher. ``codebook = "published"`` stands for the paper's codebook of all classes of the
-        data set.
+        Parameters of the hasher. ``codebook = "published"`` is the paper's codebook for all classes of the data set.
     dataset, protocol : str
         The data set is a name, or a file of your own.
     n_bits, seed : int
-        The seed decides the split, what happens to the stream, and the hasher. A bound has the bits that it stores.
+        The seed determines the split, the stream options and the hasher. ``n_bits`` of a reference is what it stores.
     checkpoints : int
-        Points of the learning curve; 0 for none.
+        Number of points of the learning curve; 0 for no curve.
     labels : str, optional
         Column or file of the labels of a file of your own; see :func:`~onlinehash.experiments.own_data.load_own`.
     precision_at : int, optional
         Length of the ranking for precision and recall; by default that of the data set.
     ranking : {"hamming", "asymmetric"}
-        How codes are ranked; "asymmetric" is for queries that keep their real values.
+        How codes are ranked; "asymmetric" keeps the real values of the queries.
     order, groups, drift, drift_angle, label_noise, missing_labels, unseen
         See :class:`~onlinehash.experiments.streams.StreamOptions`.
 
     Examples
     --------
-    >>> Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0).file_name
-    'digits-hcoh-16-0.json'
+    >>> Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0).key
+    ('digits', 'HCOH', 16, 0)
     """
 
     method: str
@@ -88,24 +90,21 @@ class Run(StreamOptions):
     params: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def file_name(self) -> str:
-        """Name of the result file, from what tells runs of a plan apart."""
-        words = "".join(c if c.isalnum() else "_" for c in self.method.lower())
-        order = "" if self.order == "shuffled" else f"-{self.order}"
-        dataset = Path(self.dataset).stem if is_file_name(self.dataset) else self.dataset
-        return f"{dataset}{order}-{'_'.join(filter(None, words.split('_')))}-{self.n_bits}-{self.seed}.json"
+    def key(self) -> tuple[Any, ...]:
+        """What identifies the run among the results of a plan."""
+        return tuple(getattr(self, name) for name in KEY)
 
     def config(self) -> dict[str, Any]:
-        """Return all that decides the result, as JSON can hold it.
+        """Return the configuration that determines the result, as JSON.
 
-        Options are left out where they do nothing: results from before an option existed stay valid.
+        Options at their default are left out: results from before an option existed stay valid.
         """
         optional = {name: default for name, default in _STREAM.items() if name != "order"}
         optional |= {"ranking": "hamming", "labels": None, "precision_at": None}
         idle = {name for name, default in optional.items() if getattr(self, name) == default}
         config = {name: value for name, value in asdict(self).items() if name not in idle}
         if is_custom(self.hasher):
-            config["source"] = source_digest(self.hasher)
+            config["source"] = class_digest(self.hasher)
         if is_file_name(self.dataset):
             config["data"] = data_digest(self.dataset, self.labels)
         return config
@@ -119,8 +118,8 @@ class Plan:
     --------
     >>> plan = parse_plan("demo", {"title": "Two methods", "dataset": "digits", "bits": [8, 16], "seeds": [0],
     ...                            "methods": {"HCOH": {"hasher": "hcoh"}, "LSH": {"hasher": "lsh"}}})
-    >>> [run.file_name for run in plan.runs]
-    ['digits-hcoh-8-0.json', 'digits-hcoh-16-0.json', 'digits-lsh-8-0.json', 'digits-lsh-16-0.json']
+    >>> [(run.method, run.n_bits) for run in plan.runs]
+    [('HCOH', 8), ('HCOH', 16), ('LSH', 8), ('LSH', 16)]
     """
 
     name: str
@@ -180,25 +179,28 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
             runs += (run for row, chosen in _rows(method, settings) for run in _expand(row, chosen, content))
         except OnlineHashError as error:
             raise type(error)(f"Method {method!r}: {error}") from error
-    file_name, count = Counter(run.file_name for run in runs).most_common(1)[0]
+    (_, method, n_bits, seed), count = Counter(run.key for run in runs).most_common(1)[0]
     if count > 1:
-        raise FileFormatError(f"{count} runs share the file {file_name}; rename a method.")
+        raise FileFormatError(
+            f"Method {method!r}, {n_bits} bits, seed {seed} is there {count} times; leave out repeated bits and seeds, "
+            "or rename a method."
+        )
     return Plan(name, title, tuple(runs))
 
 
 def is_custom(hasher: str) -> bool:
-    """Tell whether a hasher is a user's own class.
+    """Return whether a hasher is a user's own class.
 
     Examples
     --------
-    >>> is_custom("my_module:MyHasher"), is_custom("bound:float"), is_custom("hcoh")
+    >>> is_custom("my_module:MyHasher"), is_custom("reference:float"), is_custom("hcoh")
     (True, False, False)
     """
-    return ":" in hasher and not hasher.startswith("bound:")
+    return ":" in hasher and not hasher.startswith("reference:")
 
 
 def _rows(method: str, settings: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the rows of a method in the table, with their settings: a grid is a row for every combination of values."""
+    """Yield the rows of a method and their settings: one per combination of the values of its grid."""
     if not isinstance(settings, dict):
         raise FileFormatError(f"{settings!r} is not a table of settings; write [methods.{method}].")
     plain = {"hasher": method.lower(), **settings}
@@ -221,10 +223,10 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
     for setting, source in {"n_bits": "bits", "random_state": "seeds"}.items():
         if setting in own:
             raise InvalidInputError(f"{setting}={own[setting]!r} would replace what {source} says; set {source}.")
-    if hasher in BOUNDS:
+    if hasher in REFERENCES:
         if "bits" in own:
-            raise FileFormatError("a bound has no choice of bits; leave them out.")
-        check_settings(hasher, BOUNDS[hasher], own)
+            raise FileFormatError("a reference has no bits to choose; leave out bits.")
+        check_settings(hasher, REFERENCES[hasher], own)
         bits = [_stored_bits(hasher, shared["dataset"], shared.get("labels"))]
     elif is_custom(hasher):
         own.pop("bits", None)
@@ -233,14 +235,14 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
         own.pop("bits", None)
         check_settings(hasher, HASHERS[hasher], own)
     else:
-        raise UnknownNameError.among("hasher", hasher, (*HASHERS, *BOUNDS))
+        raise UnknownNameError.among("hasher", hasher, (*HASHERS, *REFERENCES))
     for n_bits in bits:
         for seed in seeds:
             yield Run(method, hasher, n_bits=n_bits, seed=seed, params=own, **shared)
 
 
 def _check_shared(shared: dict[str, Any]) -> None:
-    """Check what is not an option of the stream, which checks itself."""
+    """Check the shared settings, except stream options, which StreamOptions checks."""
     dataset, labels = _text("dataset", shared["dataset"]), shared.get("labels")
     if is_file_name(dataset):
         find_dataset(dataset, None if labels is None else _text("labels", labels))
@@ -280,10 +282,10 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _stored_bits(bound: str, dataset: str, labels: str | None) -> int:
-    """Return the size of what a bound stores of an item of the reference file, or of a file of your own."""
+def _stored_bits(reference: str, dataset: str, labels: str | None) -> int:
+    """Return the bits per item that a reference stores."""
     if is_file_name(dataset):
         own = find_dataset(dataset, labels)
-        return BOUNDS[bound].stored_bits(own.X.shape[1], len(own.class_names))
+        return REFERENCES[reference].stored_bits(own.X.shape[1], len(own.class_names))
     info = next(info for info in describe() if info.name == dataset)
-    return BOUNDS[bound].stored_bits(info.n_features, info.n_classes)
+    return REFERENCES[reference].stored_bits(info.n_features, info.n_classes)

@@ -26,13 +26,13 @@ from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.tables import (
     Cells,
-    apart_from_bounds,
     areas,
     base_name,
     curves,
     learning_seconds,
     lengths_of,
     measured,
+    separate_references,
     study,
 )
 
@@ -74,7 +74,7 @@ _STYLE = (
 
 
 def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> str:
-    """Draw mAP against the number of bits, one line a method; bounds are level lines.
+    """Draw mAP against the number of bits, one line per method; references are level lines.
 
     Examples
     --------
@@ -83,8 +83,10 @@ def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> str:
     >>> map_against_bits(results).startswith("<svg")
     True
     """
-    learned, bounds = apart_from_bounds(results)
-    levels = {method: next(iter(row.values())) for method, row in measured(bounds, "mean_average_precision").items()}
+    learned, references = separate_references(results)
+    levels = {
+        method: next(iter(row.values())) for method, row in measured(references, "mean_average_precision").items()
+    }
     title = f"{label} against the number of bits"
     return _against_bits(measured(learned, "mean_average_precision"), label, title, levels)
 
@@ -148,7 +150,7 @@ def learning_time(results: Iterable[Result], *, n_bits: int | None = None) -> st
     n_bits : int, optional
         32, the paper's choice, where all methods have it; else the longest that most have.
     """
-    cells = learning_seconds(apart_from_bounds(results)[0])
+    cells = learning_seconds(separate_references(results)[0])
     n_bits = timed_length(cells) if n_bits is None else n_bits
     seconds = {method: row[n_bits] for method, row in cells.items() if row.get(n_bits, 0) > 0}
     if not seconds:
@@ -209,7 +211,7 @@ def map_of_two_streams(
     n_bits : int
     label : str
     """
-    sides = [measured(apart_from_bounds(results)[0], "mean_average_precision") for results in (first, second)]
+    sides = [measured(separate_references(results)[0], "mean_average_precision") for results in (first, second)]
     methods = [method for method in sides[0] if all(n_bits in side.get(method, {}) for side in sides)]
     if not methods:
         raise InvalidInputError(f"No method has results for both streams at {n_bits} bits.")
@@ -364,7 +366,7 @@ def _look(method: str) -> dict[str, Any]:
 
 
 def _level_look(place: int) -> dict[str, Any]:
-    """Return how the line of a bound is drawn: grey and level, with a marker at its label only."""
+    """Return how the line of a reference is drawn: grey and level, with a marker at its label only."""
     return {
         "color": "#888888",
         "linestyle": ((0, (8, 2)), (0, (4, 2)), (0, (1, 2)))[place % 3],

@@ -1,4 +1,4 @@
-"""The report: all plans in one HTML file that needs nothing else, neither scripts nor fonts nor a network."""
+"""The report: all plans in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from statistics import median
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.experiments import plots
 from onlinehash.experiments.plan import Plan
-from onlinehash.experiments.results import Result, read_results
+from onlinehash.experiments.results import Result, is_stale, read_results
 from onlinehash.experiments.tables import (
     Cells,
     Difference,
     Printed,
     Study,
-    apart_from_bounds,
     areas,
     as_in_the_paper,
     base_name,
@@ -32,11 +31,12 @@ from onlinehash.experiments.tables import (
     measured,
     printed_for,
     printed_seconds,
+    separate_references,
     spread,
     study,
 )
 
-_STEPS = (0.01, 0.03, 0.1)  # sizes of a difference at which its colour grows stronger
+_STEPS = (0.01, 0.03, 0.1)  # differences at which the colour becomes stronger
 _CLOSE, _LARGE = 0.02, 0.05
 _NO_PRINT = Printed({})
 _UNSEEN = {
@@ -69,7 +69,7 @@ def make_report(plans: Iterable[Plan], results_folder: Path) -> str:
     ----------
     plans : iterable of Plan
     results_folder : path
-        Holds the results of each plan in a folder of the plan's name.
+        Holds one ``.jsonl`` file per plan, with the name of the plan.
 
     Returns
     -------
@@ -80,17 +80,17 @@ def make_report(plans: Iterable[Plan], results_folder: Path) -> str:
 
 
 def read_chapter(plan: Plan, results_folder: Path, command: str | None = None) -> Chapter:
-    """Read the results of a plan; refuse one that has none."""
-    folder = results_folder / plan.name
-    results = read_results(folder, plan.runs)
+    """Read the results of a plan, which must have some."""
+    path = results_folder / f"{plan.name}.jsonl"
+    results = read_results(path, plan.runs)
     command = command or f"onlinehash reproduce {plan.name}.toml"
     if not results:
-        raise DataNotFoundError(f"There are no results of the plan {plan.name!r} in {folder}. Run: {command}")
+        raise DataNotFoundError(f"There are no results of the plan {plan.name!r} in {path}. Run: {command}")
     return Chapter(plan, results, command)
 
 
 def render(chapters: Sequence[Chapter]) -> str:
-    """Return the page of chapters."""
+    """Return the HTML page of chapters."""
     titles = [chapter.plan.title for chapter in chapters]
     links = "".join(f'<li><a href="#plan-{i}">{escape(title)}</a></li>' for i, title in enumerate(titles))
     everything = [result for chapter in chapters for result in chapter.results]
@@ -104,7 +104,7 @@ def render(chapters: Sequence[Chapter]) -> str:
             f"<title>{escape(heading)}</title><style>{_STYLE}</style></head>",
             f'<body><header><p class="brand">onlinehash</p><h1>{escape(heading)}</h1>',
             f"<nav><ul>{links}</ul></nav>" if len(chapters) > 1 else "",
-            _made_with(everything),
+            _environments(everything),
             "</header><main>",
             *(_chapter(chapter, i, alone=len(chapters) == 1) for i, chapter in enumerate(chapters)),
             f"</main><script>{_SCRIPT}</script></body></html>",
@@ -113,11 +113,11 @@ def render(chapters: Sequence[Chapter]) -> str:
     )
 
 
-def _made_with(results: Sequence[Result]) -> str:
-    """Say what ran, when several versions or machines took part all of them."""
+def _environments(results: Sequence[Result]) -> str:
+    """Return the versions and machines that made the results, the most frequent first."""
     seen: dict[str, Counter[str]] = {}
     for result in results:
-        for key, value in result["made_with"].items():
+        for key, value in result["environment"].items():
             seen.setdefault(key, Counter())[value] += 1
     total = sum(sum(result["seconds"].values()) for result in results)
     facts = {
@@ -139,6 +139,9 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
     parts = groups(results)
     seeds = sorted({result["config"]["seed"] for result in results})
     state = f"{len(results)} of {len(plan.runs)} runs are done. " if len(results) < len(plan.runs) else ""
+    n_stale = sum(map(is_stale, results))
+    if n_stale:
+        state += f"Stale runs, whose source changed since or is unknown: {n_stale}. "
     mean = f"Values are means of {len(seeds)} seeds." if len(seeds) > 1 else "One seed."
     protocols = ", ".join(sorted({result["config"]["protocol"] for result in results}))
     lines = [
@@ -158,9 +161,9 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
 
 
 def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
-    """Show mAP of all kinds of streams side by side, at one length."""
-    learned, _ = apart_from_bounds(results)
-    by_part = {name: measured(apart_from_bounds(part)[0], "mean_average_precision") for name, part in parts.items()}
+    """Return a table of mAP at one number of bits, one column per kind of stream."""
+    learned, _ = separate_references(results)
+    by_part = {name: measured(separate_references(part)[0], "mean_average_precision") for name, part in parts.items()}
     n_bits = plots.timed_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
     methods = dict.fromkeys(method for cells in by_part.values() for method in cells)
     rows = {
@@ -176,7 +179,7 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
 
 
 def _part(results: list[Result]) -> str:
-    learned, bounds = apart_from_bounds(results)
+    learned, references = separate_references(results)
     dataset = results[0]["config"]["dataset"]
     label, precision_label = _labels(results)
     ours = measured(learned, "mean_average_precision")
@@ -198,11 +201,11 @@ def _part(results: list[Result]) -> str:
             _story(ours, areas(learned), {} if studied else seconds, label, theirs),
             _compared(found, label),
             _figures(results, label, studied),
-            _table(label, ours, theirs, bounds=measured(bounds, "mean_average_precision"),
+            _table(label, ours, theirs, references=measured(references, "mean_average_precision"),
                    seeds=spread(learned, "mean_average_precision")),
-            _table(precision_label, precision, theirs_precision, bounds=measured(bounds, "precision"),
+            _table(precision_label, precision, theirs_precision, references=measured(references, "precision"),
                    seeds=spread(learned, "precision")),
-            *_unseen_tables(learned, bounds),
+            *_unseen_tables(learned, references),
             _notes(ours, theirs),
             times,
         ]
@@ -210,7 +213,7 @@ def _part(results: list[Result]) -> str:
 
 
 def _labels(results: Sequence[Result]) -> tuple[str, str]:
-    """Return what mAP and precision are called with their cuts, where a result says them."""
+    """Return the names of mAP and precision with their ranking lengths, if the results have them."""
     metrics = results[0]["metrics"]
     map_at, precision_at = metrics.get("map_at"), metrics.get("precision_at")
     return (
@@ -219,17 +222,17 @@ def _labels(results: Sequence[Result]) -> tuple[str, str]:
     )
 
 
-def _unseen_tables(learned: list[Result], bounds: list[Result]) -> list[str]:
-    """Return the three searches of runs that left classes out of the stream."""
+def _unseen_tables(learned: list[Result], references: list[Result]) -> list[str]:
+    """Return the tables of the three searches of runs with unseen classes."""
     return [
-        _table(caption, measured(learned, name), _NO_PRINT, bounds=measured(bounds, name))
+        _table(caption, measured(learned, name), _NO_PRINT, references=measured(references, name))
         for name, caption in _UNSEEN.items()
-        if all(name in result["metrics"] for result in [*learned, *bounds])
+        if all(name in result["metrics"] for result in [*learned, *references])
     ]
 
 
 def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: Printed) -> str:
-    """Say in words who leads, and at what price."""
+    """Return a paragraph: the leading methods and the times."""
     if not ours:
         return ""
     sentences = [f"<strong>{_lead(ours, f'has the highest {label}')}</strong>"]
@@ -252,7 +255,7 @@ def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: Printed
 
 
 def _lead(cells: Cells, verb: str) -> str:
-    """Say who leads at each length: 'HCOH leads at 8 (.5) and 16 bits (.6), LSH at 32 bits (.7).'."""
+    """Return the leading method per number of bits: 'HCOH leads at 8 (.5) and 16 bits (.6), LSH at 32 bits (.7).'."""
     won: dict[str, list[tuple[int, float]]] = {}
     for n_bits in lengths_of(cells):
         row = {method: values[n_bits] for method, values in cells.items() if n_bits in values}
@@ -276,7 +279,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _compared(found: list[Difference], label: str) -> str:
-    """Say how far the cells are from the printed ones, and which are farthest and why."""
+    """Return a paragraph on the differences from printed values, with explanations of the largest."""
     if not found:
         return ""
     sizes = [abs(difference.size) for difference in found]
@@ -301,7 +304,7 @@ def _compared(found: list[Difference], label: str) -> str:
 
 
 def _notes(ours: Cells, theirs: Printed) -> str:
-    """Explain rows of released variants."""
+    """Return explanations of released variants."""
     bases = dict.fromkeys(base_name(method) for method in ours if method.endswith("(as released)"))
     if not theirs.cells or not bases:
         return ""
@@ -310,7 +313,7 @@ def _notes(ours: Cells, theirs: Printed) -> str:
 
 
 def _figures(results: list[Result], label: str, studied: Study | None) -> str:
-    learned, _ = apart_from_bounds(results)
+    learned, _ = separate_references(results)
     figures = []
     if studied is not None:
         figures.append(_study_figure(learned, label, studied))
@@ -346,12 +349,12 @@ def _table(
     theirs: Printed,
     *,
     columns: dict[int, str] | None = None,
-    bounds: Cells | None = None,
+    references: Cells | None = None,
     seeds: dict[str, dict[int, list[float]]] | None = None,
     form: Callable[[float], str] | None = None,
     rising: bool = False,
 ) -> str:
-    """Return a sortable table; every cell has the printed value and the difference below ours."""
+    """Return a sortable table; a cell has the measured value, the printed value and the difference."""
     form = form or _form
     lengths = lengths_of(ours)
     names = columns or {n_bits: f"{n_bits} bits" for n_bits in lengths}
@@ -379,10 +382,10 @@ def _table(
         for name in ("method", *(names[n_bits] for n_bits in lengths))
     )
     foot = "".join(
-        f'<tr><th scope="row">{escape(name)} <small class="theirs">{stored:,} bits an item</small></th>'
+        f'<tr><th scope="row">{escape(name)} <small class="theirs">{stored:,} bits per item</small></th>'
         + f'<td><span class="ours">{form(value)}</span></td>' * len(lengths)
         + "</tr>"
-        for name, row in (bounds or {}).items()
+        for name, row in (references or {}).items()
         for stored, value in row.items()
     )
     compared = bool(differences(ours, theirs.cells))
@@ -395,7 +398,7 @@ def _table(
 
 
 def _key(theirs: Printed, compared: bool) -> str:
-    """Explain what stands in a cell."""
+    """Return the legend of the cells."""
     if not compared:
         return ""
     if not theirs.comparable:

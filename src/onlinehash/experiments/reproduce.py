@@ -1,4 +1,4 @@
-"""Answer a plan: do the runs that have no result yet, spread over the cores."""
+"""Do the pending runs of a plan, in parallel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from multiprocessing import get_context, parent_process, resource_tracker
@@ -16,42 +16,52 @@ from pathlib import Path
 import numpy as np
 
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
-from onlinehash.experiments.bounds import BOUNDS
 from onlinehash.experiments.own_data import n_features
 from onlinehash.experiments.plan import Run, is_custom
-from onlinehash.experiments.results import Result, find_result, write_result
+from onlinehash.experiments.references import REFERENCES
+from onlinehash.experiments.results import Result, add_results, environment, is_stale, read_results, result_key
+from onlinehash.experiments.sources import source_digest
 from onlinehash.hashers import HASHERS
 from onlinehash.types import Progress
 
 
-def open_runs(runs: Iterable[Run], folder: Path) -> list[Run]:
-    """Return the runs that no result file answers, those of one split together.
+def pending_runs(runs: Iterable[Run], path: Path, *, stale: bool = False) -> list[Run]:
+    """Return the runs without a result, and with ``stale`` those whose result is stale; runs of one split together.
 
     Examples
     --------
-    >>> len(open_runs([Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0)], Path("no-such-folder")))
+    >>> len(pending_runs([Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0)], Path("no-such-file.jsonl")))
     1
     """
-    missing = [run for run in runs if find_result(folder, run) is None]
-    return sorted(missing, key=lambda run: (run.dataset, run.protocol, run.seed))
+    runs = list(runs)
+    done = {result_key(result) for result in read_results(path, runs) if not (stale and is_stale(result))}
+    pending = [run for run in runs if run.key not in done]
+    return sorted(pending, key=lambda run: (run.dataset, run.protocol, run.seed))
 
 
 def reproduce(
-    runs: Iterable[Run], folder: Path, *, n_workers: int | None = None, progress: Progress | None = None
+    runs: Iterable[Run],
+    path: Path,
+    *,
+    stale: bool = False,
+    n_workers: int | None = None,
+    progress: Progress | None = None,
 ) -> None:
-    """Do the open runs and write their results; an interrupted reproduction goes on where it stopped.
+    """Do the pending runs and add their results to a file; an interrupted reproduction continues where it stopped.
 
-    Parameters of hashers are checked before the first run. The first error, or Ctrl-C, ends all workers at once;
-    results that are written by then stay.
+    Parameters of hashers are checked before the first run. The first error, or Ctrl-C, stops all workers at once. The
+    file is replaced atomically after every run, so finished runs are kept, even if this process is killed.
 
     Parameters
     ----------
     runs : iterable of Run
-    folder : path
-        Where result files are.
+    path : path
+        The ``.jsonl`` file of results.
+    stale : bool, default=False
+        Whether to repeat runs whose result is stale: the source that determines them changed, or is unknown.
     n_workers : int, optional
-        Processes to run in; each computes on one thread. By default all runs are done in this process, which notices
-        Ctrl-C only between two steps of a method.
+        Number of processes; each uses one thread. By default, runs are done in this process, which notices Ctrl-C only
+        between two steps of a method.
     progress : callable, optional
         Called as ``progress(done, total)`` after every run.
 
@@ -60,21 +70,27 @@ def reproduce(
     >>> from tempfile import TemporaryDirectory
     >>> run = Run("LSH", "lsh", "digits", "online", n_bits=8, seed=0)
     >>> with TemporaryDirectory() as folder:
-    ...     reproduce([run], Path(folder))
-    ...     len(open_runs([run], Path(folder)))
+    ...     reproduce([run], Path(folder) / "lsh.jsonl")
+    ...     len(pending_runs([run], Path(folder) / "lsh.jsonl", stale=True))
     0
     """
-    missing = open_runs(runs, folder)
-    check_parameters(missing)
-    with closing(_answers(missing, n_workers)) as answers:
-        for done, (run, result) in enumerate(answers, start=1):
-            write_result(folder, run, result)
-            if progress is not None:
-                progress(done, len(missing))
+    pending = pending_runs(runs, path, stale=stale)
+    check_parameters(pending)
+    made: list[Result] = []  # not yet in the file
+    try:
+        with closing(_do(pending, n_workers, made)) as steps:
+            for done, _ in enumerate(steps, start=1):
+                add_results(path, made)
+                made.clear()
+                if progress is not None:
+                    progress(done, len(pending))
+    finally:
+        if made:
+            add_results(path, made)
 
 
 def check_parameters(runs: Iterable[Run]) -> None:
-    """Raise if a method of ours does not take the parameters of a run: each starts, on two rows of zeros.
+    """Raise if a built-in method does not take the parameters of a run: each learns two rows of zeros.
 
     Examples
     --------
@@ -93,8 +109,8 @@ def check_parameters(runs: Iterable[Run]) -> None:
         rows, labels = np.zeros((2, n_features(run.dataset, run.labels)), np.float32), np.array([0, 1])
         place = f"Method {run.method!r}, {run.n_bits} bits"
         try:
-            if run.hasher in BOUNDS:
-                BOUNDS[run.hasher](**params).partial_fit(rows, labels)
+            if run.hasher in REFERENCES:
+                REFERENCES[run.hasher](**params).partial_fit(rows, labels)
             else:
                 HASHERS[run.hasher](n_bits=run.n_bits, random_state=run.seed, **params).partial_fit(rows, labels)
         except OnlineHashError as error:
@@ -106,22 +122,27 @@ def check_parameters(runs: Iterable[Run]) -> None:
             ) from error
 
 
-def _answers(runs: Sequence[Run], n_workers: int | None) -> Generator[tuple[Run, Result]]:
-    """Do runs, and give their results as they come."""
+def _do(runs: Sequence[Run], n_workers: int | None, made: list[Result]) -> Generator[None]:
+    """Do runs and append their results, one per step; what is done when this stops early is appended too."""
     if n_workers is None:
-        yield from ((run, _answer(run)) for run in runs)
+        for run in runs:
+            made.append(_result(run))
+            yield
         return
-    # A fresh interpreter per worker: a fork would inherit the threads of numerical libraries.
+    # A new interpreter per worker: a fork would inherit the threads of numerical libraries.
     pool = ProcessPoolExecutor(n_workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
+    waiting: set[Future[Result]] = set()
     try:
         with _interrupts_for_this_process():
-            futures = {pool.submit(_answer, run): run for run in runs}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+            waiting.update(pool.submit(_result, run) for run in runs)
+        for future in as_completed(list(waiting)):
+            made.append(future.result())
+            waiting.discard(future)
+            yield
     except BrokenProcessPool as error:
         raise OnlineHashError(
-            "A worker process ended before its run was done, perhaps for want of memory. Use fewer workers; finished "
-            "runs are kept."
+            "A worker process ended before its run was done, possibly out of memory. Use fewer workers; finished runs "
+            "are kept."
         ) from error
     except BaseException:
         for worker in list(pool._processes.values()):  # there is no public way before Python 3.14
@@ -129,11 +150,13 @@ def _answers(runs: Sequence[Run], n_workers: int | None) -> Generator[tuple[Run,
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        done = (future for future in waiting if future.done() and not future.cancelled())
+        made += (future.result() for future in done if future.exception() is None)
 
 
 @contextmanager
 def _interrupts_for_this_process() -> Iterator[None]:
-    """Let processes started here not see Ctrl-C, which a terminal sends to all: this process ends them."""
+    """Start processes that do not receive Ctrl-C, which a terminal sends to all: this process ends them."""
     if sys.platform == "win32":
         yield
         return
@@ -146,7 +169,7 @@ def _interrupts_for_this_process() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """Let a worker end when the process that started it does, also when that was killed."""
+    """End a worker when its parent process ends, even if that was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None
@@ -158,13 +181,15 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _answer(run: Run) -> Result:
+def _result(run: Run) -> Result:
     from threadpoolctl import threadpool_limits
 
-    from onlinehash.experiments.run import execute
+    from onlinehash.experiments.run import run as do_run
 
     with threadpool_limits(1):
         try:
-            return execute(run)
+            measured = do_run(run)
         except OnlineHashError as error:
             raise type(error)(f"Method {run.method!r}, {run.n_bits} bits, seed {run.seed}: {error}") from error
+    source = source_digest(run.hasher, run.dataset)
+    return {"config": run.config(), **measured, "environment": environment(), "source": source}

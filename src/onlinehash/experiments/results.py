@@ -1,4 +1,9 @@
-"""Results: one JSON file a run, which says all that made it."""
+"""Results: one JSON-lines file per plan.
+
+The first lines are environments: a number, then the machine, the versions and the commit. Every other line is one run:
+its configuration, what was measured, the number of its environment, and the digest of the source that made it. Runs are
+sorted by data set, method, number of bits and seed.
+"""
 
 from __future__ import annotations
 
@@ -14,64 +19,89 @@ from typing import Any
 
 from onlinehash._files import whole_file
 from onlinehash.exceptions import FileFormatError
-from onlinehash.experiments.plan import Run
+from onlinehash.experiments.plan import KEY, Run
+from onlinehash.experiments.sources import source_digest
 
 _PACKAGES = ("onlinehash", "numpy", "scipy", "numba", "scikit-learn")
+_FIELDS = {"config", "metrics", "curve", "seconds", "environment", "source"}
 
 Result = dict[str, Any]
 
 
-def find_result(folder: Path, run: Run) -> Result | None:
-    """Return the result of a run if its file is there and was made with the same settings."""
-    path = folder / run.file_name
-    if not path.is_file():
-        return None
-    result = read_result(path)
-    return result if result["config"] == run.config() else None
-
-
-def read_result(path: Path) -> Result:
-    """Read one result file."""
-    try:
-        result: Result = json.loads(path.read_text())
-        _ = result["config"], result["metrics"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileFormatError(f"{path} is not a result file.") from error
-    return result
-
-
-def write_result(folder: Path, run: Run, measured: Result) -> None:
-    """Write the result of a run, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {"config": run.config(), **measured, "made_with": environment()}
-    with whole_file(folder / run.file_name) as file:
-        file.write((json.dumps(content, indent=1) + "\n").encode())
-
-
-def read_results(folder: Path, runs: Iterable[Run]) -> list[Result]:
-    """Return the results of those runs that have one.
+def read_results(path: Path, runs: Iterable[Run]) -> list[Result]:
+    """Return the results of the runs that have one.
 
     Examples
     --------
-    >>> read_results(Path("no-such-folder"), [Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0)])
+    >>> read_results(Path("no-such-file.jsonl"), [Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0)])
     []
     """
-    return [result for run in runs if (result := find_result(folder, run)) is not None]
+    stored = _read(path)
+    found = ((run, stored.get(run.key)) for run in runs)
+    return [result for run, result in found if result is not None and result["config"] == run.config()]
+
+
+def add_results(path: Path, results: Iterable[Result]) -> None:
+    """Add results to a file, which is replaced atomically; a result replaces that of the same run."""
+    stored = _read(path) | {result_key(result): result for result in results}
+    ordered = [stored[key] for key in sorted(stored)]
+    environments: list[dict[str, str]] = []
+    for result in ordered:
+        if result["environment"] not in environments:
+            environments.append(result["environment"])
+    lines = [{"environment": number, **about} for number, about in enumerate(environments)]
+    lines += ({**result, "environment": environments.index(result["environment"])} for result in ordered)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        file.writelines(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+
+
+def is_stale(result: Result) -> bool:
+    """Return whether the source that determines a run changed since its result, or is unknown."""
+    source = result["source"]
+    return source is None or source != source_digest(result["config"]["hasher"], result["config"]["dataset"])
+
+
+def _read(path: Path) -> dict[tuple[Any, ...], Result]:
+    """Return the results in a file by key; none if there is no file."""
+    environments: dict[int, dict[str, str]] = {}
+    results: dict[tuple[Any, ...], Result] = {}
+    for number, line in enumerate(path.read_bytes().splitlines() if path.is_file() else (), start=1):
+        try:
+            record = json.loads(line)
+            if "config" not in record:
+                environments[record.pop("environment")] = record
+                continue
+            if not record.keys() >= _FIELDS:
+                raise ValueError(f"it has no {', '.join(sorted(_FIELDS - record.keys()))}")
+            if result_key(record) in results:
+                raise ValueError("an earlier line has the same run")
+            record["environment"] = environments[record["environment"]]
+            results[result_key(record)] = record
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            why = f"there is no {error}" if isinstance(error, KeyError) else error
+            raise FileFormatError(
+                f"{path}, line {number} is damaged: {why}. Restore the file, or delete the line and run the plan again."
+            ) from error
+    return results
+
+
+def result_key(result: Result) -> tuple[Any, ...]:
+    """Return what identifies the run of a result, as :attr:`Run.key` does."""
+    return tuple(result["config"][name] for name in KEY)
 
 
 @cache
 def environment() -> dict[str, str]:
     """Return versions, commit and machine."""
-    made_with = {"python": platform.python_version(), "processor": processor()}
+    found = {"python": platform.python_version(), "processor": processor()}
     for package in _PACKAGES:
-        try:
-            made_with[package] = version(package)
-        except PackageNotFoundError:
-            continue
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     with suppress(OSError, subprocess.CalledProcessError):  # an installed package has no history
-        made_with["commit"] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    return made_with
+        found["commit"] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return found
 
 
 def processor() -> str:

@@ -1,4 +1,4 @@
-"""Run a method along a stream and judge the codes it makes."""
+"""Run a method along a stream and evaluate the codes it makes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onlinehash.codebooks import hadamard_codewords
 from onlinehash.datasets import Dataset, Split
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.experiments.bounds import BOUNDS, cosine_quality
 from onlinehash.experiments.custom import Frozen, Learner, make_custom
 from onlinehash.experiments.own_data import find_dataset
 from onlinehash.experiments.plan import Run, is_custom
+from onlinehash.experiments.references import REFERENCES, cosine_quality
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.streams import arrange, unseen_classes
+from onlinehash.experiments.streams import make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
 from onlinehash.metrics import AsymmetricRanking, Curve, Ranking, checkpoints
 from onlinehash.types import Labels
@@ -28,10 +28,10 @@ from onlinehash.types import Labels
 
 @dataclass(frozen=True)
 class Quality:
-    """How well the codes of one encoder retrieve.
+    """Retrieval quality of the codes of one encoder.
 
-    ``mean_average_precision`` is cut at the split's ``map_at`` where it has one, and then divided by the relevant
-    items found, as published; ``precision`` and ``recall`` are those of the first ``precision_at``.
+    ``mean_average_precision`` is mAP@k with k the split's ``map_at``, if it has one, and then divided by the relevant
+    items found, as published; ``precision`` and ``recall`` are those of the first ``precision_at`` items.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a learning curve: after how many instances, how good, and the CPU seconds of learning so far.
+    """One point of a learning curve: number of instances, quality, and CPU seconds of learning so far.
 
     Examples
     --------
@@ -59,15 +59,15 @@ class Point:
     learning_seconds: float
 
 
-def judge(encoder: Frozen, split: Split, *, ties: str = "expected", ranking: str = "hamming") -> Quality:
-    """Encode the queries and the database of a split and measure the ranking, by Hamming or asymmetric distance.
+def evaluate(encoder: Frozen, split: Split, *, ties: str = "expected", ranking: str = "hamming") -> Quality:
+    """Encode the queries and the database of a split and evaluate the ranking by Hamming or asymmetric distance.
 
     Examples
     --------
     >>> from onlinehash import HCOH, load_dataset
     >>> split = load_dataset("digits").split()
     >>> hasher = HCOH(16, random_state=0).partial_fit(*split.stream)
-    >>> judge(hasher.snapshot(), split).mean_average_precision > 0.7
+    >>> evaluate(hasher.snapshot(), split).mean_average_precision > 0.7
     True
     """
     return _quality(_encoded(encoder, split, ranking), split, ties)
@@ -76,7 +76,7 @@ def judge(encoder: Frozen, split: Split, *, ties: str = "expected", ranking: str
 def learning_curve(
     hasher: Learner, split: Split, points: Sequence[int], *, ties: str = "expected", ranking: str = "hamming"
 ) -> Iterator[Point]:
-    """Learn a split's stream, and judge the codes after each of the given numbers of instances.
+    """Learn the stream of a split and evaluate the codes after each of the given numbers of instances.
 
     Examples
     --------
@@ -91,22 +91,22 @@ def learning_curve(
         hasher.partial_fit(split.stream.X[done:n], split.stream.y[done:n])
         seconds += process_time() - start
         done = n
-        yield Point(n, judge(hasher.snapshot(), split, ties=ties, ranking=ranking), seconds)
+        yield Point(n, evaluate(hasher.snapshot(), split, ties=ties, ranking=ranking), seconds)
 
 
-def execute(run: Run) -> Result:
-    """Do one run: learn, encode, evaluate, each timed apart in CPU seconds.
+def run(run: Run) -> Result:
+    """Return the result of one run: learn, encode and evaluate, each timed in CPU seconds.
 
-    Where classes were left out of the stream, the metrics also have the mAP of three searches: ``seen_at_seen``
+    If classes are left out of the stream, the metrics also have the mAP of three searches: ``seen_at_seen``
     (queries of seen classes among items of seen classes), ``unseen_at_unseen``, and ``unseen_at_all``.
 
     Examples
     --------
-    >>> result = execute(Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0))
+    >>> result = run(Run("HCOH", "hcoh", "digits", "online", n_bits=16, seed=0))
     >>> result["metrics"]["mean_average_precision"] > 0.7
     True
     """
-    split = arrange(_split(run), run, run.seed)
+    split = make_stream(_split(run), run, run.seed)
     _warm_up(run, split)
     learner = make_learner(run, split)
     curve: dict[str, Any] | None = None
@@ -141,7 +141,7 @@ def execute(run: Run) -> Result:
 
 
 def _warm_up(run: Run, split: Split) -> None:
-    """Learn a few rows with a hasher of ours and throw it away, so that loading compiled code is in nobody's time."""
+    """Learn a few rows with a discarded hasher, so that no timing includes the loading of compiled code."""
     if run.hasher not in HASHERS:
         return
     learner = make_learner(run, split)
@@ -150,10 +150,10 @@ def _warm_up(run: Run, split: Split) -> None:
 
 
 def make_learner(run: Run, split: Split) -> Learner:
-    """Return the unlearned method of a run; what the run does not set is taken from the split where it says it."""
+    """Return the untrained method of a run; preprocessing defaults to that of the split."""
     params: dict[str, Any] = {"preprocess": split.preprocess} | run.params
-    if run.hasher in BOUNDS:
-        return BOUNDS[run.hasher](**params)
+    if run.hasher in REFERENCES:
+        return REFERENCES[run.hasher](**params)
     if is_custom(run.hasher):
         classes = np.unique(split.database.y)
         return make_custom(
@@ -168,7 +168,7 @@ def make_learner(run: Run, split: Split) -> Learner:
 Sides = tuple[NDArray[Any], Labels, NDArray[Any], Labels]
 """Codes and labels of the queries, then of the database.
 
-A bound may have real features for codes, and an asymmetric ranking has soft codes for its queries.
+The codes of a reference may be real features, and the query codes of an asymmetric ranking are soft.
 """
 
 
@@ -176,7 +176,7 @@ def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
     queries, database = split.queries, split.database
     if ranking == "asymmetric":
         if not isinstance(encoder, Encoder):
-            raise InvalidInputError("Only the encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
+            raise InvalidInputError("Only encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
         return encoder.encode_soft(queries.X), queries.y, encoder.encode(database.X), database.y
     return encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y
 
@@ -191,7 +191,7 @@ def _quality(sides: Sides, split: Split, ties: str) -> Quality:
 
 
 def _unseen_quality(sides: Sides, split: Split, unseen: Labels) -> dict[str, float]:
-    """Return the mAP of queries of seen and of unseen classes, each among their own kind, and of unseen among all."""
+    """Return the mAP of seen classes among seen, unseen among unseen, and unseen among all."""
     query_codes, query_labels, codes, labels = sides
     asked, stored = np.isin(query_labels, unseen), np.isin(labels, unseen)
     searches = {
@@ -210,7 +210,7 @@ def _is_packed(codes: NDArray[Any]) -> bool:
 
 
 def _split(run: Run) -> Split:
-    """Return the split of a run, with the run's length of the ranking."""
+    """Return the split of a run, with the ``precision_at`` of the run."""
     split = _split_of(find_dataset(run.dataset, run.labels), run.protocol, run.seed)
     if run.precision_at is None:
         return split
@@ -219,5 +219,5 @@ def _split(run: Run) -> Split:
 
 @lru_cache(maxsize=1)
 def _split_of(dataset: Dataset, protocol: str, seed: int) -> Split:
-    """Keep the last split: runs of one seed follow each other."""
+    """Return a split; the last one is cached, because runs with the same seed are consecutive."""
     return dataset.split(protocol, seed)

@@ -1,7 +1,7 @@
-"""What happens to a stream before it is learned: its order, drift, wrong and missing labels, classes left out.
+"""Stream options: order, drift, wrong and missing labels, and classes left out.
 
-The database and the queries of the split are never touched. Every option draws from a generator of its own, so that
-one does not change what another draws.
+The database and the queries of a split do not change. Every option has its own random generator, so that options do not
+influence each other.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from onlinehash.types import Batch, Features, Labels
 
 ORDERS = ("shuffled", "sorted", "groups")
 DRIFTS = ("none", "rotation")
-_CHUNK = 1 << 20  # elements of the stream that are turned at a time
+_CHUNK = 1 << 20  # elements of the stream rotated at a time
 
-_GROUPS, _ROTATION, _NOISE, _MISSING, _UNSEEN = range(1, 6)  # one generator an option
+_GROUPS, _ROTATION, _NOISE, _MISSING, _UNSEEN = range(1, 6)  # one random generator per option
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """Say how a stream differs from the plain shuffled one.
+    """Differences of a stream from the plain shuffled one.
 
     They are applied in this order: classes left out, order, drift, wrong labels, missing labels.
 
     Parameters
     ----------
     order : {"shuffled", "sorted", "groups"}
-        "sorted" is class after class; "groups" is one group of classes after another, shuffled inside.
+        "sorted" is one class after another; "groups" is one group of classes after another, shuffled within a group.
     groups : int
         Number of groups for ``order="groups"``; see :func:`grouped_rows`.
     drift : {"none", "rotation"}
-        "rotation" turns the features along the stream; see :func:`turn_towards`.
+        "rotation" rotates the features along the stream; see :func:`turn_towards`.
     drift_angle : float
-        How far they turn in all, in degrees.
+        Total rotation, in degrees.
     label_noise : float
-        Share of the labels of the stream that are wrong; see :func:`with_wrong_labels`.
+        Fraction of the labels of the stream that are wrong; see :func:`with_wrong_labels`.
     missing_labels : float
-        Share of the labels of the stream that are missing; see :func:`without_labels`.
+        Fraction of the labels of the stream that are missing; see :func:`without_labels`.
     unseen : float
-        Share of the classes that are not in the stream; see :func:`unseen_classes`. The stream gets shorter by
-        their rows.
+        Fraction of the classes that are not in the stream; see :func:`unseen_classes`. Their rows are removed from
+        the stream.
 
     Examples
     --------
@@ -88,15 +88,15 @@ class StreamOptions:
             )
 
 
-def arrange(split: Split, options: StreamOptions, seed: int) -> Split:
-    """Return the split with its stream as the options want it; the database and the queries are shared.
+def make_stream(split: Split, options: StreamOptions, seed: int) -> Split:
+    """Return the split with the options applied to its stream; the database and the queries are shared.
 
-    Copies the stream once where rows move or turn, else not at all.
+    Copies the stream once if rows move or rotate, else not at all.
 
     Examples
     --------
     >>> from onlinehash import load_dataset
-    >>> split = arrange(load_dataset("digits").split(), StreamOptions(order="sorted", label_noise=0.1), seed=0)
+    >>> split = make_stream(load_dataset("digits").split(), StreamOptions(order="sorted", label_noise=0.1), seed=0)
     >>> int(split.stream.y[0]), int(split.stream.y[-1]), len(split.stream.y)
     (0, 9, 1500)
     """
@@ -120,9 +120,9 @@ def arrange(split: Split, options: StreamOptions, seed: int) -> Split:
 
 
 def grouped_rows(y: Labels, groups: int, seed: int) -> NDArray[np.intp]:
-    """Return row numbers so that classes come group after group; inside a group rows keep their order.
+    """Return row indices that order classes by group; rows keep their order within a group.
 
-    The classes are shuffled by the seed and cut into groups whose sizes differ by one at most.
+    The classes are shuffled by the seed and split into groups whose sizes differ by at most one.
 
     Examples
     --------
@@ -141,13 +141,13 @@ def grouped_rows(y: Labels, groups: int, seed: int) -> NDArray[np.intp]:
 
 
 def turn_towards(X: Features, degrees: float, seed: int) -> None:
-    """Turn the rows of a stream in place: the first by ``-degrees``, the last not at all, steadily in between.
+    """Rotate the rows of a stream in place: the first by ``-degrees``, the last by 0, linearly in between.
 
-    So the features drift by ``degrees`` along the stream, and what is not in the stream, the database and the queries,
-    is as at its end. The seed pairs the features at random; the two of a pair span a plane, and a row is turned
-    in all these planes by the same angle (of an odd number of features, one stays). At 90 degrees the two
-    features of a pair have changed places, one of them with its sign turned. Lengths and angles between rows that
-    are turned alike do not change. Costs O(n_features) a row.
+    The features drift by ``degrees`` along the stream; the database and the queries match its end. The seed pairs the
+    features at random; each pair spans a plane, and a row is rotated in all these planes by the same angle (if the
+    number of features is odd, one does not change). At 90 degrees the two features of a pair are swapped, one of them
+    with the opposite sign. Norms, and angles between rows rotated by the same angle, do not change. Costs
+    O(n_features) per row.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def turn_towards(X: Features, degrees: float, seed: int) -> None:
 
 
 def with_wrong_labels(y: Labels, share: float, seed: int) -> Labels:
-    """Return labels of which a share, chosen at random, is replaced by a random other class of the stream.
+    """Return labels of which a random fraction is replaced by a random other class of the stream.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def with_wrong_labels(y: Labels, share: float, seed: int) -> Labels:
 
 
 def without_labels(y: Labels, share: float, seed: int) -> NDArray[np.float64]:
-    """Return labels of which a share, chosen at random, is NaN: rows that supervised hashers skip.
+    """Return labels of which a random fraction is NaN: rows that supervised hashers skip.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def without_labels(y: Labels, share: float, seed: int) -> NDArray[np.float64]:
 
 
 def unseen_classes(y: Labels, share: float, seed: int) -> Labels:
-    """Draw the classes that a stream does not show: a share of those in y, at least one.
+    """Return the classes to leave out of a stream: a random fraction of those in y, at least one.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def unseen_classes(y: Labels, share: float, seed: int) -> Labels:
     2
     """
     classes = np.unique(y)
-    n_unseen = max(1, int(share * len(classes) + 0.5))  # half of one counts as one
+    n_unseen = max(1, int(share * len(classes) + 0.5))  # rounds half up
     if n_unseen >= len(classes):
         raise InvalidInputError(
             f"unseen={share} of {len(classes)} classes leaves none to learn from; use a smaller one."

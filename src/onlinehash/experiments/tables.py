@@ -1,4 +1,4 @@
-"""Tables of results: mean over seeds, beside what the paper prints."""
+"""Tables of results: means over seeds, and the values printed in the paper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onlinehash.experiments.streams import StreamOptions
 _LENGTHS = (8, 16, 32, 64, 128)
 _TIMED_LENGTH = 32
 _RELEASED = " (as released)"
-# What a stream may be beyond a plain shuffled one, and the value that leaves it plain.
+# Stream options and their defaults, which give a plain shuffled stream.
 _STREAM = {option.name: option.default for option in fields(StreamOptions)}
 
 Cells = dict[str, dict[int, float]]
@@ -29,15 +29,15 @@ Curves = dict[str, dict[int, tuple[list[int], list[float]]]]
 
 @dataclass(frozen=True)
 class Printed:
-    """What the paper prints for a data set.
+    """Values printed in the paper for a data set.
 
     Parameters
     ----------
     cells : Cells
     label : str
-        What the values are printed for, in words.
+        What the values are printed for.
     comparable : bool
-        Whether a difference from them means something: the same data, and not one that stands in for it.
+        Whether they are for the same data, so that differences are meaningful.
     """
 
     cells: Cells
@@ -47,7 +47,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell beside the printed one."""
+    """One measured value and the printed one."""
 
     method: str
     n_bits: int
@@ -62,7 +62,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Study:
-    """A measure against one parameter: for every name of a line, the values by parameter."""
+    """A measure against one parameter: per line, the values by parameter."""
 
     parameter: str
     lines: dict[str, dict[float, float]]
@@ -74,7 +74,7 @@ def _paper() -> dict[str, Any]:
 
 
 def printed(dataset: str, measure: str) -> Cells:
-    """Return what the paper prints; nothing for data it does not use.
+    """Return the values printed in the paper; empty for data that it does not use.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def printed(dataset: str, measure: str) -> Cells:
 
 
 def printed_for(dataset: str, measure: str) -> Printed:
-    """Return what the paper prints for a data set or, for orientation, for the one that it stands in for.
+    """Return the values printed for a data set or, for orientation, for the one that it stands in for.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def printed_for(dataset: str, measure: str) -> Printed:
 
 
 def printed_seconds(dataset: str) -> Printed:
-    """Return the printed seconds of training, of CIFAR-10 at 32 bits; another machine's, so never for a difference."""
+    """Return the printed training times of CIFAR-10 at 32 bits; not comparable, because of another machine."""
     if dataset not in {"cifar10", "cifar10_vgg16"}:
         return Printed({}, comparable=False)
     cells = {method: {_TIMED_LENGTH: seconds} for method, seconds in _paper()["training_seconds"].items()}
@@ -109,7 +109,7 @@ def printed_seconds(dataset: str) -> Printed:
 
 
 def explanation(method: str) -> str:
-    """Return why a row differs from the printed one, or nothing; variants share the text of their method.
+    """Return why a row differs from the printed one, or an empty text; variants share the text of their method.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def explanation(method: str) -> str:
 
 
 def base_name(method: str) -> str:
-    """Return the name of a method without what is added in brackets.
+    """Return the name of a method without its suffix in brackets.
 
     Examples
     --------
@@ -145,12 +145,12 @@ def row_name(method: str, settings: Iterable[str] | None = None) -> str:
 
 
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Put together what belongs into one table: the same data and the same kind of stream.
+    """Group results by table: the same data and the same kind of stream.
 
     Returns
     -------
     dict
-        By a name such as ``"mnist"`` or ``"mnist, order sorted"``; rows no longer say what the name says.
+        By a name such as ``"mnist"`` or ``"mnist, order sorted"``; names of methods no longer contain its settings.
     """
     together: defaultdict[str, list[Result]] = defaultdict(list)
     for result in results:
@@ -161,15 +161,15 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
     return dict(together)
 
 
-def apart_from_bounds(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
-    """Return the results of hashers, and those of bounds, which do not depend on a number of bits."""
+def separate_references(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
+    """Return the results of hashers and those of references, whose size does not depend on a number of bits."""
     results = list(results)
-    bounds = [result for result in results if result["config"]["hasher"].startswith("bound:")]
-    return [result for result in results if result not in bounds], bounds
+    references = [result for result in results if result["config"]["hasher"].startswith("reference:")]
+    return [result for result in results if result not in references], references
 
 
 def as_in_the_paper(results: Iterable[Result]) -> bool:
-    """Return whether all streams are of the kind that the paper uses, so that its tables can stand beside them."""
+    """Return whether all streams are like those of the paper, so that its values can be shown too."""
     return not any(_beyond_the_paper(result["config"]) for result in results)
 
 
@@ -183,17 +183,17 @@ def measured(results: Iterable[Result], measure: str) -> Cells:
 
 
 def learning_seconds(results: Iterable[Result]) -> Cells:
-    """Return the mean over seeds of the CPU seconds that learning the stream took."""
+    """Return the mean over seeds of the CPU seconds of learning the stream."""
     return _means(results, lambda result: result["seconds"]["learning"])
 
 
 def areas(results: Iterable[Result]) -> Cells:
-    """Return the mean over seeds of the area under the learning curve, of runs that have one."""
+    """Return the mean over seeds of the area under the learning curve, for runs that have one."""
     return _means((result for result in results if result["curve"]), lambda result: result["curve"]["auc"])
 
 
 def spread(results: Iterable[Result], measure: str) -> dict[str, dict[int, list[float]]]:
-    """Return the values of all seeds, in rising order."""
+    """Return the values of all seeds, in ascending order."""
     return {
         method: {n_bits: sorted(values) for n_bits, values in row.items()}
         for method, row in _collected(results, lambda result: result["metrics"][measure]).items()
@@ -201,7 +201,7 @@ def spread(results: Iterable[Result], measure: str) -> dict[str, dict[int, list[
 
 
 def curves(results: Iterable[Result]) -> Curves:
-    """Return the learning curves, mean over seeds at every checkpoint."""
+    """Return the learning curves: the mean over seeds at every checkpoint."""
     collected = _collected((result for result in results if result["curve"]), lambda result: result["curve"])
     return {
         method: {
@@ -213,7 +213,7 @@ def curves(results: Iterable[Result]) -> Curves:
 
 
 def study(results: Iterable[Result], measure: str) -> Study | None:
-    """Return a measure against the one number in which the runs of every method differ, if there is just one.
+    """Return a measure against the numeric setting in which the runs of every method differ, if there is exactly one.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def study(results: Iterable[Result], measure: str) -> Study | None:
 
 
 def beside(method: str, methods: Iterable[str], theirs: Cells) -> dict[int, float]:
-    """Return the printed row that belongs to a method: that of the released variant where there is one.
+    """Return the printed row of a method; it belongs to the released variant if there is one.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def beside(method: str, methods: Iterable[str], theirs: Cells) -> dict[int, floa
 
 
 def differences(ours: Cells, theirs: Cells) -> list[Difference]:
-    """Return all cells that have a printed one, those farthest from it first."""
+    """Return all values that have a printed one, by descending difference."""
     found = [
         Difference(method, n_bits, value, row_printed[n_bits])
         for method, row in ours.items()
@@ -275,10 +275,10 @@ def differences(ours: Cells, theirs: Cells) -> list[Difference]:
     return sorted(found, key=lambda difference: -abs(difference.size))
 
 
-def markdown(ours: Cells, theirs: Cells, bounds: Cells | None = None) -> str:
-    """Return a table with a printed value in brackets after ours; printed rows stand beside the released variant.
+def markdown(ours: Cells, theirs: Cells, references: Cells | None = None) -> str:
+    """Return a table with printed values in brackets; printed rows belong to the released variant.
 
-    Bounds do not depend on a number of bits and have the same value in every column.
+    References do not depend on a number of bits and have the same value in every column.
     """
     lengths = lengths_of(ours)
     lines = [
@@ -289,7 +289,7 @@ def markdown(ours: Cells, theirs: Cells, bounds: Cells | None = None) -> str:
         row_printed = beside(method, ours, theirs)
         cells = [_cell(row.get(n_bits), row_printed.get(n_bits)) for n_bits in lengths]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    for method, row in (bounds or {}).items():
+    for method, row in (references or {}).items():
         lines.append(f"| {method} | " + " | ".join([_cell(next(iter(row.values())), None)] * len(lengths)) + " |")
     return "\n".join(lines)
 

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import RidgeClassifier
+
+from onlinehash import load_dataset, unpack_bits
+from onlinehash.exceptions import FileFormatError, NotLearnedError, UnknownNameError
+from onlinehash.experiments import REFERENCES, Run, evaluate, parse_plan, run
+from onlinehash.experiments.references import ClassifierReference, FloatReference, SignReference, cosine_quality
+
+DIGITS = {"dataset": "digits", "bits": [8, 16], "seeds": [0, 1]}
+
+
+@pytest.fixture(scope="module")
+def split():
+    return load_dataset("digits").split("published", seed=0)
+
+
+def slow_quality(queries, query_labels, items, labels, map_at, precision_at):
+    """Rank by cosine, one query and one item at a time."""
+    averages, precisions, recalls = [], [], []
+    for x, label in zip(queries, query_labels, strict=True):
+        scores = [x @ item / (np.linalg.norm(item) or 1) for item in items]
+        ranked = sorted(range(len(items)), key=lambda i: -scores[i])
+        hits, total = 0, 0.0
+        for place, i in enumerate(ranked[:map_at], start=1):
+            if labels[i] == label:
+                hits += 1
+                total += hits / place
+        if hits:
+            averages.append(total / hits)
+        head = ranked[:precision_at]
+        precisions.append(sum(labels[i] == label for i in head) / len(head))
+        if (labels == label).any():
+            recalls.append(sum(labels[i] == label for i in head) / sum(labels == label))
+    return np.mean(averages), np.mean(precisions), np.mean(recalls)
+
+
+@pytest.mark.parametrize("map_at, precision_at", [(None, 10), (7, 20), (30, 5), (500, 500)])
+def test_cosine_ranking_equals_the_slow_one(monkeypatch, map_at, precision_at):
+    rng = np.random.default_rng(0)
+    items, labels = rng.normal(size=(60, 5)), rng.integers(4, size=60)
+    items[3] = 0
+    items[20:50] = items[5]  # ties: storage order
+    queries, query_labels = rng.normal(size=(9, 5)), rng.integers(5, size=9)  # class 4 is not in the database
+    monkeypatch.setattr("onlinehash.experiments.references._SCORES", 200)
+    found = cosine_quality(queries, query_labels, items, labels, map_at=map_at, precision_at=precision_at)
+    assert found == pytest.approx(slow_quality(queries, query_labels, items, labels, map_at, precision_at))
+
+
+def test_float_quality_does_not_depend_on_the_stream_of_a_normalised_split(split):
+    reference = FloatReference("none").partial_fit(split.stream.X[:3])
+    assert reference.snapshot().encode(split.queries.X) is split.queries.X
+    plain, turned = (
+        run(Run("Float", "reference:float", "digits", "published", 2048, 0, **options))["metrics"]
+        for options in ({}, {"drift": "rotation", "drift_angle": 90, "label_noise": 0.5})
+    )
+    assert plain == turned
+    assert plain["stable"]["mean_average_precision"] == plain["mean_average_precision"]
+
+
+def test_sign_codes_are_the_signs_of_features_minus_the_mean_of_the_stream():
+    raw = load_dataset("digits").split("online", seed=0)
+    codes = SignReference("running").partial_fit(*raw.stream).snapshot().encode(raw.queries.X)
+    bits = unpack_bits(codes, 64)
+    centred = raw.queries.X - raw.stream.X.mean(axis=0, dtype=np.float64)
+    clear = np.abs(centred) > 1e-6
+    np.testing.assert_array_equal(bits[clear], (centred >= 0)[clear])
+
+
+def test_the_classifier_agrees_with_scikit_learn(split):
+    codes = ClassifierReference("none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
+    bits = unpack_bits(codes, 10)
+    assert (bits.sum(axis=1) == 1).all()
+    order = list(dict.fromkeys(np.unique(split.stream.y).tolist()))
+    theirs = RidgeClassifier(alpha=1.0).fit(*split.stream).predict(split.queries.X)
+    assert (np.array(order)[bits.argmax(axis=1)] == theirs).mean() > 0.98
+
+
+def test_the_classifier_learns_the_same_in_pieces_and_skips_missing_labels(split):
+    X, y = split.stream
+    whole = ClassifierReference("none").partial_fit(X[:500], y[:500])
+    pieces = ClassifierReference("none")
+    for start in range(0, 500, 100):
+        pieces.partial_fit(X[start : start + 100], y[start : start + 100])
+    missing = y.astype(float)
+    missing[500:] = np.nan
+    skipping = ClassifierReference("none").partial_fit(X, missing)
+    expected = whole.snapshot().encode(split.queries.X)
+    np.testing.assert_array_equal(pieces.snapshot().encode(split.queries.X), expected)
+    np.testing.assert_array_equal(skipping.snapshot().encode(split.queries.X), expected)
+
+
+def test_items_of_the_predicted_class_come_first_and_all_others_tie(split):
+    encoder = ClassifierReference("none").partial_fit(*split.stream).snapshot()
+    queries, items = encoder.encode(split.queries.X), encoder.encode(split.database.X)
+    q, n = split.queries.y, len(items)
+    averages = []
+    for code, label in zip(queries, q, strict=True):
+        same, relevant = (items == code).all(axis=1), split.database.y == label
+        order = np.random.default_rng(0).permutation(n)
+        order = np.concatenate([order[same[order]], order[~same[order]]])
+        hits = relevant[order]
+        averages.append((np.cumsum(hits) / np.arange(1, n + 1))[hits].mean())
+    assert evaluate(encoder, split).mean_average_precision == pytest.approx(np.mean(averages), abs=0.01)
+
+
+def test_a_reference_that_has_learned_nothing_says_so():
+    for reference in REFERENCES.values():
+        with pytest.raises(NotLearnedError):
+            reference().snapshot()
+    with pytest.raises(NotLearnedError):
+        ClassifierReference().partial_fit(np.eye(2), np.full(2, np.nan)).snapshot()
+
+
+def test_a_plan_runs_a_reference_once_a_seed_with_the_bits_it_stores():
+    methods = {"HCOH": {}} | {name: {"hasher": name} for name in REFERENCES}
+    runs = parse_plan("references", DIGITS | {"methods": methods}).runs
+    stored = [(run.hasher, run.n_bits, run.seed) for run in runs if run.hasher in REFERENCES]
+    sizes = {"reference:float": 32 * 64, "reference:sign": 64, "reference:classifier": 4}
+    assert stored == [(name, n_bits, seed) for name, n_bits in sizes.items() for seed in (0, 1)]
+
+
+def test_a_reference_takes_no_bits_and_an_unknown_one_is_named():
+    with pytest.raises(FileFormatError, match="leave out bits"):
+        parse_plan("bits", DIGITS | {"methods": {"Float": {"hasher": "reference:float", "bits": [8]}}})
+    with pytest.raises(UnknownNameError, match="Did you mean 'reference:float'"):
+        parse_plan("typo", DIGITS | {"methods": {"Float": {"hasher": "reference:flat"}}})
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_results_of_references_have_the_form_of_all_results(name):
+    extra = {"unseen": 0.2, "checkpoints": 2 if name != "reference:classifier" else 0}
+    result = run(Run("Reference", name, "digits", "online", 64, 0, **extra))
+    assert {"mean_average_precision", "precision", "stable", "map_at", "unseen_at_all"} < set(result["metrics"])
+    assert 0.3 < result["metrics"]["mean_average_precision"] < 0.9
+    assert set(result["seconds"]) == {"learning", "encoding", "evaluation"}

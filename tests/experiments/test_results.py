@@ -1,0 +1,319 @@
+"""The file of results, and when a run in it is stale."""
+
+import ast
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from onlinehash.cli import app
+from onlinehash.exceptions import FileFormatError
+from onlinehash.experiments import load_plan, parse_plan, pending_runs, read_results, reproduce, sources
+from onlinehash.experiments.results import add_results, environment, is_stale
+
+PLAN = """
+dataset = "digits"
+bits = [8]
+seeds = [0, 1]
+[methods.LSH]
+[methods."Sign of features"]
+hasher = "reference:sign"
+"""
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def runs_of(*methods, seeds=(0,)):
+    content = {"dataset": "digits", "bits": [8], "seeds": list(seeds), "methods": {name: {} for name in methods}}
+    return parse_plan("small", content).runs
+
+
+def made(run, value=0.5, **about):
+    return {
+        "config": run.config(), "n_instances": 1500, "metrics": {"mean_average_precision": value}, "curve": None,
+        "seconds": {}, "environment": {"python": "3.11"}, "source": "today",
+    } | about  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """Give a plan and its results."""
+    folder = tmp_path_factory.mktemp("done")
+    (folder / "plan.toml").write_text(PLAN)
+    reproduce(load_plan(folder / "plan.toml").runs, folder / "results" / "plan.jsonl")
+    return folder
+
+
+@pytest.fixture
+def folder(done, tmp_path):
+    """Give a copy of the plan and its results."""
+    (tmp_path / "results").mkdir()
+    for name in ("plan.toml", "results/plan.jsonl"):
+        (tmp_path / name).write_bytes((done / name).read_bytes())
+    return tmp_path
+
+
+def command(folder, *options):
+    return CliRunner().invoke(app, ["reproduce", str(folder / "plan.toml"), "--workers", "1", *options])
+
+
+def test_a_file_has_its_environment_once_and_sorted_runs_one_per_line(folder):
+    head, *runs = lines(folder / "results" / "plan.jsonl")
+    assert head == {"environment": 0} | environment()
+    keys = [(run["config"]["method"], run["config"]["n_bits"], run["config"]["seed"]) for run in runs]
+    assert keys == [("LSH", 8, 0), ("LSH", 8, 1), ("Sign of features", 64, 0), ("Sign of features", 64, 1)]
+    assert {run["environment"] for run in runs} == {0}
+    assert list((folder / "results").iterdir()) == [folder / "results" / "plan.jsonl"]
+
+
+def test_every_run_names_the_environment_that_made_it(tmp_path):
+    path = tmp_path / "small.jsonl"
+    first, second, third = runs_of("LSH", seeds=(0, 1, 2))
+    add_results(path, [made(third, environment={"python": "3.12"}), made(first)])
+    add_results(path, [made(second, environment={"python": "3.12"})])
+    assert lines(path)[:2] == [{"environment": 0, "python": "3.11"}, {"environment": 1, "python": "3.12"}]
+    assert [result["environment"]["python"] for result in read_results(path, [first, second, third])] == [
+        "3.11", "3.12", "3.12",
+    ]  # fmt: skip
+
+
+def test_the_order_in_which_runs_finish_does_not_show(tmp_path):
+    results = [made(run, 0.1 * i) for i, run in enumerate(runs_of("LSH", "HCOH", "ITQ", seeds=(0, 1)))]
+    add_results(tmp_path / "a.jsonl", results)
+    for result in reversed(results):
+        add_results(tmp_path / "b.jsonl", [result])
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+def test_a_result_replaces_that_of_the_same_run(tmp_path):
+    path = tmp_path / "small.jsonl"
+    (run,) = runs_of("LSH")
+    add_results(path, [made(run, 0.25)])
+    add_results(path, [made(run, 1 / 3)])
+    (result,) = read_results(path, [run])
+    assert result["metrics"]["mean_average_precision"] == 1 / 3
+
+
+@pytest.mark.parametrize(
+    "damage, number, words",
+    [
+        (lambda text: text[:-40], 5, ""),
+        (lambda text: text[:-40] + "\n", 5, ""),
+        (lambda text: text + text.splitlines()[1] + "\n", 6, "an earlier line has the same run"),
+        (lambda text: text.replace('"metrics"', '"measures"', 1), 2, "it has no metrics"),
+        (lambda text: text.replace('"environment":0,"source"', '"environment":1,"source"', 1), 2, "there is no 1"),
+        (lambda text: text.replace("\n", "\n[]\n", 1), 2, ""),
+        (lambda text: "<<<<<<< ours\n" + text, 1, ""),
+        (lambda text: text.replace("LSH", "L\xffH", 1).encode("latin-1"), 2, ""),
+    ],
+)
+def test_a_damaged_line_is_named_and_nothing_is_overwritten(folder, damage, number, words):
+    path = folder / "results" / "plan.jsonl"
+    text = damage(path.read_text())
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    before = path.read_bytes()
+    with pytest.raises(FileFormatError, match=rf"plan\.jsonl, line {number} is damaged: .*{words}.* delete the line"):
+        read_results(path, load_plan(folder / "plan.toml").runs)
+    assert path.read_bytes() == before
+
+
+def test_the_command_reports_a_half_written_line(folder):
+    path = folder / "results" / "plan.jsonl"
+    path.write_text(path.read_text()[:-40])
+    line = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml"]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: results/plan.jsonl, line 5 is damaged: ")
+
+
+def test_a_deleted_line_is_a_missing_run(folder):
+    path = folder / "results" / "plan.jsonl"
+    whole = lines(path)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    again = command(folder)
+    assert "plan: 4 runs, 1 missing, 0 stale." in again.stderr
+    assert [line.get("metrics") for line in lines(path)] == [line.get("metrics") for line in whole]
+
+
+@pytest.mark.parametrize("source", [None, "0123456789abcdef"])
+def test_stale_runs_are_counted_shown_and_repeated_on_demand(folder, source):
+    path = folder / "results" / "plan.jsonl"
+    runs = load_plan(folder / "plan.toml").runs
+    old = [result for result in read_results(path, runs) if result["config"]["method"] == "LSH"]
+    add_results(path, [result | {"source": source, "metrics": result["metrics"] | {"precision": 0}} for result in old])
+    before = path.read_bytes()
+
+    plain = command(folder, "--report", str(folder / "report.html"))
+    assert plain.exit_code == 0, plain.output
+    assert "plan: 4 runs, 0 missing, 2 stale." in plain.stderr
+    assert "Stale runs in the tables: 2. Repeat them with --stale." in plain.stderr
+    assert "| LSH | .000 |" in plain.stdout
+    assert path.read_bytes() == before
+    assert "Stale runs, whose source changed since or is unknown: 2." in (folder / "report.html").read_text()
+
+    repeated = command(folder, "--stale", "--report", str(folder / "report.html"))
+    assert repeated.exit_code == 0, repeated.output
+    assert "| LSH | .000 |" not in repeated.stdout
+    assert "Stale" not in (folder / "report.html").read_text()
+    new = read_results(path, runs)
+    assert not any(map(is_stale, new))
+    assert [result["metrics"] for result in new if result["config"]["method"] == "LSH"] == [
+        result["metrics"] for result in old
+    ]
+    assert "plan: 4 runs, 0 missing, 0 stale." in command(folder).stderr
+
+
+@pytest.mark.parametrize("answer, n_stale", [("y", 0), ("n", 4)])
+def test_on_a_terminal_the_command_offers_to_repeat_stale_runs(folder, answer, n_stale):
+    pty = pytest.importorskip("pty")
+    path = folder / "results" / "plan.jsonl"
+    runs = load_plan(folder / "plan.toml").runs
+    add_results(path, [result | {"source": None} for result in read_results(path, runs)])
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, f"{answer}\n".encode())
+    line = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "1"]
+    shown = subprocess.run(line, cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, check=True)
+    assert "Repeat the stale runs (4)? [y/N]" in os.read(keyboard, 1 << 16).decode()
+    assert b"| LSH |" in shown.stdout
+    assert sum(map(is_stale, read_results(path, runs))) == n_stale
+    os.close(keyboard)
+    os.close(terminal)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Give a copy of the sources that digests are made of."""
+    for path in (sources._ROOT / "onlinehash").rglob("*.py"):
+        copy = tmp_path / path.relative_to(sources._ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    monkeypatch.setattr(sources, "_ROOT", tmp_path)
+    forget()
+    yield tmp_path / "onlinehash"
+    monkeypatch.undo()
+    forget()
+
+
+def forget():
+    for cached in (sources.source_digest, sources._imported, sources._imports, sources._code):
+        cached.cache_clear()
+
+
+METHODS = ("hcoh", "osh", "lsh", "reference:float", "sklearn.decomposition:PCA")
+
+
+@pytest.mark.parametrize(
+    "module, stale",
+    [
+        ("experiments/run.py", set(METHODS)),
+        ("experiments/streams.py", set(METHODS)),
+        ("metrics/ranking.py", set(METHODS)),
+        ("codes/_kernels.py", set(METHODS)),
+        ("features/centring.py", set(METHODS)),
+        ("datasets/protocols.py", set(METHODS)),
+        ("datasets/digits.py", set(METHODS)),
+        ("hashers/_linear.py", {"hcoh", "osh", "lsh"}),
+        ("hashers/_codeword.py", {"hcoh", "osh"}),
+        ("hashers/hcoh.py", {"hcoh"}),
+        ("codebooks/ladder.py", {"hcoh", "osh"}),
+        ("experiments/references.py", {"reference:float"}),
+        ("experiments/custom.py", {"sklearn.decomposition:PCA"}),
+        ("hashers/hroh.py", set()),
+        ("hashers/__init__.py", set()),
+        ("datasets/mnist.py", set()),
+        ("experiments/plan.py", set()),
+        ("experiments/results.py", set()),
+        ("collection/collection.py", set()),
+    ],
+)
+def test_a_run_is_stale_if_a_source_that_determines_it_changes(package, module, stale):
+    before = {hasher: sources.source_digest(hasher, "digits") for hasher in METHODS}
+    path = package / module
+    path.write_text(path.read_text() + "\nCHANGED = 1\n")
+    forget()
+    assert {hasher for hasher in METHODS if sources.source_digest(hasher, "digits") != before[hasher]} == stale
+
+
+def test_no_import_is_relative_because_digests_would_miss_it():
+    for path in (sources._ROOT / "onlinehash").rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_bytes()))
+        assert not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes), path
+
+
+def test_comments_and_docstrings_make_nothing_stale(package):
+    before = sources.source_digest("lsh", "digits")
+    path = package / "hashers" / "lsh.py"
+    text = path.read_text()
+    changed = re.sub(r'"""(?=\w)', '"""Another sentence. ', text).replace(":\n", ":  # why\n\n    # A comment.\n")
+    assert changed != text
+    path.write_text(changed)
+    forget()
+    assert sources.source_digest("lsh", "digits") == before
+
+
+def test_a_class_of_your_own_depends_on_the_hasher_it_extends(package, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_lsh.py").write_text("import onlinehash as oh\n\nclass Mine(oh.LSH):\n    pass\n")
+    before = sources.source_digest("own_lsh:Mine", "digits")
+    path = package / "hashers" / "lsh.py"
+    path.write_text(path.read_text() + "\nCHANGED = 1\n")
+    forget()
+    assert sources.source_digest("own_lsh:Mine", "digits") != before
+    sys.modules.pop("own_lsh")
+
+
+SLOW = """
+import time
+from onlinehash import LSH
+
+class Slow(LSH):
+    def partial_fit(self, X, y=None):
+        if self.random_state:
+            time.sleep(100)
+        return super().partial_fit(X, y)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+def test_a_finished_run_is_in_the_file_when_the_reproduction_is_killed(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "plan.toml").write_text(
+        PLAN.split("[methods", maxsplit=1)[0] + '[methods.Slow]\nhasher = "slow:Slow"\n'
+    )
+    line = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "2"]
+    path = tmp_path / "results" / "plan.jsonl"
+    with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        for _ in range(600):
+            if path.exists():
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+    assert [line["config"]["seed"] for line in lines(path)[1:]] == [0]
+
+
+@pytest.mark.parametrize("n_workers", [None, 1])
+def test_ctrl_c_while_a_result_is_written_does_not_lose_it(tmp_path, monkeypatch, n_workers):
+    path, interrupted = tmp_path / "small.jsonl", []
+
+    def add(path, results):
+        if not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        add_results(path, results)
+
+    monkeypatch.setattr(sys.modules["onlinehash.experiments.reproduce"], "add_results", add)
+    runs = runs_of("LSH", seeds=range(3))
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(runs, path, n_workers=n_workers)
+    kept = read_results(path, runs)
+    assert kept
+    assert len(pending_runs(runs, path)) == 3 - len(kept)
