@@ -20,7 +20,7 @@ from onlinehash import HROH, Collection
 from onlinehash.client import Client
 from onlinehash.datasets import Split, load_dataset
 from onlinehash.metrics import Ranking
-from onlinehash.service import serving
+from onlinehash.service import serve_in_thread
 
 DATASETS = ("mnist", "cifar10", "clinc150", "miniplaces")
 N_ITEMS, N_QUERIES, N_BITS = 8000, 1000, 32
@@ -50,7 +50,7 @@ def over_http(path: Path, split: Split, n_batches: int) -> float:
     X, y = split.database
     with (
         Collection.open(path, HROH(N_BITS, random_state=0)) as collection,
-        serving(collection) as url,
+        serve_in_thread(collection) as url,
         Client(url) as client,
     ):
         for rows in np.array_split(np.arange(N_ITEMS), n_batches):

@@ -31,7 +31,7 @@ def learn(hasher: Any, X: Array, y: Array) -> None:
 
 
 def new_factor(hasher: HROH) -> None:
-    penalty = hasher.regularisation
+    penalty = hasher.alpha
     assert penalty is not None
     hasher._statistics.factor(penalty)
 
@@ -66,7 +66,7 @@ def run() -> list[Row]:
     rows.append(compare(f"{what}, time on the wall, all cores", seconds, "HROH", hcoh, "at most 8"))
 
     with threadpool_limits(1):
-        hasher = HROH(32, regularisation=0.02, random_state=0).partial_fit(X[: 16 * BLOCK], y[: 16 * BLOCK])
+        hasher = HROH(32, alpha=0.02, random_state=0).partial_fit(X[: 16 * BLOCK], y[: 16 * BLOCK])
         hasher.snapshot()
         hasher.partial_fit(X[-100:], y[-100:])
         seconds = interleaved({"update": hasher.snapshot, "factor": partial(new_factor, hasher)}, rounds=15)

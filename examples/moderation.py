@@ -46,9 +46,9 @@ def retract(items: oh.Collection, category: int, others: Any) -> None:
     print(f"\n{f'Retracted: category {category}':<36}{'items found':>13}{'bits apart':>17}")
     learned = items.encoder
     tell("as learned", learned)
-    items.delete([item.key for item in items.items() if item.labels == category], forget=True)
+    items.delete([item.key for item in items.items() if item.labels == category], unlearn=True)
     tell("deleted, with the codes of before", learned)
-    tell("and forgotten: HROH subtracts", items.hasher.snapshot())
+    tell("and unlearned: HROH subtracts", items.hasher.snapshot())
     items.change_hasher(beginner())  # it learns from the items that are left, in the order they came
     tell("or learned anew from what is left", items.encoder)
 

@@ -35,7 +35,7 @@ def test_no_flipped_byte_of_a_hasher_goes_unnoticed(hasher):
     for damaged in flipped(content, 300):
         with pytest.raises(FileFormatError, match="The stored state is damaged"):
             load_hasher(damaged)
-    assert load_hasher(content).n_seen_ == 300
+    assert load_hasher(content).n_samples_seen_ == 300
 
 
 def test_no_flipped_byte_of_an_encoder_goes_unnoticed(tmp_path):
@@ -176,6 +176,6 @@ def test_saving_where_nothing_can_be_written_is_told(tmp_path):
 
 def test_what_is_not_a_name_is_no_hasher():
     with pytest.raises(UnknownNameError, match=r"None is not the name of a hasher. Known: adapthash"):
-        oh.get_hasher(None)
+        oh.make_hasher(None)
     with pytest.raises(InvalidInputError, match="merge takes another HROH, not HCOH"):
         HROH(8, n_components=20, random_state=0).fit(X, Y).merge(HCOH(8).fit(X, Y))

@@ -253,7 +253,7 @@ def test_the_page_has_a_row_for_every_kind_of_label(row):
 def test_labels_are_learned_as_what_they_are(y, expected):
     labelled = [label is not None for label in expected]
     hasher = HCOH(8, random_state=0).partial_fit(X, y)
-    assert hasher.n_skipped_ == labelled.count(False)
+    assert hasher.n_unlabelled_ == labelled.count(False)
     if any(labelled):
         known = list(dict.fromkeys(label for label in expected if label is not None))
         assert hasher.classes_.tolist() == known
@@ -266,7 +266,7 @@ def test_labels_are_learned_as_what_they_are(y, expected):
 def test_several_labels_are_learned_as_what_they_are(y, expected):
     hasher = HCOH(8, random_state=0).partial_fit(X, y)
     assert hasher.classes_.tolist() == list(dict.fromkeys(label for row in expected for label in row))
-    assert (hasher.n_seen_, hasher.n_skipped_) == (2, 1)
+    assert (hasher.n_samples_seen_, hasher.n_unlabelled_) == (2, 1)
 
 
 @pytest.mark.parametrize(("y", "expected"), named(TAKEN + TAKEN_SEVERAL))
@@ -302,7 +302,7 @@ def test_other_labels_are_refused_everywhere(tmp_path, y, message):
     hasher = HCOH(8, random_state=0)
     with pytest.raises(InvalidLabelsError, match=message):
         hasher.partial_fit(X, y)
-    assert not hasattr(hasher, "n_seen_")
+    assert not hasattr(hasher, "n_samples_seen_")
     codes = np.zeros((3, 1), np.uint8)
     with pytest.raises(InvalidLabelsError, match=message):
         mean_average_precision(codes, y, codes, [1, 2, 3])
@@ -327,7 +327,7 @@ def test_one_label_alone_is_taken_as_in_a_list(tmp_path):
 
 def test_an_unsupervised_method_ignores_labels_of_any_kind():
     for y in ([["a"], ["b", "c"], []], pa.array([1, 2, None]), pd.Series([date(2026, 1, 1)] * 3), {1, 2, 3}):
-        assert LSH(8, random_state=0).partial_fit(X, y).n_seen_ == 3
+        assert LSH(8, random_state=0).partial_fit(X, y).n_samples_seen_ == 3
 
 
 @pytest.mark.parametrize("method", [each for each in HASHERS.values() if each.supervised])
@@ -574,9 +574,9 @@ def test_one_vector_alone_is_taken_where_an_array_is(tmp_path, given):
         collection.add(1, given, "a")
         assert np.array_equal(collection.get(1)[0].features, ONE)
         assert collection.search(given, k=1).keys == [1]
-        assert collection.search_radius(given, 0).keys == [1]
+        assert collection.range_search(given, 0).keys == [1]
         collection.update(1, given)
-    assert HCOH(8, random_state=0).partial_fit(given, "a").n_seen_ == 1
+    assert HCOH(8, random_state=0).partial_fit(given, "a").n_samples_seen_ == 1
 
 
 NO_VECTORS = [
@@ -727,7 +727,7 @@ def test_hashers_that_learned_from_other_names_do_not_merge():
     with pytest.raises(InvalidInputError, match="different feature names"):
         first.merge(second)
     with pytest.raises(InvalidFeaturesError, match=ORDER):
-        first.sibling().partial_fit(pd.DataFrame(X, columns=NAMES[::-1]), y)
+        first.empty_clone().partial_fit(pd.DataFrame(X, columns=NAMES[::-1]), y)
     assert first.with_bits(16).feature_names_in_.tolist() == NAMES
 
 
@@ -742,7 +742,7 @@ def test_a_collection_checks_feature_names(tmp_path, frame):
         with Collection.open(tmp_path / "a.oh", readonly=readonly) as collection:
             assert collection.search(X[:2]).keys == collection.search(frame(X[:2], NAMES)).keys
             for wrong, message in wrong_tables(frame):
-                calls = [collection.search, lambda t, c=collection: c.search_radius(t, 1)]
+                calls = [collection.search, lambda t, c=collection: c.range_search(t, 1)]
                 if not readonly:
                     calls.append(lambda t, c=collection: c.add([50, 51], t, [0, 1]))
                     calls.append(lambda t, c=collection: c.update([0, 1], t))

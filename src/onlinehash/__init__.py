@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from onlinehash.hashers import AdaptHash as AdaptHash
     from onlinehash.hashers import MIHash as MIHash
     from onlinehash.hashers import SketchHash as SketchHash
-    from onlinehash.hashers import get_hasher as get_hasher
     from onlinehash.hashers import load_hasher as load_hasher
+    from onlinehash.hashers import make_hasher as make_hasher
     from onlinehash.indexes import BucketIndex as BucketIndex
     from onlinehash.indexes import FlatIndex as FlatIndex
     from onlinehash.loading import load as load
@@ -70,7 +70,7 @@ _HOMES = {
     "OKH": "hashers",
     "OSH": "hashers",
     "SketchHash": "hashers",
-    "get_hasher": "hashers",
+    "make_hasher": "hashers",
     "load_hasher": "hashers",
     "Collection": "collection",
     "Encoder": "encoders",

@@ -72,10 +72,11 @@ class Client:
     --------
     >>> from tempfile import TemporaryDirectory
     >>> import onlinehash as oh
-    >>> from onlinehash.service import serving
+    >>> from onlinehash.service import serve_in_thread
     >>> X, y = oh.load_dataset("digits").split().stream
     >>> folder = TemporaryDirectory()
-    >>> with oh.Collection.open(f"{folder.name}/digits.oh", oh.HCOH(random_state=0)) as digits, serving(digits) as url:
+    >>> digits = oh.Collection.open(f"{folder.name}/digits.oh", oh.HCOH(random_state=0))
+    >>> with digits, serve_in_thread(digits) as url:
     ...     with Client(url) as client:
     ...         client.add(range(1000), X[:1000], y[:1000])
     ...         hits = client.search(X[1000], k=3, labels=7)
@@ -163,7 +164,7 @@ class Client:
             body["payload"] = _per_key(payload, single)
         self._send("PATCH", "/api/v1/items", body)
 
-    def delete(self, keys: Any, *, missing: str = "raise", forget: bool = False) -> None:
+    def delete(self, keys: Any, *, missing: str = "raise", unlearn: bool = False) -> None:
         """Delete items.
 
         Parameters
@@ -171,11 +172,11 @@ class Client:
         keys : int or str, or several
         missing : "raise" or "ignore", default="raise"
             What to do about unknown keys; if it raises, nothing is deleted.
-        forget : bool, default=False
+        unlearn : bool, default=False
             Unlearn them too, which HROH can.
         """
         check_choice("missing", missing, ("raise", "ignore"))
-        body = {"keys": _listed(keys)[0], "missing": missing, "forget": forget}
+        body = {"keys": _listed(keys)[0], "missing": missing, "unlearn": unlearn}
         # Sent again, it may meet its own success.
         self._send("POST", "/api/v1/items/delete", body, again=body | {"missing": "ignore"})
 
@@ -226,9 +227,7 @@ class Client:
         options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
         return self._search(X, options, labels, keys)
 
-    def search_radius(
-        self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Sequence[Key] | None = None
-    ) -> Hits:
+    def range_search(self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Sequence[Key] | None = None) -> Hits:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
         Parameters
@@ -239,7 +238,7 @@ class Client:
         """
         return self._search(X, {"radius": radius}, labels, keys)
 
-    def search_like(self, keys: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> Hits:
+    def search_by_id(self, keys: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> Hits:
         """Find the k nearest items of stored ones, without themselves.
 
         Parameters
@@ -266,9 +265,9 @@ class Client:
             found = self._send("POST", "/api/v1/search", body)
         return _hits(found, single)
 
-    def classes(self) -> dict[Label, int]:
+    def label_counts(self) -> dict[Label, int]:
         """Return the number of items of each label."""
-        found = self._send("GET", "/api/v1/classes")["classes"]
+        found = self._send("GET", "/api/v1/label_counts")["label_counts"]
         return {one["label"]: one["n_items"] for one in found}
 
     def stats(self) -> Stats:

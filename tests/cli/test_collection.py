@@ -34,7 +34,7 @@ def test_create_takes_method_parameters_and_policy(run):
 
 def test_add_learns_and_stores(run, items, split):
     with Collection.open(items) as collection:
-        assert len(collection) == collection.hasher.n_seen_ == 300
+        assert len(collection) == collection.hasher.n_samples_seen_ == 300
         assert collection._policy == Never()
         assert collection.get(7)[0].labels == split.stream.y[7]
     result = run(f"collection add {items} X.npy --first-key 1000 --batch 64")
@@ -54,7 +54,7 @@ def test_search_equals_the_python_api(run, items, split):
     np.save("Q3.npy", queries)
     with Collection.open(items, readonly=True) as collection:
         plain, filtered = collection.search(queries, 4), collection.search(queries, 4, labels=[3, 8], rescore="cosine")
-        within = collection.search_radius(queries, 2)
+        within = collection.range_search(queries, 2)
     result = run(f"collection search {items} Q3.npy -k 4 --rescore none --json")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["keys"] for line in lines] == plain.keys

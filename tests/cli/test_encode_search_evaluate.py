@@ -105,7 +105,7 @@ def test_a_saved_index_searches_like_the_codes(run, code_files):
 def test_a_radius_finds_all_within_it_and_k_limits_them(run, codes, code_files):
     index = FlatIndex(32)
     index.add(codes[0])
-    expected = [matches.keys.tolist() for matches in index.search_radius(codes[1], 2)]
+    expected = [matches.keys.tolist() for matches in index.range_search(codes[1], 2)]
     assert found_in(run("search d.npy q.npy --radius 2 --json"))[0] == expected
     assert found_in(run("search d.npy q.npy --radius 2 -k 3 --json"))[0] == [keys[:3] for keys in expected]
 

@@ -39,7 +39,7 @@ def test_resuming_equals_learning_in_one_go(run, split):
     run("learn rest.npz --resume a.oh --out b.oh")
     run("learn X.npy y.npy --out whole.oh --batch-size 4")
     resumed, whole = load_hasher("b.oh"), load_hasher("whole.oh")
-    assert resumed.n_seen_ == whole.n_seen_ == 1500
+    assert resumed.n_samples_seen_ == whole.n_samples_seen_ == 1500
     np.testing.assert_allclose(resumed.weights_, whole.weights_, atol=1e-5)
     np.testing.assert_array_equal(codes_of("b.oh", split), codes_of("whole.oh", split))
 
@@ -60,7 +60,7 @@ def test_a_csv_file_may_hold_its_labels_in_a_column(run, split, header, column):
     np.savetxt("t.csv", table, fmt="%.9g", delimiter=",", header=names, comments="")
     run(f"learn t.csv --label-column {column} --out a.oh")
     learned = load_hasher("a.oh")
-    assert learned.n_seen_ == 1500
+    assert learned.n_samples_seen_ == 1500
     assert learned.classes_.tolist() == HCOH().partial_fit(*split.stream).classes_.tolist()
 
 
@@ -68,7 +68,7 @@ def test_text_labels_in_a_csv_without_header_are_not_taken_for_one(run):
     Path("t.csv").write_text("1,2,cat\n3,4,dog\n5,7,cat\n")
     run("learn t.csv --label-column 3 --out a.oh")
     assert load_hasher("a.oh").classes_.tolist() == ["cat", "dog"]
-    assert load_hasher("a.oh").n_seen_ == 3
+    assert load_hasher("a.oh").n_samples_seen_ == 3
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def holds(n_items, path="items.oh"):
 def test_json_lines(run):
     Path("items.jsonl").write_bytes(b"\n".join(line(key) for key in range(100)) + b"\nbad\n")
     said = call("--from", "items.jsonl", "--into", "items.oh", "--method", "hcoh", "--bits", "16", "--batch", "30")
-    assert "Stored 100 items, 1 put away as unfit; lag 0" in said
+    assert "Stored 100 items, 1 sent to the dead letters; lag 0" in said
     assert said.endswith("items.oh holds 100.\n")
     assert "items.jsonl: 1 not applied; the first is" in said
     assert holds(100)
@@ -89,7 +89,7 @@ def test_redis_until_sigterm(redis_server):
         assert process.returncode == 0, said
         with Collection.open("items.oh") as collection:
             stored = len(collection)
-            assert collection.hasher.n_seen_ == stored
+            assert collection.hasher.n_samples_seen_ == stored
         (group,) = client.xinfo_groups("items")
         assert (group["pending"], group["lag"]) == (0, 500 - stored)  # what was taken was finished and acknowledged
         assert f"Stored {stored} items; lag {500 - stored}" in said

@@ -110,7 +110,7 @@ def test_rows_without_labels_are_counted_while_learning(run, folder):
         '{"vector": [1, 2], "label": "a"}\n{"vector": [2, 1]}\n{"vector": [0, 1], "label": "b"}\n'
     )
     assert "1 of 3 rows have no label; hcoh does not learn from them" in run("learn a.jsonl --out m.oh --bits 8").stderr
-    assert load_hasher("m.oh").n_seen_ == 2
+    assert load_hasher("m.oh").n_samples_seen_ == 2
 
 
 # ---------------------------------------------------------------------- every command reads every file

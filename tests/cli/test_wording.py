@@ -54,7 +54,7 @@ def test_verbose_shows_where_an_error_comes_from(run):
         ("learn X.npy y.npy --out a.oh --bits 99999999999999999999999", "a code has at most 16384 bits"),
         ("collection add c.oh X.npy", "name the column with --key, or number the rows from --first-key on"),
         ("collection add c.oh X.npy --batch 0", "--batch 0 is not positive"),
-        ("collection delete c.oh 3 --forget", "--forget, but HCOH(random_state=0) cannot unlearn"),
+        ("collection delete c.oh 3 --unlearn", "--unlearn, but HCOH(random_state=0) cannot unlearn"),
         ("serve nope.oh", "There is no collection nope.oh; give --method to create it."),
         ("collection add nope.oh X.npy", "onlinehash collection create"),
         ("learn --from a.jsonl --into c.oh --method lsh --once", "Leave out --method and the parameters."),

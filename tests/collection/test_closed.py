@@ -9,13 +9,13 @@ def test_a_closed_collection_says_so_whatever_it_is_asked(small, place):
     assert repr(collection) == "<Collection, closed>"
     for call in (
         lambda: collection.search(X[0]),
-        lambda: collection.search_radius(X[0], 3),
+        lambda: collection.range_search(X[0], 3),
         lambda: collection.get(1),
         lambda: len(collection),
         lambda: 1 in collection,
         lambda: list(collection),
         lambda: list(collection.items()),
-        collection.classes,
+        collection.label_counts,
         collection.codes,
         collection.stats,
         collection.refresh,
@@ -26,7 +26,7 @@ def test_a_closed_collection_says_so_whatever_it_is_asked(small, place):
         lambda: collection.update(1, payload=3),
         lambda: collection.delete(1),
         lambda: collection.change_hasher(8),
-        lambda: collection.mark("x"),
+        lambda: collection.checkpoint("x"),
     ):
         with pytest.raises(StorageError, match="closed"):
             call()

@@ -52,7 +52,7 @@ def test_search_is_exact_with_ties_by_key(small, data):
     for query, hits in zip(queries, collection.search(queries, 25), strict=True):
         assert pairs(hits) == ranking(collection, query)[:25]
     assert len(collection.search(queries[0], 1000)) == 40
-    radius = collection.search_radius(queries[0], 3)
+    radius = collection.range_search(queries[0], 3)
     assert pairs(radius) == [pair for pair in ranking(collection, queries[0]) if pair[0] <= 3]
 
 
@@ -71,8 +71,8 @@ def test_filters_give_the_nearest_of_those_that_pass(small, data):
         {item.key for item in collection.items() if item.labels in (0, 1, (0, 1))}
     )
     assert collection.search(query, 9, labels=99).keys == []
-    assert collection.search_radius(query, 12, keys=[]).keys == []
-    assert set(collection.search_radius(query, 12, labels=0).keys) == has_0
+    assert collection.range_search(query, 12, keys=[]).keys == []
+    assert set(collection.range_search(query, 12, labels=0).keys) == has_0
 
 
 def test_a_filter_sees_labels_that_change(small, data):
@@ -156,7 +156,7 @@ def test_items_without_labels_are_found_but_not_learned_from(place, data):
         stats = collection.stats()
         assert (stats.n_items, stats.n_searchable, stats.n_learned, stats.generation) == (10, 0, 0, 0)
         assert collection.search(X[0]).keys == []
-        assert [len(hits) for hits in collection.search_radius(X[:2], 3)] == [0, 0]
+        assert [len(hits) for hits in collection.range_search(X[:2], 3)] == [0, 0]
         assert collection.get(3)[0].version is None
         collection.add(range(10, 20), X[10:20], [*y[10:19].tolist(), None])
         stats = collection.stats()
@@ -196,7 +196,7 @@ REFUSED = [
     (InvalidInputError, "k=0", lambda c, X: c.search(X[0], 0)),
     (InvalidFeaturesError, "expecting 6 features", lambda c, X: c.search(X[0, :5])),
     (InvalidInputError, "rescore='near'", lambda c, X: c.search(X[0], rescore="near")),
-    (InvalidInputError, "radius", lambda c, X: c.search_radius(X[0], -1)),
+    (InvalidInputError, "radius", lambda c, X: c.range_search(X[0], -1)),
 ]
 
 
@@ -271,8 +271,8 @@ def test_the_hasher_given_is_copied(place, data):
     mine = HCOH(n_bits=8, random_state=1).partial_fit(X, y)
     with place.open(mine) as collection:
         collection.add(range(20), X, y)
-        assert mine.n_seen_ == 20
-        assert collection.hasher.n_seen_ == 40
+        assert mine.n_samples_seen_ == 20
+        assert collection.hasher.n_samples_seen_ == 40
 
 
 def test_codes_come_out_by_key(small):
@@ -295,23 +295,23 @@ def test_nothing_is_added_for_no_keys(small):
 
 def test_marks_are_stored_with_the_items_they_came_with(small, place):
     collection, X, y = small
-    assert collection.mark("queue") is None
-    collection.add([100, 101], X[:2], y[:2], marks={"queue": {"last": 17}})
-    collection.delete([100], marks={"other": [1]})
+    assert collection.checkpoint("queue") is None
+    collection.add([100, 101], X[:2], y[:2], checkpoint={"queue": {"last": 17}})
+    collection.delete([100], checkpoint={"other": [1]})
     with pytest.raises(UnknownKeyError):
-        collection.delete([100], marks={"queue": 18})
+        collection.delete([100], checkpoint={"queue": 18})
     with pytest.raises(InvalidFeaturesError):
-        collection.add([102], X[:1, :2], y[:1], marks={"queue": 18})
-    for marks in ([1], {1: 2}, {"queue": object()}, {"queue": float("nan")}):
-        with pytest.raises(InvalidInputError, match="marks"):
-            collection.add([102], X[:1], y[:1], marks=marks)
+        collection.add([102], X[:1, :2], y[:1], checkpoint={"queue": 18})
+    for checkpoint in ([1], {1: 2}, {"queue": object()}, {"queue": float("nan")}):
+        with pytest.raises(InvalidInputError, match="checkpoint"):
+            collection.add([102], X[:1], y[:1], checkpoint=checkpoint)
     assert 102 not in collection
     collection.close()
     with place.open() as again:
-        assert again.mark("queue") == {"last": 17}
-        again.delete([100], missing="ignore", marks={"queue": 19})
-        again.add([], np.empty((0, 6)), marks={"other": 2})
-        assert (again.mark("queue"), again.mark("other")) == (19, 2)
+        assert again.checkpoint("queue") == {"last": 17}
+        again.delete([100], missing="ignore", checkpoint={"queue": 19})
+        again.add([], np.empty((0, 6)), checkpoint={"other": 2})
+        assert (again.checkpoint("queue"), again.checkpoint("other")) == (19, 2)
 
 
 def test_items_are_counted_by_label(small):
@@ -319,5 +319,5 @@ def test_items_are_counted_by_label(small):
     collection.add([100, 101, 102], X[:3], [[1, 9], None, [9]])
     expected = {label: int((y == label).sum()) for label in range(4)}
     expected[1] += 1
-    assert collection.classes() == {**expected, 9: 2, None: 1}
-    assert list(collection.classes()) == [0, 1, 2, 3, 9, None]
+    assert collection.label_counts() == {**expected, 9: 2, None: 1}
+    assert list(collection.label_counts()) == [0, 1, 2, 3, 9, None]

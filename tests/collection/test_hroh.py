@@ -76,7 +76,7 @@ def test_bits_change_before_anything_is_learned(path, data):
 
 def test_a_hasher_that_has_forgotten_rows_is_not_stale_for_ever(path, data):
     X, y = data.take(300)
-    hasher = hroh().partial_fit(X, y).forget(X[:50], y[:50])
+    hasher = hroh().partial_fit(X, y).unlearn(X[:50], y[:50])
     with Collection.open(path, hasher, WhenDrifted(every=10)) as collection:
         collection.add(range(20), X[:20], y[:20])
         collection.refresh()
@@ -103,11 +103,11 @@ def test_what_is_deleted_can_be_forgotten_too(tmp_path, data):
     collection = Collection.open(path, hroh(bandwidth=1.0), Never())
     collection.add(range(600), X, labels)
     collection.refresh()
-    collection.delete(range(400, 600), forget=True)
+    collection.delete(range(400, 600), unlearn=True)
     crash(collection, path, copy)
     with Collection.open(copy) as again:
         never = hroh(bandwidth=1.0).partial_fit(X[:400], y[:400])
-        assert (again.hasher.n_seen_, again.hasher.n_forgotten_) == (590, 190)
+        assert (again.hasher.n_samples_seen_, again.hasher.n_unlearned_) == (590, 190)
         assert np.array_equal(again.hasher.transform(X), never.transform(X))
         assert again.stats().staleness == 190
         again.refresh()
@@ -119,12 +119,12 @@ def test_what_is_deleted_can_be_forgotten_too(tmp_path, data):
 def test_what_cannot_be_forgotten_is_not_deleted(path, small, tmp_path, data):
     collection, X, _ = small  # HCOH
     with pytest.raises(InvalidInputError, match=r"cannot unlearn; HROH can. .*change_hasher"):
-        collection.delete([1], forget=True)
+        collection.delete([1], unlearn=True)
     assert 1 in collection
     with Collection.open(tmp_path / "fading.oh", hroh(decay=0.99), Never()) as fading:
         fading.add(range(40), *data.take(40))
-        with pytest.raises(InvalidInputError, match="only decay=1 can forget"):
-            fading.delete([1, 2], forget=True)
+        with pytest.raises(InvalidInputError, match="only decay=1 can unlearn"):
+            fading.delete([1, 2], unlearn=True)
         assert len(fading) == 40
         fading.add(50, X[0], 1)
-        assert fading.hasher.n_seen_ == 41
+        assert fading.hasher.n_samples_seen_ == 41

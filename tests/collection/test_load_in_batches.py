@@ -1,6 +1,7 @@
 """A load in batches, walked the whole way: what is searched afterwards is as good as after one batch."""
 
 import logging
+import threading
 import time
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_a_search_may_go_on_with_the_codes_there_are(place, digits, search):
     with place.open(small_hroh(), policy) as collection:
         load(collection, digits, 8)
         assert len(collection.search(digits.queries.X[0], **search)) == 10
-        assert len(collection.search_radius(digits.queries.X[0], 16, **search)) == 1000
+        assert len(collection.range_search(digits.queries.X[0], 16, **search)) == 1000
         assert collection.stats().version == 125
         collection.close(refresh=False)
 
@@ -217,3 +218,24 @@ def test_bad_parameters_of_an_idle_policy_are_refused():
     ):
         with pytest.raises(InvalidInputError):
             wrong()
+
+
+def test_closing_while_a_refresh_is_about_to_begin_waits_for_it(place, digits, monkeypatch, caplog):
+    """The idle collection takes its time to make an encoder; closing comes in between."""
+    with caplog.at_level(logging.WARNING, "onlinehash"):
+        collection = place.open(small_hroh(), WhenIdle(Never(), seconds=0.01))
+        load(collection, digits, 1)
+        begun, snapshot = threading.Event(), HROH.snapshot
+
+        def slow(self):
+            begun.set()
+            time.sleep(0.3)
+            return snapshot(self)
+
+        monkeypatch.setattr(HROH, "snapshot", slow)
+        collection.add(range(1000, 1200), *(column[:200] for column in digits.stream))
+        assert begun.wait(30)
+        collection.close()
+    assert not caplog.records
+    with place.open(readonly=True) as reader:
+        assert (reader.stats().version, reader.stats().pending) == (1200, False)

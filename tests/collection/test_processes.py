@@ -73,7 +73,7 @@ def test_a_reader_follows_all_that_is_committed(place, data, monkeypatch, keys, 
         same(reader, writer, X[:3])
         writer.change_hasher(20)
         same(reader, writer, X[:3])
-        assert reader.hasher.n_seen_ == writer.hasher.n_seen_
+        assert reader.hasher.n_samples_seen_ == writer.hasher.n_samples_seen_
 
 
 def test_a_reader_may_not_write(small, place):

@@ -175,7 +175,7 @@ def test_another_hasher_learns_from_what_is_stored_and_cuts_over(place, data, ha
     assert (stats.method, stats.n_bits) == (collection.hasher.name, collection.hasher.n_bits)
     assert pairs(collection.search(X[0], 300)) == ranking(collection, X[0])
     collection.add(99, X[4], y[4])
-    assert collection.hasher.n_seen_ == 61
+    assert collection.hasher.n_samples_seen_ == 61
     weights = collection.hasher.snapshot().weights
     collection.close()
     with place.open() as again:

@@ -5,14 +5,14 @@ import pytest
 
 from onlinehash.collection import Never
 from onlinehash.exceptions import StorageError
-from onlinehash.hashers import get_hasher
+from onlinehash.hashers import make_hasher
 
 
 @pytest.mark.parametrize("method", ["mihash", "hcoh", "hroh", "osh", "adapthash", "sketchhash"])
 def test_a_replay_learns_in_the_batches_of_the_first_time(path, data, method):
     from onlinehash import Collection
 
-    hasher = get_hasher(method, n_bits=6, random_state=0, **({"n_components": 32} if method == "hroh" else {}))
+    hasher = make_hasher(method, n_bits=6, random_state=0, **({"n_components": 32} if method == "hroh" else {}))
     collection = Collection.open(path, hasher, Never())
     rng, n_items = np.random.default_rng(1), 0
     for _ in range(25):
@@ -34,7 +34,7 @@ def test_a_replay_learns_in_the_batches_of_the_first_time(path, data, method):
 def test_a_change_of_hasher_that_is_cut_off_changes_nothing(place, data, monkeypatch):
     """The hasher and the generation that its codes belong to change in one transaction."""
     X, y = data.take(40)
-    collection = place.open(get_hasher("hcoh", n_bits=16, random_state=0), Never())
+    collection = place.open(make_hasher("hcoh", n_bits=16, random_state=0), Never())
     collection.add(range(40), X, y)
     weights = collection.hasher.snapshot().weights
 
@@ -44,12 +44,12 @@ def test_a_change_of_hasher_that_is_cut_off_changes_nothing(place, data, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(type(collection._store), "begin_generation", killed)
         with pytest.raises(StorageError, match="cut off"):
-            collection.change_hasher(get_hasher("hcoh", n_bits=16, random_state=1))
+            collection.change_hasher(make_hasher("hcoh", n_bits=16, random_state=1))
     assert np.array_equal(collection.hasher.snapshot().weights, weights)
     collection.close()
     with place.open() as again:
         assert np.array_equal(again.hasher.snapshot().weights, weights)
         assert np.array_equal(again.encoder.weights, weights)
-        again.change_hasher(get_hasher("hcoh", n_bits=16, random_state=1))
+        again.change_hasher(make_hasher("hcoh", n_bits=16, random_state=1))
         assert np.array_equal(again.encoder.weights, again.hasher.snapshot().weights)
         assert not np.array_equal(again.encoder.weights, weights)

@@ -130,7 +130,7 @@ class CollectionMachine(RuleBasedStateMachine):
             (self.collection.search(VECTORS[query], k), ranked[:k]),
             (self.collection.search(VECTORS[query], k, labels=label), passing[:k]),
             (self.collection.search(VECTORS[query], k, labels=label, keys=keys), chosen[:k]),
-            (self.collection.search_radius(VECTORS[query], 3), [pair for pair in ranked if pair[0] <= 3]),
+            (self.collection.range_search(VECTORS[query], 3), [pair for pair in ranked if pair[0] <= 3]),
         ):
             assert list(zip(hits.distances, hits.keys, strict=True)) == expected
 

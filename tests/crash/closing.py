@@ -19,7 +19,7 @@ CALLS = [
     lambda items: items.search(X[0], 5, rescore="l2"),
     lambda items: list(items.items(chunk=500)),
     list,
-    lambda items: items.classes(),
+    lambda items: items.label_counts(),
 ]
 
 

@@ -95,7 +95,7 @@ def holds(collection, model):
 
 
 def learned(collection):
-    return getattr(collection.hasher, "n_seen_", 0)
+    return getattr(collection.hasher, "n_samples_seen_", 0)
 
 
 def check_codes(collection):

@@ -121,7 +121,7 @@ with Collection.open(sys.argv[1]) as items:
     else:
         raise AssertionError("the disk was never full")
     assert len(items) == n_stored == len(items.search(X[0], 100_000)), (len(items), n_stored)
-    learned = items.hasher.n_seen_
+    learned = items.hasher.n_samples_seen_
     assert learned == n_stored
     for call in (lambda: items.add(7, X[0], 1), lambda: items.delete(range(200)), items.refresh):
         try:
@@ -290,5 +290,5 @@ def test_a_failed_commit_leaves_memory_as_the_file_is(path, monkeypatch):
         assert len(collection) == len(collection.search(X[0], 1000)) == 200
         assert collection.hasher.to_bytes() == learned
         collection.add(500, X[0], Y[0])
-        assert collection.hasher.n_seen_ == 201
+        assert collection.hasher.n_samples_seen_ == 201
     assert_whole(path, 201)

@@ -23,7 +23,7 @@ def build(path, key):
     with Collection.open(path, HCOH(n_bits=20, random_state=0), Never()) as collection:
         collection.add(keys[:120], X[:120], labels[:120], payload[:120])
         collection.refresh()
-        collection.add(keys[120:260], X[120:], labels[120:], payload[120:], marks={"offset": 7})
+        collection.add(keys[120:260], X[120:], labels[120:], payload[120:], checkpoint={"offset": 7})
         collection.delete(keys[10:20])
         collection.add(keys[5:15], X[200:210], labels[200:210])
         collection.refresh()
@@ -41,7 +41,7 @@ def answers(collection, keys):
     for key in keys[::7]:
         yield key, [_item(item) for item in collection.get([key])] if key in collection else None
     yield "keys", list(collection)
-    yield "classes", collection.classes()
+    yield "classes", collection.label_counts()
     yield "codes", [part.tolist() if isinstance(part, np.ndarray) else part for part in collection.codes()]
     for given in (
         {},
@@ -58,7 +58,7 @@ def answers(collection, keys):
         "stats",
         (stats.n_items, stats.n_searchable, stats.n_learned, stats.version, stats.bits_recomputed, stats.n_bits),
     )
-    yield "mark", collection.mark("offset")
+    yield "checkpoint", collection.checkpoint("offset")
     yield "encoder", collection.encoder.to_bytes()
     yield "hasher", collection.hasher.to_bytes()
 

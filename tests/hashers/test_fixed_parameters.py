@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from onlinehash import HCOH, HROH, LSH, Collection, MIHash, get_hasher, load_hasher
+from onlinehash import HCOH, HROH, LSH, Collection, MIHash, load_hasher, make_hasher
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers import HASHERS
 
@@ -14,7 +14,7 @@ X, Y = RNG.normal(size=(300, 20)), RNG.integers(0, 5, 300)
 
 @pytest.mark.parametrize("name", HASHERS)
 def test_another_code_length_after_learning_is_refused_and_the_file_stays_loadable(name, tmp_path):
-    hasher = get_hasher(name, n_bits=16, random_state=0).fit(X, Y)
+    hasher = make_hasher(name, n_bits=16, random_state=0).fit(X, Y)
     hasher.save(tmp_path / "model.oh")
     hasher.set_params(n_bits=8)
     for use in (
@@ -30,7 +30,7 @@ def test_another_code_length_after_learning_is_refused_and_the_file_stays_loadab
             use()
     assert load_hasher(tmp_path / "model.oh").n_bits == 16
     assert hasher.fit(X, Y).snapshot().n_bits == 8
-    assert hasher.partial_fit(X, Y).n_seen_ == 600
+    assert hasher.partial_fit(X, Y).n_samples_seen_ == 600
 
 
 def test_the_message_names_the_way_out_that_the_method_has():
@@ -43,20 +43,20 @@ def test_the_message_names_the_way_out_that_the_method_has():
     hasher.set_params(n_bits=16, codebook="hadamard")
     with pytest.raises(InvalidInputError, match=r"or with_codebook\('hadamard'\)"):
         hasher.snapshot()
-    assert hasher.with_codebook("hadamard").partial_fit(X, Y).n_seen_ == 600
+    assert hasher.with_codebook("hadamard").partial_fit(X, Y).n_samples_seen_ == 600
 
 
 def test_no_way_of_using_a_changed_hroh_is_left_open():
     hasher = HROH(16, n_components=50, random_state=0).fit(X, Y)
-    other = hasher.sibling().partial_fit(X, Y)
+    other = hasher.empty_clone().partial_fit(X, Y)
     hasher.set_params(decay=0.5)
     for use in (
-        lambda: hasher.forget(X[:1], Y[:1]),
+        lambda: hasher.unlearn(X[:1], Y[:1]),
         lambda: hasher.merge(other),
         lambda: other.merge(hasher),
         lambda: hasher.with_bits(8),
-        lambda: hasher.cuts(100),
-        hasher.sibling,
+        lambda: hasher.split_points(100),
+        hasher.empty_clone,
     ):
         with pytest.raises(InvalidInputError, match=r"decay=0.5 was changed after HROH learned with decay=1.0"):
             use()
@@ -101,8 +101,8 @@ def test_the_penalty_of_hroh_is_applied_last():
     settings = {"n_components": 50, "bandwidth": 1.0, "random_state": 0}
     changed = HROH(16, **settings).fit(X, Y)
     changed.snapshot()
-    changed.set_params(regularisation=3.0)
-    expected = HROH(16, regularisation=3.0, **settings).fit(X, Y)
+    changed.set_params(alpha=3.0)
+    expected = HROH(16, alpha=3.0, **settings).fit(X, Y)
     assert np.array_equal(changed.decision_function(X), expected.decision_function(X))
 
 

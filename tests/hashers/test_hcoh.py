@@ -10,7 +10,7 @@ from tests.reference import hcoh as reference
 
 from onlinehash import HCOH, load_dataset, unpack_signs
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError, NotLearnedError
-from onlinehash.hashers import get_hasher, load_hasher
+from onlinehash.hashers import load_hasher, make_hasher
 
 
 def stream(n=150, d=9, n_classes=6, dtype=np.float64, seed=0):
@@ -79,7 +79,7 @@ def test_an_explicit_codebook_is_learned_towards_and_refuses_other_labels():
     assert hasher.codewords_.tolist() == [words[label] for label in hasher.classes_.tolist()]
     with pytest.raises(InvalidLabelsError, match="no codeword for label 7"):
         hasher.partial_fit(X[:2], [0, 7])
-    assert hasher.n_seen_ == 200
+    assert hasher.n_samples_seen_ == 200
     fresh = HCOH(4, codebook=words)
     with pytest.raises(InvalidLabelsError):
         fresh.partial_fit(X[:2], [0, 7])
@@ -153,7 +153,7 @@ def test_values_too_large_for_the_precision_learned_in_are_refused():
     hasher = HCOH(8, random_state=0).partial_fit(X, y)
     with pytest.raises(InvalidFeaturesError, match="too large for float32"):
         hasher.partial_fit(np.full((1, 9), 1e300), [0])
-    assert hasher.n_seen_ == 4
+    assert hasher.n_samples_seen_ == 4
 
 
 def test_integer_features_learn_like_their_float_values():
@@ -231,9 +231,9 @@ def test_a_hasher_without_a_seed_resumes_with_the_one_it_drew(tmp_path):
 
 
 def test_get_hasher_makes_one_by_name():
-    assert get_hasher("HCOH", n_bits=9).n_bits == 9
+    assert make_hasher("HCOH", n_bits=9).n_bits == 9
     with pytest.raises(ValueError, match=r"Unknown hasher 'hcho'. Did you mean 'hcoh'"):
-        get_hasher("hcho")
+        make_hasher("hcho")
 
 
 LEARN_FROM_MAPPED_FILE = """
@@ -248,7 +248,7 @@ held = [int(line.split()[1]) for line in open("/proc/self/status") if line.start
 limit = held + X.nbytes // 8
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 hasher.partial_fit(X, y)
-print(hasher.n_seen_)
+print(hasher.n_samples_seen_)
 """
 
 

@@ -62,7 +62,7 @@ def as_bytes(hasher):
 @pytest.mark.parametrize("n", [3, 100, 256, 300, 1100])
 def test_the_weights_are_those_of_ridge_regression_on_the_codewords(features, n):
     X, y = stream(n, n_classes=min(n, 6))
-    hasher = make(features=features, codebook=words(), regularisation=PENALTY).partial_fit(X, y)
+    hasher = make(features=features, codebook=words(), alpha=PENALTY).partial_fit(X, y)
     assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words())))
 
 
@@ -72,7 +72,7 @@ def test_other_preprocessing_comes_before_the_map(preprocess):
     mean = X.mean(axis=0)
     rows = X if preprocess == "none" else reference.unit(X - mean)
     given_mean = preprocess if preprocess == "none" else mean
-    hasher = make(preprocess=given_mean, codebook=words(), regularisation=PENALTY).partial_fit(X, y)
+    hasher = make(preprocess=given_mean, codebook=words(), alpha=PENALTY).partial_fit(X, y)
     Z = reference.mapped(rows, hasher.snapshot().features.curved)
     assert_close(solution(hasher), reference.ridge(Z, reference.targets(y, words()), PENALTY))
     encoder = hasher.snapshot()
@@ -81,7 +81,7 @@ def test_other_preprocessing_comes_before_the_map(preprocess):
 
 def test_anchors_are_the_head_of_the_stream():
     X, y = stream(400)
-    hasher = make(features="anchors", n_components=30, codebook=words(), regularisation=PENALTY).partial_fit(X, y)
+    hasher = make(features="anchors", n_components=30, codebook=words(), alpha=PENALTY).partial_fit(X, y)
     rows = reference.unit(X)
     similar = np.exp(-np.square(rows[:, None] - rows[:30]).sum(axis=2) / (2 * 0.8))
     Z = np.hstack([rows, similar, np.full((400, 1), 0.5)])
@@ -103,7 +103,7 @@ def test_a_row_with_several_labels_is_learned_towards_the_mean_of_their_codeword
     X, _ = stream(n)
     rng = np.random.default_rng(1)
     y = [rng.choice(6, rng.integers(1, 4), replace=False).tolist() for _ in range(n)]
-    hasher = make(codebook=words(), regularisation=PENALTY).partial_fit(X, y)
+    hasher = make(codebook=words(), alpha=PENALTY).partial_fit(X, y)
     assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words())))
 
 
@@ -111,16 +111,16 @@ def test_a_row_with_several_labels_is_learned_towards_the_mean_of_their_codeword
 def test_weights_count_rows(n):
     X, y = stream(n)
     weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.0], n)
-    hasher = make(codebook=words(), regularisation=PENALTY).partial_fit(X, y, weights)
+    hasher = make(codebook=words(), alpha=PENALTY).partial_fit(X, y, weights)
     assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words()), weights))
 
 
-@pytest.mark.parametrize("regularisation", [PENALTY, None])
-def test_a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_is_none(regularisation):
+@pytest.mark.parametrize("alpha", [PENALTY, None])
+def test_a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_is_none(alpha):
     X, y = stream()
     times = np.random.default_rng(1).integers(0, 3, len(X))
-    weighted = make(codebook=words(), regularisation=regularisation).partial_fit(X, y, times)
-    repeated = make(codebook=words(), regularisation=regularisation)
+    weighted = make(codebook=words(), alpha=alpha).partial_fit(X, y, times)
+    repeated = make(codebook=words(), alpha=alpha)
     repeated.partial_fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     assert_close(solution(weighted), solution(repeated))
 
@@ -140,7 +140,7 @@ def test_weights_of_rows_without_a_label_go_with_them():
 def test_decay_weighs_rows_by_their_age(cuts):
     X, y = stream(300)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 300)
-    hasher = make(codebook=words(), regularisation=PENALTY, decay=0.98)
+    hasher = make(codebook=words(), alpha=PENALTY, decay=0.98)
     for part in np.split(np.arange(300), cuts):
         hasher.partial_fit(X[part], y[part], weights[part]).snapshot()
     faded = weights * 0.98 ** np.arange(299, -1, -1)
@@ -149,7 +149,7 @@ def test_decay_weighs_rows_by_their_age(cuts):
 
 def test_decay_reaches_across_sums_of_many_rows():
     X, y = stream(1500)
-    hasher = make(codebook=words(), regularisation=PENALTY, decay=0.999).partial_fit(X, y)
+    hasher = make(codebook=words(), alpha=PENALTY, decay=0.999).partial_fit(X, y)
     faded = 0.999 ** np.arange(1499, -1, -1)
     assert_close(solution(hasher), expected_solution(hasher, X, reference.targets(y, words()), faded))
 
@@ -157,7 +157,7 @@ def test_decay_reaches_across_sums_of_many_rows():
 @pytest.mark.parametrize("n_structure", [5, 16])
 def test_structure_bits_are_a_strongly_penalised_regression_on_the_row_alone(n_structure):
     X, y = stream()
-    hasher = make(codebook=words(), structure_bits=n_structure, regularisation=PENALTY).partial_fit(X, y)
+    hasher = make(codebook=words(), structure_bits=n_structure, alpha=PENALTY).partial_fit(X, y)
     rows, T = reference.unit(X), reference.targets(y, words())
     learned, n_class_bits = solution(hasher), 16 - n_structure
     penalty = 3.0 * np.trace(rows.T @ rows) / rows.shape[1]
@@ -175,11 +175,11 @@ def test_structure_bits_take_words_of_a_codebook_of_their_own():
     assert np.array_equal(hasher.codewords_, expected)
 
 
-@pytest.mark.parametrize("regularisation", [PENALTY, None])
-def test_single_precision_stays_close_to_double(regularisation):
+@pytest.mark.parametrize("alpha", [PENALTY, None])
+def test_single_precision_stays_close_to_double(alpha):
     X, y = stream(1300)
-    double = make(regularisation=regularisation).partial_fit(X, y)
-    single = make(regularisation=regularisation).partial_fit(X.astype(np.float32), y)
+    double = make(alpha=alpha).partial_fit(X, y)
+    single = make(alpha=alpha).partial_fit(X.astype(np.float32), y)
     assert single.decision_function(X).dtype == np.float32
     assert_close(single.decision_function(X), double.decision_function(X), 1e-4)
 
@@ -236,7 +236,7 @@ def test_the_cut_does_not_matter_after_rows_were_forgotten(seed):
     X, y = stream(1500, n_classes=20, seed=seed, noise=3.0)
     whole, parts = make(8), make(8)
     for each in (whole, parts):
-        each.partial_fit(X[:300], y[:300]).forget(X[:5], y[:5])
+        each.partial_fit(X[:300], y[:300]).unlearn(X[:5], y[:5])
     whole.partial_fit(X[300:], y[300:])
     for start in range(300, 1500, 97):
         parts.partial_fit(X[start : start + 97], y[start : start + 97])
@@ -265,7 +265,7 @@ def test_two_halves_merge_into_the_whole(n, cut):
     assert first.merge(second) is first
     assert_close(solution(first), solution(summed(whole)))
     assert_close(first.decision_function(X), whole.decision_function(X))
-    assert (first.n_seen_, first.snapshot().version) == (n, n)
+    assert (first.n_samples_seen_, first.snapshot().version) == (n, n)
     assert as_bytes(second) == before
 
 
@@ -273,10 +273,10 @@ def test_two_halves_merge_into_the_whole(n, cut):
 def test_a_sibling_has_the_same_map(cut):
     X, y = stream(600)
     first = make(bandwidth=None, random_state=None).partial_fit(X[:cut], y[:cut])
-    sibling = first.sibling()
+    clone = first.empty_clone()
     with pytest.raises(NotLearnedError):
-        sibling.snapshot()
-    second = sibling.partial_fit(X[cut:], y[cut:])
+        clone.snapshot()
+    second = clone.partial_fit(X[cut:], y[cut:])
     bandwidth = first.snapshot().features.curved.bandwidth
     whole = make(bandwidth=bandwidth, random_state=first.seed_).partial_fit(X, y)
     assert_close(solution(first.merge(second)), solution(whole))
@@ -307,7 +307,7 @@ def test_merging_goes_on_after_more_rows_and_several_times():
     merged = parts[0].merge(parts[1]).merge(parts[2]).partial_fit(X[:50], y[:50])
     rows, labels = np.vstack([X, X[:50]]), np.concatenate([y, y[:50]])
     assert_close(solution(summed(merged)), solution(summed(make(codebook=words()).partial_fit(rows, labels))))
-    assert merged.n_seen_ == 950
+    assert merged.n_samples_seen_ == 950
 
 
 def test_merging_adds_up_the_rows_without_a_label():
@@ -316,8 +316,8 @@ def test_merging_adds_up_the_rows_without_a_label():
         make().partial_fit(X, np.where(y == 0, np.nan, y)),
         make().partial_fit(X, np.where(y == 1, np.nan, y)),
     )
-    n_skipped = first.n_skipped_ + second.n_skipped_
-    assert first.merge(second).n_skipped_ == n_skipped > second.n_skipped_
+    n_skipped = first.n_unlabelled_ + second.n_unlabelled_
+    assert first.merge(second).n_unlabelled_ == n_skipped > second.n_unlabelled_
 
 
 def test_merging_without_a_map_needs_no_seed():
@@ -370,11 +370,11 @@ def test_merging_refuses_another_width_other_kinds_of_labels_and_hashers_that_sa
     with pytest.raises(NotLearnedError):
         make().merge(first)
     with pytest.raises(NotLearnedError):
-        make().sibling()
+        make().empty_clone()
     assert as_bytes(first) == before
     for params in ({"features": "anchors"}, {"preprocess": "running"}):
         with pytest.raises(InvalidInputError, match="belong to one stream"):
-            make(**params).partial_fit(X, y).sibling()
+            make(**params).partial_fit(X, y).empty_clone()
 
 
 # ---------------------------------------------------------------------- forgetting
@@ -388,13 +388,13 @@ def test_forgetting_the_class_that_came_last_equals_never_having_seen_it(n):
     gone = y == 5
     hasher = HROH(16, n_components=64, random_state=0).partial_fit(X, y)
     before = hasher.snapshot()
-    assert hasher.forget(X[gone], y[gone]) is hasher
+    assert hasher.unlearn(X[gone], y[gone]) is hasher
     never = HROH(16, n_components=64, random_state=0)
     if (~gone).sum() < 256:  # the bandwidth is that of all rows seen when the rows were forgotten
         never.bandwidth = before.features.curved.bandwidth
     never.partial_fit(X[~gone], y[~gone])
     assert_close(solution(hasher), solution(never), 1e-6)
-    assert (hasher.n_seen_, hasher.n_forgotten_) == (n, gone.sum())
+    assert (hasher.n_samples_seen_, hasher.n_unlearned_) == (n, gone.sum())
     assert hasher.snapshot().version == n + gone.sum()
 
 
@@ -404,7 +404,7 @@ def test_forgetting_a_class_in_the_middle_equals_never_having_seen_it(cut):
     gone = y == 2
     hasher = make(codebook=words()).partial_fit(X[:cut], y[:cut])
     hasher.snapshot()
-    hasher.partial_fit(X[cut:], y[cut:]).forget(X[gone], y[gone])
+    hasher.partial_fit(X[cut:], y[cut:]).unlearn(X[gone], y[gone])
     assert_close(solution(hasher), solution(make(codebook=words()).partial_fit(X[~gone], y[~gone])), 1e-6)
 
 
@@ -412,7 +412,7 @@ def test_forgetting_a_class_in_the_middle_equals_never_having_seen_it(cut):
 def test_classes_that_have_not_settled_take_the_words_they_would_have_had(n_bits):
     X, y = stream(700, n_classes=12)
     gone = y == 2
-    hasher = make(n_bits).partial_fit(X, y).forget(X[gone], y[gone])
+    hasher = make(n_bits).partial_fit(X, y).unlearn(X[gone], y[gone])
     never = make(n_bits).partial_fit(X[~gone], y[~gone])
     assert_close(solution(hasher), solution(never), 1e-6)
 
@@ -422,26 +422,26 @@ def test_rows_are_forgotten_one_by_one_or_with_several_labels_or_weights():
     lists = [[int(label), (int(label) + 1) % 6] if i % 2 else [int(label)] for i, label in enumerate(y)]
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 400)
     hasher = make(codebook=words()).partial_fit(X, lists, weights)
-    hasher.forget(X[:300], lists[:300], weights[:300])
+    hasher.unlearn(X[:300], lists[:300], weights[:300])
     for i in range(300, 310):
-        hasher.forget(X[i : i + 1], lists[i : i + 1], weights[i : i + 1])
+        hasher.unlearn(X[i : i + 1], lists[i : i + 1], weights[i : i + 1])
     never = make(codebook=words()).partial_fit(X[310:], lists[310:], weights[310:])
     assert_close(solution(hasher), solution(never), 1e-6)
-    single = make(codebook=words()).partial_fit(X, y).forget(X[0], y[0])
+    single = make(codebook=words()).partial_fit(X, y).unlearn(X[0], y[0])
     assert_close(solution(single), solution(make(codebook=words()).partial_fit(X[1:], y[1:])), 1e-6)
 
 
 def test_rows_without_a_label_were_not_learned_and_are_not_forgotten():
     X, y = stream(400)
     hasher = make(codebook=words()).partial_fit(X, y)
-    hasher.forget(X[:4], [int(y[0]), None, None, int(y[3])])
-    assert hasher.n_forgotten_ == 2
+    hasher.unlearn(X[:4], [int(y[0]), None, None, int(y[3])])
+    assert hasher.n_unlearned_ == 2
     assert_close(
         solution(hasher),
         solution(make(codebook=words()).partial_fit(np.delete(X, [0, 3], 0), np.delete(y, [0, 3]))),
         1e-6,
     )
-    assert hasher.forget(X[:2], [[], []]).forget(X[:2], [None, None]).n_forgotten_ == 2
+    assert hasher.unlearn(X[:2], [[], []]).unlearn(X[:2], [None, None]).n_unlearned_ == 2
 
 
 @pytest.mark.parametrize("features", ["fourier", "dense_fourier", "anchors", "none"])
@@ -449,14 +449,14 @@ def test_single_precision_rows_are_forgotten(features):
     X, y = stream(500, dtype=np.float32)
     gone = np.arange(500) >= 300
     params = {"features": features, "n_components": 40, "codebook": words()}
-    hasher = make(**params).partial_fit(X, y).forget(X[gone], y[gone])
+    hasher = make(**params).partial_fit(X, y).unlearn(X[gone], y[gone])
     never = make(**params).partial_fit(X[~gone], y[~gone])
     assert_close(solution(hasher), solution(never), 1e-5)
 
 
 def test_more_rows_than_are_mapped_at_once_are_forgotten():
     X, y = stream(3000)
-    hasher = make(codebook=words()).partial_fit(X, y).forget(X[200:2700], y[200:2700])
+    hasher = make(codebook=words()).partial_fit(X, y).unlearn(X[200:2700], y[200:2700])
     rest = np.r_[:200, 2700:3000]
     assert_close(solution(hasher), solution(make(codebook=words()).partial_fit(X[rest], y[rest])), 1e-6)
 
@@ -466,16 +466,16 @@ def test_what_was_forgotten_can_be_learned_again():
     gone = y == 2
     hasher = make(codebook=words()).partial_fit(X, y)
     before = solution(hasher)
-    hasher.forget(X[gone], y[gone]).partial_fit(X[gone], y[gone])
+    hasher.unlearn(X[gone], y[gone]).partial_fit(X[gone], y[gone])
     assert_close(solution(hasher), before, 1e-6)
-    assert hasher.n_seen_ == 400 + gone.sum()
+    assert hasher.n_samples_seen_ == 400 + gone.sum()
 
 
 @pytest.mark.parametrize("params", [{}, {"structure_bits": 4}, {"features": "none"}, {"bandwidth": None}])
 def test_all_rows_may_be_forgotten(params):
     X, y = stream(100)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 100)
-    hasher = make(**params).partial_fit(X, y, weights).forget(X, y, weights)
+    hasher = make(**params).partial_fit(X, y, weights).unlearn(X, y, weights)
     assert np.abs(hasher.decision_function(X)).max() < 1e-6
     hasher.partial_fit(X, y)
     assert hasher.score(X, y) > 0.5
@@ -488,7 +488,7 @@ def test_all_rows_may_be_forgotten(params):
         ([0, 77], "No row of class 77 was ever learned"),
         ([[0], [0, 77]], "No row of class 77"),
         (["0", "1"], "No row of class '0'"),
-        ([6, 6], "There are 2 rows of class 6 to forget, but only 1 were learned"),
+        ([6, 6], "There are 2 rows of class 6 to unlearn, but only 1 were learned"),
         ([0], "y has 1 labels, X has 2 rows"),
     ],
 )
@@ -498,9 +498,9 @@ def test_rows_that_were_not_learned_are_refused_and_nothing_changes(params, y, m
     hasher = make(**params).partial_fit(X, labels)
     before = as_bytes(hasher)
     with pytest.raises(InvalidLabelsError, match=message):
-        hasher.forget(X[:2], y)
+        hasher.unlearn(X[:2], y)
     with pytest.raises(InvalidInputError, match="sample_weight"):
-        hasher.forget(X[:2], labels[:2], [1.0, -1.0])
+        hasher.unlearn(X[:2], labels[:2], [1.0, -1.0])
     assert as_bytes(hasher) == before
 
 
@@ -512,13 +512,13 @@ def test_streams_that_cannot_forget_say_so_and_stay_as_they_are(params, message)
     hasher = make(**params).partial_fit(X, y)
     before = as_bytes(hasher)
     with pytest.raises(InvalidInputError, match=message):
-        hasher.forget(X[:2], y[:2])
+        hasher.unlearn(X[:2], y[:2])
     assert as_bytes(hasher) == before
 
 
 def test_nothing_learned_is_nothing_to_forget():
     with pytest.raises(NotLearnedError):
-        make().forget(*stream(10))
+        make().unlearn(*stream(10))
 
 
 # ---------------------------------------------------------------------- other bits, other codebooks
@@ -585,7 +585,7 @@ def test_another_codebook_equals_having_learned_it():
 @pytest.mark.parametrize("n_waiting, looks", [(1, False), (60, False), (60, True)])
 def test_few_rows_that_wait_move_the_solution_as_if_they_were_summed(n_waiting, looks, features):
     X, y = stream(1024 + n_waiting)
-    hasher = make(codebook=words(), regularisation=PENALTY, features=features).partial_fit(X[:1024], y[:1024])
+    hasher = make(codebook=words(), alpha=PENALTY, features=features).partial_fit(X[:1024], y[:1024])
     before = solution(hasher) if looks else None
     moved = solution(hasher.partial_fit(X[1024:], y[1024:]))
     assert hasher.snapshot().version == 1024 + n_waiting
@@ -607,7 +607,7 @@ def test_few_rows_that_wait_do_not_move_the_penalty_of_structure_bits():
 def test_few_rows_that_wait_may_weigh_much():
     X, y = stream(1084)
     weights = np.where(np.arange(1084) < 1024, 1.0, 1000.0)
-    hasher = make(codebook=words(), regularisation=PENALTY).partial_fit(X, y, weights)
+    hasher = make(codebook=words(), alpha=PENALTY).partial_fit(X, y, weights)
     moved = solution(hasher)
     assert_close(moved, solution(summed(hasher)), 1e-4)
 
@@ -696,7 +696,7 @@ def test_a_settled_class_that_was_forgotten_keeps_its_codeword():
     gone = y == 3
     hasher = make(8).partial_fit(X, y)
     settled = hasher.codewords_
-    assert np.array_equal(hasher.forget(X[gone], y[gone]).codewords_, settled)
+    assert np.array_equal(hasher.unlearn(X[gone], y[gone]).codewords_, settled)
     assert np.array_equal(hasher.partial_fit(X[gone], y[gone]).codewords_, settled)
 
 
@@ -829,12 +829,12 @@ def test_a_resumed_stream_goes_on_bit_for_bit(params, cut, tmp_path):
 def test_a_loaded_hasher_merges_and_forgets(tmp_path):
     X, y = stream(700)
     hasher = make(bandwidth=None).partial_fit(X[:300], y[:300])
-    hasher.forget(X[:10], y[:10]).save(tmp_path / "h.oh")
+    hasher.unlearn(X[:10], y[:10]).save(tmp_path / "h.oh")
     again = load_hasher(tmp_path / "h.oh")
-    assert again.n_forgotten_ == 10
+    assert again.n_unlearned_ == 10
     assert again.snapshot().version == 310
     for each in (hasher, again):
-        each.merge(each.sibling().partial_fit(X[300:], y[300:])).forget(X[10:40], y[10:40])
+        each.merge(each.empty_clone().partial_fit(X[300:], y[300:])).unlearn(X[10:40], y[10:40])
     assert np.array_equal(solution(again), solution(hasher))
 
 
@@ -853,8 +853,8 @@ def test_a_loaded_hasher_merges_and_forgets(tmp_path):
         ({"n_components": 2.5}, "n_components=2.5 is not an integer"),
         ({"bandwidth": -1}, "bandwidth=-1 is not positive"),
         ({"bandwidth": 0}, "bandwidth=0 is not positive"),
-        ({"regularisation": 0.0}, "regularisation=0.0 is not positive"),
-        ({"regularisation": np.nan}, "regularisation=nan is not positive"),
+        ({"alpha": 0.0}, "alpha=0.0 is not positive"),
+        ({"alpha": np.nan}, "alpha=nan is not positive"),
         ({"structure_bits": -1}, "structure_bits=-1 is not an integer of at least 0"),
         ({"structure_bits": True}, "structure_bits=True is not an integer"),
         ({"structure_bits": 1.5}, "structure_bits=1.5 is not an integer"),
@@ -890,7 +890,7 @@ def test_faulty_weights_are_refused_and_nothing_changes(weights, message):
     X, y = stream(100)
     hasher = make().partial_fit(X, y)
     before = as_bytes(hasher)
-    for learn in (hasher.partial_fit, hasher.fit, hasher.forget):
+    for learn in (hasher.partial_fit, hasher.fit, hasher.unlearn):
         with pytest.raises(InvalidInputError, match=message):
             learn(X[:3], [0, 1, None], weights)
         assert as_bytes(hasher) == before
@@ -904,7 +904,7 @@ def test_faulty_weights_are_refused_and_nothing_changes(weights, message):
 def test_fit_starts_again_and_takes_weights():
     X, y = stream(300)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 300)
-    hasher = make().partial_fit(X[:50] + 3.0, y[:50]).forget(X[:5] + 3.0, y[:5])
+    hasher = make().partial_fit(X[:50] + 3.0, y[:50]).unlearn(X[:5] + 3.0, y[:5])
     again = hasher.fit(X, y, weights)
-    assert (again.n_seen_, again.n_forgotten_) == (300, 0)
+    assert (again.n_samples_seen_, again.n_unlearned_) == (300, 0)
     assert np.array_equal(solution(again), solution(make().partial_fit(X, y, weights)))

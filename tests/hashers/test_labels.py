@@ -44,7 +44,7 @@ def test_rows_without_a_label_are_skipped_and_counted(hasher):
     kept = np.arange(60) % 3 != 0
     alone = make(hasher).partial_fit(X[kept], Y[kept])
     assert np.array_equal(some.decision_function(X), alone.decision_function(X))
-    assert (some.n_seen_, some.n_skipped_) == (40, 20)
+    assert (some.n_samples_seen_, some.n_unlabelled_) == (40, 20)
     with_nan = np.where(kept, Y, np.nan)
     assert np.array_equal(make(hasher).partial_fit(X, with_nan).transform(X), alone.transform(X))
 
@@ -53,21 +53,21 @@ def test_rows_without_a_label_are_skipped_and_counted(hasher):
 def test_empty_label_lists_are_rows_without_a_label(hasher):
     lists = [[] if i % 2 else [int(label), 9] for i, label in enumerate(Y)]
     learned = make(hasher).partial_fit(X, lists)
-    assert (learned.n_seen_, learned.n_skipped_) == (30, 30)
+    assert (learned.n_samples_seen_, learned.n_unlabelled_) == (30, 30)
 
 
 def test_a_stream_without_any_label_teaches_a_supervised_method_nothing():
     hasher = HCOH(8, random_state=0).partial_fit(X, [None] * 60)
-    assert hasher.n_skipped_ == 60
+    assert hasher.n_unlabelled_ == 60
     with pytest.raises(AttributeError, match="not learned"):
         hasher.snapshot()
     hasher.partial_fit(X, Y)
-    assert (hasher.n_seen_, hasher.n_skipped_) == (60, 60)
+    assert (hasher.n_samples_seen_, hasher.n_unlabelled_) == (60, 60)
 
 
 def test_unsupervised_methods_learn_from_every_row():
     hasher = LSH(8, random_state=0).partial_fit(X, [None] * 60)
-    assert hasher.n_seen_ == 60
+    assert hasher.n_samples_seen_ == 60
     with pytest.raises(InvalidLabelsError, match="60 rows"):
         LSH(8).partial_fit(X, Y[:5])
 

@@ -19,7 +19,7 @@ def with_reservoir(rows, **params):
     hasher._head = None
     hasher._open(X[rows], Y[rows])
     hasher._n_unoffered = 0
-    hasher.n_features_in_, hasher.n_seen_ = X.shape[1], 0
+    hasher.n_features_in_, hasher.n_samples_seen_ = X.shape[1], 0
     return hasher
 
 

@@ -38,7 +38,7 @@ def test_ties_are_ordered_by_key_across_buckets():
     for k in (1, 10, 2500, 16_000):
         assert index.search(query, k).keys[0].tolist() == list(range(k))
         assert_same(index.search(query, k), oracle.search(query, k))
-    assert index.search_radius(query, 1)[0].keys.tolist() == list(range(16_000))
+    assert index.range_search(query, 1)[0].keys.tolist() == list(range(16_000))
 
 
 @pytest.mark.parametrize("n_bytes", [1, 2, 3, 4, 8, 16, 33])

@@ -49,7 +49,7 @@ def test_radius_search_includes_the_radius_and_orders_by_distance_then_key():
     index = FlatIndex(16)
     index.add(codes[::-1], np.arange(3000)[::-1])
     items = dict(enumerate(codes))
-    for query, found in zip(codes[:3], index.search_radius(codes[:3], 4), strict=True):
+    for query, found in zip(codes[:3], index.range_search(codes[:3], 4), strict=True):
         expected = [pair for pair in reference.ranking(query, items) if pair[0] <= 4]
         assert list(zip(found.distances.tolist(), found.keys.tolist(), strict=True)) == expected
 
@@ -73,7 +73,7 @@ def test_keys_are_numbered_on_from_the_largest():
 def test_an_empty_index_finds_nothing():
     index = FlatIndex(8)
     assert index.search(random_codes(3), 5).keys.shape == (3, 0)
-    assert [len(found) for found in index.search_radius(random_codes(3), 8)] == [0, 0, 0]
+    assert [len(found) for found in index.range_search(random_codes(3), 8)] == [0, 0, 0]
     assert index.search(random_codes(0), 5).keys.shape == (0, 0)
     index.add(np.empty((0, 1), np.uint8))
     assert len(index) == 0
@@ -101,7 +101,7 @@ def test_refused_changes_leave_the_index_as_it_was():
         (lambda: index.get([8]), UnknownKeyError, "no item with key 8"),
         (lambda: index.search(random_codes(1), 0), InvalidInputError, "k=0"),
         (lambda: index.search(random_codes(1, 3), 1), InvalidCodesError, "3 bytes"),
-        (lambda: index.search_radius(random_codes(1), -1), InvalidInputError, "radius=-1"),
+        (lambda: index.range_search(random_codes(1), -1), InvalidInputError, "radius=-1"),
         (lambda: FlatIndex(0), InvalidInputError, "n_bits=0"),
     ]:
         with pytest.raises(error, match=message):

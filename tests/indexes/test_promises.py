@@ -77,9 +77,9 @@ class IndexAgainstDict(RuleBasedStateMachine):
         self.assert_found(found, self.ranking(query[0], within)[:k])
 
     @rule(radius=st.integers(0, 6), seed=st.integers(0, 999), within=st.none() | some_keys)
-    def search_radius(self, radius, seed, within):
+    def range_search(self, radius, seed, within):
         query = self.codes(1, seed)
-        found = self.index.search_radius(query, radius, within=within)[0]
+        found = self.index.range_search(query, radius, within=within)[0]
         self.assert_found(found, [pair for pair in self.ranking(query[0], within) if pair[0] <= radius])
 
     def ranking(self, query, within):

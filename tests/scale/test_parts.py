@@ -57,18 +57,18 @@ def test_parts_merged_at_the_cuts_equal_the_stream_in_order(n_before, n_rows, ba
     if n_before:
         whole.partial_fit(X[:n_before], y[:n_before])
         if flushed:  # the number of rows summed is then no multiple of a block
-            whole.merge(whole.sibling().partial_fit(X[:7], y[:7]))
+            whole.merge(whole.empty_clone().partial_fit(X[:7], y[:7]))
     one = HROH.load(whole.to_bytes()).partial_fit(X[n_before:], y[n_before:])
     rng = np.random.default_rng(seed)
 
     X, y = X[n_before:], y[n_before:]
-    cuts = whole.cuts(n_rows)
+    cuts = whole.split_points(n_rows)
     assert cuts == sorted(set(cuts))
     if cuts[0]:
         whole.partial_fit(X[: cuts[0]], y[: cuts[0]])
     for start, stop in pairwise(cuts):
         some = np.unique([start, *rng.integers(start, stop, 3), stop])
-        parts = [whole.sibling().partial_fit(X[a:b], y[a:b]) for a, b in pairwise(some)]
+        parts = [whole.empty_clone().partial_fit(X[a:b], y[a:b]) for a, b in pairwise(some)]
         for part in parts[1:]:
             parts[0].merge(part)
         whole.merge(parts[0])
@@ -81,7 +81,7 @@ def assert_same(merged, one):
     assert merged.classes_.tolist() == one.classes_.tolist()
     assert merged._classes.settled == one._classes.settled
     assert np.array_equal(merged.codewords_, one.codewords_)
-    for name in ("n_seen_", "n_skipped_", "n_features_in_", "seed_"):
+    for name in ("n_samples_seen_", "n_unlabelled_", "n_features_in_", "seed_"):
         assert getattr(merged, name) == getattr(one, name)
     if one._head is not None:
         return
@@ -95,19 +95,19 @@ def assert_same(merged, one):
 
 
 def test_cuts_are_where_classes_settle_and_where_rows_begin_to_wait():
-    assert make().cuts(100) == [100]
-    assert make().cuts(256) == [256]
-    assert make().cuts(1023) == [256, 768]
-    assert make().cuts(5000) == [256, 1024, 2048, 4096, 4864]
+    assert make().split_points(100) == [100]
+    assert make().split_points(256) == [256]
+    assert make().split_points(1023) == [256, 768]
+    assert make().split_points(5000) == [256, 1024, 2048, 4096, 4864]
     X, y = stream(300)
-    assert make().partial_fit(X[:100], y[:100]).cuts(2000) == [156, 924, 1948]
-    assert make().partial_fit(X, y).cuts(2000) == [212, 724, 1748]
+    assert make().partial_fit(X[:100], y[:100]).split_points(2000) == [156, 924, 1948]
+    assert make().partial_fit(X, y).split_points(2000) == [212, 724, 1748]
 
 
 def test_a_merged_hasher_settles_as_one_that_learned_all_rows():
     X, y = stream(1500, n_classes=12)
     first = make().partial_fit(X[:700], y[:700])
-    second = first.sibling().partial_fit(X[700:], y[700:])
+    second = first.empty_clone().partial_fit(X[700:], y[700:])
     assert not first._classes.settled
     assert len(first.merge(second)._classes.settled) == 12
 
@@ -115,12 +115,12 @@ def test_a_merged_hasher_settles_as_one_that_learned_all_rows():
 def test_a_sibling_keeps_width_and_precision():
     X, y = stream(600)
     first = make().partial_fit(X[:300], y[:300])
-    second = first.sibling().partial_fit(X[300:].astype(np.float64), y[300:])
+    second = first.empty_clone().partial_fit(X[300:].astype(np.float64), y[300:])
     assert second.snapshot().weights.dtype == np.float32
     with pytest.raises(InvalidFeaturesError, match="X has 5 features, but HROH is expecting 6"):
-        first.sibling().partial_fit(X[:, :5], y)
+        first.empty_clone().partial_fit(X[:, :5], y)
     with pytest.raises(InvalidFeaturesError, match="too large for float32"):
-        first.sibling().partial_fit(np.full((2, 6), 1e300), [0, 1])
+        first.empty_clone().partial_fit(np.full((2, 6), 1e300), [0, 1])
 
 
 @given(

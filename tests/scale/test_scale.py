@@ -109,13 +109,13 @@ def test_the_number_of_workers_changes_not_a_bit(data, learned):
 class Fragile(HROH):
     """A hasher of whose siblings one kills its process in the middle of its work."""
 
-    def sibling(self):
-        twin = super().sibling()
+    def empty_clone(self):
+        twin = super().empty_clone()
         twin.doom = self.marker
         return twin
 
     def partial_fit(self, X, y=None, sample_weight=None):
-        if hasattr(self, "doom") and hasattr(self, "n_seen_"):
+        if hasattr(self, "doom") and hasattr(self, "n_samples_seen_"):
             die_once(self.doom)
         return super().partial_fit(X, y, sample_weight)
 
@@ -199,7 +199,7 @@ def test_faulty_files_are_named_before_anything_is_learned(data, tmp_path):
         scale.learn([good, tmp_path / "ragged.parquet"], make())
     with pytest.raises(InvalidLabelsError, match=r"text\.parquet, row group 0: y holds str labels"):
         scale.learn([text], make().partial_fit([[1.0, 2.0]], [1]))
-    assert scale.learn([bare, good], make()).n_skipped_ == 1
+    assert scale.learn([bare, good], make()).n_unlabelled_ == 1
 
 
 def test_a_missing_ray_says_how_to_get_it(data, monkeypatch):

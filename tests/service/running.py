@@ -11,7 +11,7 @@ import numpy as np
 
 from onlinehash import HCOH, Collection
 from onlinehash.collection import Never
-from onlinehash.service import serving
+from onlinehash.service import serve_in_thread
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(4, 6))
@@ -51,7 +51,7 @@ def running(path, *options, **settings):
 @contextmanager
 def serving_here(path):
     """Serve a collection from a thread of this process, which starts sooner."""
-    with Collection.open(path) as collection, serving(collection) as url:
+    with Collection.open(path) as collection, serve_in_thread(collection) as url:
         yield url
 
 

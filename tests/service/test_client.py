@@ -14,7 +14,7 @@ from onlinehash import HCOH, Collection
 from onlinehash.client import Client, ServiceError
 from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError, UnknownKeyError
-from onlinehash.service import serving
+from onlinehash.service import serve_in_thread
 
 
 @pytest.fixture
@@ -82,14 +82,14 @@ def use_both(client, plain):
         assert (ours.keys, ours.distances) == (theirs.keys, theirs.distances)
     ours, theirs = client.search(queries[0].tolist(), 4), plain.search(queries[0], 4)
     assert (ours.keys, ours.distances) == (theirs.keys, theirs.distances)
-    ours, theirs = client.search_radius(queries, 2), plain.search_radius(queries, 2)
+    ours, theirs = client.range_search(queries, 2), plain.range_search(queries, 2)
     assert (ours.keys, ours.distances) == (theirs.keys, theirs.distances)
-    assert client.search_radius(queries, 1, labels=2).keys == plain.search_radius(queries, 1, labels=2).keys
+    assert client.range_search(queries, 1, labels=2).keys == plain.range_search(queries, 1, labels=2).keys
     counts = {}
     for item in plain.items():
         for label in item.labels if isinstance(item.labels, tuple) else (item.labels,):
             counts[label] = counts.get(label, 0) + (label is not None)
-    assert client.classes() == {label: n for label, n in sorted(counts.items(), key=str) if label is not None}
+    assert client.label_counts() == {label: n for label, n in sorted(counts.items(), key=str) if label is not None}
 
 
 def test_string_keys_and_labels(twins):
@@ -115,11 +115,11 @@ def test_more_than_a_batch_is_sent_in_several(twins):
 
 
 def test_stored_items_do_not_find_themselves(client):
-    alone = client.search_like(5, 3)
+    alone = client.search_by_id(5, 3)
     assert 5 not in alone.keys
     assert len(alone) == 3
     assert alone.keys == [key for key in client.search(X[5], 4).keys if key != 5][:3]
-    assert [len(hits) for hits in client.search_like([1, 2], 2, rescore="l2", labels=0)] == [2, 2]
+    assert [len(hits) for hits in client.search_by_id([1, 2], 2, rescore="l2", labels=0)] == [2, 2]
 
 
 def test_errors_are_those_of_a_collection(client):
@@ -184,7 +184,7 @@ def test_a_request_is_sent_again_until_it_is_answered():
 
 
 def test_a_collection_is_served_from_a_thread(path):
-    with Collection.open(path, HCOH(n_bits=8, random_state=0)) as collection, serving(collection) as url:
+    with Collection.open(path, HCOH(n_bits=8, random_state=0)) as collection, serve_in_thread(collection) as url:
         httpx.put(f"{url}/api/v1/items", json={"keys": [1], "vectors": [[1.0]], "labels": [3]}).raise_for_status()
         assert len(collection) == 1
     with pytest.raises(httpx.ConnectError):

@@ -14,7 +14,7 @@ from tests.service.test_routes import ARROW, NPY, arrow, npy
 
 from onlinehash import HCOH, Collection
 from onlinehash.client import Client
-from onlinehash.service import Limits, serving
+from onlinehash.service import Limits, serve_in_thread
 from onlinehash.service import server as servers
 
 ROUTES = [
@@ -68,7 +68,7 @@ def test_a_thousand_malformed_bodies(server, client):
             assert answer.json()["errors"][0]["field"]
         assert http.get("/metrics").text.count('status="500"') == 0
     assert len(client) == 100
-    assert client.classes().keys() <= {0, 1, 2, 3}
+    assert client.label_counts().keys() <= {0, 1, 2, 3}
 
 
 def connect(url):
@@ -91,11 +91,21 @@ def read_all(connection):
 def tight(tmp_path, monkeypatch):
     """A service with small limits."""
     monkeypatch.setattr(servers, "_HEADER_SECONDS", 1)
-    limits = Limits(body=10_000, seconds=1, memory=30_000, searches=2, changes=2, threads=1, k=5, batch=50, hits=60)
+    limits = Limits(
+        max_body_bytes=10_000,
+        body_timeout=1,
+        max_memory_bytes=30_000,
+        max_searches=2,
+        max_changes=2,
+        n_threads=1,
+        max_k=5,
+        max_batch_size=50,
+        max_hits=60,
+    )
     path = tmp_path / "items.oh"
     with (
         Collection.open(path, HCOH(n_bits=12, random_state=0)) as collection,
-        serving(collection, limits=limits) as url,
+        serve_in_thread(collection, limits=limits) as url,
     ):
         collection.add(range(50), X[:50], [0, 1] * 25)
         yield url, collection

@@ -1,4 +1,4 @@
-"""Keys: who may read, who may write, and where the service listens without any."""
+"""ApiKeys: who may read, who may write, and where the service listens without any."""
 
 import httpx
 import pytest
@@ -7,7 +7,7 @@ from tests.service.running import X, make, running
 from onlinehash import Collection
 from onlinehash.client import Client, ServiceError
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
-from onlinehash.service import Keys, serving
+from onlinehash.service import ApiKeys, serve_in_thread
 
 READ, WRITE = "a-key-that-only-reads", "a-key-that-writes-too"
 
@@ -56,18 +56,21 @@ def test_with_keys_any_name_of_the_machine_will_do(server):
 
 def test_keys_are_checked_when_they_are_made(tmp_path):
     with pytest.raises(InvalidInputError, match="A key has 5 characters; use at least 16"):
-        Keys.of(read=["short"])
+        ApiKeys.of(read=["short"])
     with pytest.raises(DataNotFoundError, match="There is no file of keys"):
-        Keys.gather({}, read=tmp_path / "none")
+        ApiKeys.gather({}, read=tmp_path / "none")
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(InvalidInputError, match="holds no key"):
-        Keys.gather({}, write=tmp_path / "empty")
-    assert not Keys.gather({"ONLINEHASH_READ_KEY": ""})
-    assert READ not in repr(Keys.of(read=[READ]))
+        ApiKeys.gather({}, write=tmp_path / "empty")
+    assert not ApiKeys.gather({"ONLINEHASH_READ_KEY": ""})
+    assert READ not in repr(ApiKeys.of(read=[READ]))
 
 
 def test_a_service_without_a_key_to_write_only_reads(path):
-    with Collection.open(make(path, 20)) as collection, serving(collection, keys=Keys.of(read=[READ])) as url:
+    with (
+        Collection.open(make(path, 20)) as collection,
+        serve_in_thread(collection, keys=ApiKeys.of(read=[READ])) as url,
+    ):
         with Client(url, READ) as client, pytest.raises(ServiceError, match="only reads"):
             client.add(1, X[0])
         with Client(url, WRITE) as client, pytest.raises(ServiceError, match="missing or wrong"):

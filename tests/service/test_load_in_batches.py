@@ -7,7 +7,7 @@ import numpy as np
 from onlinehash import HROH, Collection, load_dataset
 from onlinehash.client import Client
 from onlinehash.collection import WhenIdle
-from onlinehash.service import serving
+from onlinehash.service import serve_in_thread
 
 
 def precision(client, split):
@@ -21,7 +21,7 @@ def filled(path, split, n_batches, seconds):
     hasher = HROH(16, n_components=64, random_state=0)
     with (
         Collection.open(path, hasher, WhenIdle(seconds=seconds)) as collection,
-        serving(collection) as url,
+        serve_in_thread(collection) as url,
         Client(url) as client,
     ):
         for rows in np.array_split(np.arange(1000), n_batches):

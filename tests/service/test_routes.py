@@ -116,8 +116,8 @@ def test_items_come_as_npy_and_arrow(path):
         assert set(found["hits"][0][0]) == {"key", "distance", "labels", "payload"}
         assert http.delete("/api/v1/items/c").json() == {"changed": 1, "n_items": 3}
         problem(http.delete("/api/v1/items/c"), 404)
-        classes = http.get("/api/v1/classes").json()
-        assert classes["classes"] == [
+        classes = http.get("/api/v1/label_counts").json()
+        assert classes["label_counts"] == [
             {"label": "cat", "n_items": 2},
             {"label": "dog", "n_items": 1},
             {"label": "pet", "n_items": 1},
@@ -169,8 +169,8 @@ def test_state(http):
     stats, versions = http.get("/api/v1/stats").json(), http.get("/api/v1/versions").json()
     assert (stats["n_items"], stats["n_features"], stats["readonly"]) == (100, 6, False)
     assert versions["version"] == 100
-    assert sum(one["n_items"] for one in http.get("/api/v1/classes").json()["classes"]) == 100
-    assert http.get("/api/v1/limits").json()["batch"] == 10_000
+    assert sum(one["n_items"] for one in http.get("/api/v1/label_counts").json()["label_counts"]) == 100
+    assert http.get("/api/v1/limits").json()["max_batch_size"] == 10_000
     assert http.post("/api/v1/refresh", json={"wait": True}).json()["staleness"] == 0
 
 
@@ -178,7 +178,7 @@ def test_an_empty_collection_answers(path):
     with serving_here(make(path)) as url, httpx.Client(base_url=url) as http:
         assert http.post("/api/v1/search", json={"vectors": [[1, 2]]}).json() == {"version": None, "hits": [[]]}
         problem(http.post("/api/v1/encode", json={"vectors": [[1, 2]]}), 409)
-        assert http.get("/api/v1/classes").json() == {"classes": [], "n_unlabelled": 0}
+        assert http.get("/api/v1/label_counts").json() == {"label_counts": [], "n_unlabelled": 0}
         assert http.post("/api/v1/refresh", json={}).json()["version"] is None
         http.put("/api/v1/items", json={"keys": ["a"], "vectors": [[1, 2]]}).raise_for_status()
         problem(http.post("/api/v1/refresh", json={}), 409)

@@ -80,7 +80,7 @@ def check_one_row_at_a_time_equals_the_batch(hasher: Any) -> None:
     expected = whole.decision_function(X)
     for cut in (rows, uneven):
         promise(np.allclose(cut.decision_function(X), expected, rtol=1e-6, atol=1e-8), "the cut of the stream matters")
-        promise(cut.n_seen_ == len(X), f"n_seen_ is {cut.n_seen_} after {len(X)} rows")
+        promise(cut.n_samples_seen_ == len(X), f"n_samples_seen_ is {cut.n_samples_seen_} after {len(X)} rows")
 
 
 def check_saved_stream_continues_exactly(hasher: Any) -> None:
@@ -96,7 +96,7 @@ def check_saved_stream_continues_exactly(hasher: Any) -> None:
         each.partial_fit(X[61:], y[61:])
     same = np.array_equal(resumed.decision_function(X), hasher.decision_function(X))
     promise(same, "a resumed stream learns something else")
-    promise(resumed.n_seen_ == len(X), "a resumed stream counts wrong")
+    promise(resumed.n_samples_seen_ == len(X), "a resumed stream counts wrong")
 
 
 def check_snapshot_is_frozen(hasher: Any) -> None:
@@ -179,7 +179,7 @@ def check_fit_starts_again(hasher: Any) -> None:
     expected = clone(hasher).partial_fit(X, y).transform(X)
     hasher.partial_fit(X[:30] * 3 + 1, y[:30])
     codes = hasher.fit(X, y).transform(X)
-    promise(np.array_equal(codes, expected) and hasher.n_seen_ == len(X), "fit remembers an earlier stream")
+    promise(np.array_equal(codes, expected) and hasher.n_samples_seen_ == len(X), "fit remembers an earlier stream")
 
 
 def check_refused_input_changes_nothing(hasher: Any) -> None:

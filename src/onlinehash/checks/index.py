@@ -126,10 +126,10 @@ def check_radius_search_is_exact(make_index: MakeIndex) -> None:
         index, oracle = _filled(make_index, n_bits)
         queries = _codes(9, n_bits, seed=1)
         for radius in (0, 2, n_bits):
-            found, expected = index.search_radius(queries, radius), oracle.search_radius(queries, radius)
-            promise(len(found) == len(expected), "search_radius does not answer every query")
+            found, expected = index.range_search(queries, radius), oracle.range_search(queries, radius)
+            promise(len(found) == len(expected), "range_search does not answer every query")
             for one, other in zip(found, expected, strict=True):
-                _same(one, other, f"search_radius of {radius} in {n_bits} bits")
+                _same(one, other, f"range_search of {radius} in {n_bits} bits")
 
 
 def check_restricted_search_is_exact(make_index: MakeIndex) -> None:
@@ -145,8 +145,8 @@ def check_restricted_search_is_exact(make_index: MakeIndex) -> None:
                 _same(index.search(queries, 10, within=within), alone.search(queries, 10), what)
                 if hasattr(index, "search_soft"):
                     _same(index.search_soft(soft, 10, within=within), alone.search_soft(soft, 10), what)
-                found = index.search_radius(queries, 2, within=within)
-                for one, other in zip(found, alone.search_radius(queries, 2), strict=True):
+                found = index.range_search(queries, 2, within=within)
+                for one, other in zip(found, alone.range_search(queries, 2), strict=True):
                     _same(one, other, what)
 
 
@@ -170,7 +170,7 @@ def check_answers_are_true(make_index: MakeIndex) -> None:
                 for query, one in zip(queries, found, strict=True):
                     _true(one, query, oracle, some)
         for some in (None, within):
-            for query, one in zip(queries, index.search_radius(queries, 2, within=some), strict=True):
+            for query, one in zip(queries, index.range_search(queries, 2, within=some), strict=True):
                 _true(one, query, oracle, some)
                 promise(bool((one.distances <= 2).all()), "an item beyond the radius")
 
@@ -219,10 +219,10 @@ def check_nothing_is_found_in_nothing(make_index: MakeIndex) -> None:
         promise(index.search(queries, 5).keys.shape == (3, 0), "a search found something")
         if hasattr(index, "search_soft"):
             promise(index.search_soft(_soft(3, 16), 5).distances.shape == (3, 0), "a soft search found something")
-        promise([len(found) for found in index.search_radius(queries, 16)] == [0, 0, 0], "a radius found something")
+        promise([len(found) for found in index.range_search(queries, 16)] == [0, 0, 0], "a radius found something")
     filled, _ = _filled(make_index, 16)
     promise(filled.search(_codes(0, 16), 5).keys.shape == (0, 5), "no queries have an answer")
-    promise(filled.search_radius(_codes(0, 16), 5) == [], "no queries have an answer")
+    promise(filled.range_search(_codes(0, 16), 5) == [], "no queries have an answer")
 
 
 def check_saved_index_is_the_same(make_index: MakeIndex) -> None:
@@ -311,8 +311,8 @@ def check_refused_input_changes_nothing(make_index: MakeIndex) -> None:
         ("queries that are too wide", lambda: index.search(_codes(2, 32), 1)),
         ("soft queries that are too wide", lambda: index.search_soft(_soft(1, 13), 1)),
         ("soft queries beyond 1", lambda: index.search_soft(_soft(1, 12) + 3, 1)),
-        ("a negative radius", lambda: index.search_radius(codes, -1)),
-        ("a radius that is no integer", lambda: index.search_radius(codes, 1.5)),
+        ("a negative radius", lambda: index.range_search(codes, -1)),
+        ("a radius that is no integer", lambda: index.range_search(codes, 1.5)),
         ("within that is no list", lambda: index.search(codes, 1, within=known)),
         ("n_bits=0", lambda: make_index(0)),
     ]

@@ -28,13 +28,13 @@ def parse_setting(setting: str) -> tuple[str, Any]:
         return name, text
 
 
-def make_hasher(method: str, given: dict[str, Any], defaults: dict[str, Any]) -> OnlineHasher:
+def hasher_from_options(method: str, given: dict[str, Any], defaults: dict[str, Any]) -> OnlineHasher:
     """Return a hasher with the parameters given, which it must know, and those defaults that it knows."""
     from onlinehash.exceptions import UnknownNameError
-    from onlinehash.hashers import get_hasher
+    from onlinehash.hashers import make_hasher
 
-    known = get_hasher(method).get_params(deep=False)
+    known = make_hasher(method).get_params(deep=False)
     for name in given:
         if name not in known:
             raise UnknownNameError.among(f"parameter of {method}", name, known)
-    return get_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)
+    return make_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)

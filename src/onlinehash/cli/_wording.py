@@ -22,7 +22,7 @@ _SENTENCES = {
         "Leave out --method and the parameters."
     ),
     r"To learn anew from what is left, delete, then call collection\.change_hasher\(\.\.\.\)\.": (
-        "Leave out --forget, then run: onlinehash collection refresh"
+        "Leave out --unlearn, then run: onlinehash collection refresh"
     ),
     r"Use features of that width, or a new object\.": "Use vectors of that width, or learn a new hasher.",
     r"or call partial_fit file after file": "or learn file after file: onlinehash learn --resume",

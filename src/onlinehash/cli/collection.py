@@ -47,14 +47,14 @@ def create(
 ) -> None:
     """Make an empty collection."""
     from onlinehash.cli._screen import note
-    from onlinehash.cli._settings import make_hasher, parse_setting
+    from onlinehash.cli._settings import hasher_from_options, parse_setting
 
     place.check()
     if place.exists():
         raise typer.BadParameter(f"{place} exists already; add to it with 'onlinehash collection add'.")
     given = {} if bits is None else {"n_bits": bits}
     given |= dict(parse_setting(setting) for setting in settings or ())
-    hasher = make_hasher(method, given, {"random_state": seed})
+    hasher = hasher_from_options(method, given, {"random_state": seed})
     with place.open(hasher, _policy(refresh), feature_dtype=dtype):
         note(f"Made {place}, which learns with {hasher}.")
 
@@ -171,7 +171,7 @@ def search(
             X = np.array([item.features for item in collection.get(_typed(like or [], collection.key_kind))])
         labels = None if not label else _typed(label, collection.label_kind)
         if radius is not None:
-            hits = collection.search_radius(X, radius, labels=labels)
+            hits = collection.range_search(X, radius, labels=labels)
         else:
             hits = _search(collection, X, 10 if k is None else k, labels, rescore or "cosine", asymmetric=asymmetric)
         _show(collection, hits, as_json=as_json)
@@ -185,9 +185,9 @@ def delete(
     ] = None,
     file: Annotated[Path | None, typer.Option("--from", help="Keys in a file: .npy, .csv or .txt, one a line.")] = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Pass over unknown keys.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Unlearn them too; HROH can.")] = False,
+    unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn them too; HROH can.")] = False,
 ) -> None:
-    """Delete items, all or none of them; what was learned from them stays learned, unless it is to be forgotten."""
+    """Delete items, all or none of them; what was learned from them stays learned, unless it is unlearned too."""
     from onlinehash.cli._arrays import read_column
     from onlinehash.cli._screen import note
 
@@ -199,7 +199,7 @@ def delete(
         collection.delete(
             dict.fromkeys(_typed(named, collection.key_kind)).keys(),
             missing="ignore" if ignore_missing else "raise",
-            forget=forget,
+            unlearn=unlearn,
         )
         note(f"Deleted {before - len(collection)} items; {place} holds {len(collection)}.")
         finish_refresh(collection)

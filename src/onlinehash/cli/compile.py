@@ -33,7 +33,7 @@ def run() -> None:
             for within in (None, index.keys[::2]):
                 index.search(codes, 10, within=within)
                 index.search_soft(soft, 10, within=within)
-                index.search_radius(codes, 2, within=within)
+                index.range_search(codes, 2, within=within)
             index.remove(index.keys[:9])
         Ranking(codes, y, codes, y).mean_average_precision()
         AsymmetricRanking(soft, y, codes, y).mean_average_precision()

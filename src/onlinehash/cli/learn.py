@@ -92,7 +92,7 @@ def run(
     """
     from onlinehash.cli._chunks import by_chunks
     from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._settings import make_hasher, parse_setting
+    from onlinehash.cli._settings import hasher_from_options, parse_setting
     from onlinehash.cli._stdin import name_of
     from onlinehash.cli._writing import check_place, name_of_output, open_output
 
@@ -108,7 +108,7 @@ def run(
     given = {name: value for name, value in named.items() if value is not None}
     given |= dict(parse_setting(setting) for setting in settings or ())
     if source is not None and into is not None:
-        hasher = make_hasher(method or "hcoh", given, {"random_state": seed})
+        hasher = hasher_from_options(method or "hcoh", given, {"random_state": seed})
         _consume(source, into, hasher if given or method or not into.exists() else None, batch, follow, refresh)
         return
     if out is None:
@@ -122,7 +122,7 @@ def run(
         defaults["preprocess"] = split.preprocess
         if method in (None, "hcoh"):  # whose published rate it is
             defaults["learning_rate"] = split.learning_rate
-    hasher = _resume(resume) if resume is not None else make_hasher(method or "hcoh", given, defaults)
+    hasher = _resume(resume) if resume is not None else hasher_from_options(method or "hcoh", given, defaults)
     if features is None:
         X, y = split.stream
     else:
@@ -142,7 +142,7 @@ def run(
     seconds = perf_counter() - start
     with open_output(out) as file:
         file.write(hasher.to_bytes())
-    seen = f"({hasher.n_seen_} seen in all)"
+    seen = f"({hasher.n_samples_seen_} seen in all)"
     note(f"Learned {len(X)} instances in {seconds:.2f} s {seen}. Saved {hasher} to {name_of_output(out)}.")
 
 
@@ -200,7 +200,7 @@ def _consume(
 
     into.check()
     with open_source(place) as source, into.open(hasher) as collection:
-        consumer = Consumer(source, collection, batch=batch)
+        consumer = Consumer(source, collection, batch_size=batch)
         with _stop_on_signals(consumer) as stopped, _shown() as show:
             stats = consumer.run(follow=follow, progress=show)
         note(f"{_said(stats)}. {into} holds {len(collection)}.")
@@ -208,7 +208,11 @@ def _consume(
 
 
 def _said(stats: ConsumerStats) -> str:
-    counts = {"deleted": stats.deleted, "put away as unfit": stats.dead, "there already": stats.redelivered}
+    counts = {
+        "deleted": stats.deleted,
+        "sent to the dead letters": stats.dead_letters,
+        "there already": stats.redelivered,
+    }
     some = "".join(f", {count} {what}" for what, count in counts.items() if count)
     left = "unknown" if stats.lag is None else stats.lag
     return f"Stored {stats.stored} items{some}; lag {left}, {stats.rate:.0f} messages/s"

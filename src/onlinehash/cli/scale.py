@@ -35,7 +35,7 @@ def learn(
     """Learn HROH from labelled vectors, and save it: the same hasher as one process would learn, row by row."""
     from onlinehash import scale
     from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._settings import make_hasher, parse_setting
+    from onlinehash.cli._settings import hasher_from_options, parse_setting
     from onlinehash.cli._writing import check_place
     from onlinehash.hashers import load_hasher
 
@@ -44,14 +44,16 @@ def learn(
     given |= dict(parse_setting(setting) for setting in settings or ())
     if resume is not None and given:
         raise typer.BadParameter("--resume takes the parameters from the file; leave them out.")
-    hasher = make_hasher("hroh", given, {"random_state": seed}) if resume is None else load_hasher(resume)
+    hasher = hasher_from_options("hroh", given, {"random_state": seed}) if resume is None else load_hasher(resume)
     start = perf_counter()
     with progress_bar("Learning") as progress:
         learned = scale.learn(
             paths, hasher, vector=vector, labels=labels, address=address, n_workers=workers, progress=progress
         )
     learned.save(out)
-    note(f"Learned in {perf_counter() - start:.2f} s ({learned.n_seen_} seen in all). Saved {learned} to {out}.")
+    note(
+        f"Learned in {perf_counter() - start:.2f} s ({learned.n_samples_seen_} seen in all). Saved {learned} to {out}."
+    )
 
 
 @app.command("encode")

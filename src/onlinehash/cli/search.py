@@ -173,7 +173,7 @@ def _save(items: _Items, path: Path) -> None:
 
 
 def _within(index: FlatIndex, asked: Side, radius: int) -> list[tuple[Any, Any]]:
-    return [(matches.keys, matches.distances) for matches in index.search_radius(asked.codes, radius)]
+    return [(matches.keys, matches.distances) for matches in index.range_search(asked.codes, radius)]
 
 
 def _search(

@@ -51,11 +51,17 @@ def run(
     if demo == (place is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
     from onlinehash.cli._screen import note
-    from onlinehash.service import Keys, Limits, create_app, server
+    from onlinehash.service import ApiKeys, Limits, create_app, server
     from onlinehash.service.demo import make_demo_router, open_demo
 
-    keys = Keys.gather(os.environ, read_keys, write_keys)
-    limits = Limits(body=max_body << 20, batch=max_batch, k=max_k, width=max_width, threads=threads)
+    keys = ApiKeys.gather(os.environ, read_keys, write_keys)
+    limits = Limits(
+        max_body_bytes=max_body << 20,
+        max_batch_size=max_batch,
+        max_k=max_k,
+        max_dimensions=max_width,
+        n_threads=threads,
+    )
     with ExitStack() as stack:
         listening = stack.enter_context(server.listen(host, port, keys))
         if place is None:

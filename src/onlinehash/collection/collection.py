@@ -166,7 +166,9 @@ class Collection(Reading):
         wanted = self._idle is not None if refresh is None else refresh
         if wanted and not (self._closed or self._store.readonly):
             try:
-                if refresh or self._is_pending():
+                with self._exclusive():  # not while a refresh is about to begin
+                    pending = self._is_pending()
+                if refresh or pending:
                     self.refresh()
             except OnlineHashError as error:
                 _log.warning("The refresh before closing failed: %s", error)
@@ -225,7 +227,7 @@ class Collection(Reading):
         labels: Any = None,
         payload: Any = None,
         *,
-        marks: Mapping[str, Any] | None = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Store items, learn from them and make them searchable; an item whose key is there already is replaced.
 
@@ -241,15 +243,15 @@ class Collection(Reading):
             item without. Several labels an item are lists. For one key: its label, or a list of them.
         payload : optional
             A small JSON value an item, in a list; for one key, the value itself.
-        marks : mapping of str to JSON value, optional
-            Notes to store with the items, in the same breath: where in a stream they came from, say, so that after a
-            crash a reader of that stream knows what is in already. See :meth:`mark`.
+        checkpoint : mapping of str to JSON value, optional
+            JSON committed in the same transaction as the items, such as the position in a stream that they came from.
+            Read it with :meth:`checkpoint`.
         """
         with self._exclusive():
             hasher = self._ready()
             single = incoming.is_single(keys)
             listed = incoming.check_keys(keys, self.key_kind, ordered=True)
-            noted = incoming.mark_settings(marks)
+            noted = incoming.checkpoint_settings(checkpoint)
             if not listed:
                 self._note(noted)
                 return
@@ -299,27 +301,27 @@ class Collection(Reading):
         keys: Any,
         *,
         missing: str = "raise",
-        forget: bool = False,
-        marks: Mapping[str, Any] | None = None,
+        unlearn: bool = False,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
-        """Delete items. What was learned from them stays learned, unless it is to be forgotten.
+        """Delete items. What was learned from them stays learned, unless it is unlearned too.
 
         Parameters
         ----------
         keys : int or str, or several
         missing : "raise" or "ignore", default="raise"
             What to do about unknown keys; if it raises, nothing is deleted.
-        forget : bool, default=False
+        unlearn : bool, default=False
             Unlearn them too, exactly, which HROH can and others refuse. The codes of the other items are those of
             before until the next refresh. What was learned from versions of an item that were replaced since stays.
-        marks : mapping of str to JSON value, optional
+        checkpoint : mapping of str to JSON value, optional
             As for :meth:`add`.
         """
         check_choice("missing", missing, ("raise", "ignore"))
         with self._exclusive():
             hasher = self._ready()
             listed = incoming.check_keys(keys, self.key_kind)
-            noted = incoming.mark_settings(marks)
+            noted = incoming.checkpoint_settings(checkpoint)
             if missing == "raise":
                 self._demand_known(listed)
             else:
@@ -327,12 +329,12 @@ class Collection(Reading):
             if not listed:
                 self._note(noted)
                 return
-            doomed = self._store.rows(listed) if forget else None
+            doomed = self._store.rows(listed) if unlearn else None
             last = self._position.seq + len(listed)
             self._hasher = None
             if doomed is not None:
                 try:
-                    learning.forget(hasher, doomed.features, doomed.labels)
+                    learning.unlearn(hasher, doomed.features, doomed.labels)
                 except OnlineHashError:
                     self._hasher = hasher  # a hasher that refuses has not changed
                     raise
@@ -383,14 +385,14 @@ class Collection(Reading):
         self._hasher, self._n_learned = hasher, learning.n_learned(hasher)
         self._after_change()
 
-    def mark(self, name: str) -> Any:
+    def checkpoint(self, name: str) -> Any:
         """Return what :meth:`add` or :meth:`delete` has stored under a name last; None if nothing.
 
         Parameters
         ----------
         name : str
         """
-        return self._store.setting(f"{incoming.MARK}{name}")
+        return self._store.setting(f"{incoming.CHECKPOINT}{name}")
 
     def _note(self, settings: Mapping[str, Any]) -> None:
         if settings:

@@ -20,7 +20,7 @@ from onlinehash.collection.types import Key, Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import LabelSets
 
-MARK = "mark:"  # begins the names of the settings that hold marks
+CHECKPOINT = "checkpoint:"  # begins the names of the settings that hold checkpoints
 MAX_PAYLOAD = 1 << 16
 
 
@@ -176,23 +176,23 @@ def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
     return texts
 
 
-def mark_settings(marks: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return marks as settings of the store.
+def checkpoint_settings(checkpoint: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return checkpoints as settings of the store.
 
     Examples
     --------
-    >>> mark_settings({"queue": 17})
-    {'mark:queue': 17}
+    >>> checkpoint_settings({"queue": 17})
+    {'checkpoint:queue': 17}
     """
-    if marks is None:
+    if checkpoint is None:
         return {}
-    if not isinstance(marks, Mapping) or not all(isinstance(name, str) for name in marks):
-        raise InvalidInputError(f"marks is {marks!r}, not a mapping from names to JSON values.")
+    if not isinstance(checkpoint, Mapping) or not all(isinstance(name, str) for name in checkpoint):
+        raise InvalidInputError(f"checkpoint is {checkpoint!r}, not a mapping from names to JSON values.")
     try:
-        json.dumps(dict(marks), allow_nan=False)
+        json.dumps(dict(checkpoint), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"marks cannot be written as JSON: {error}.") from error
-    return {f"{MARK}{name}": value for name, value in marks.items()}
+        raise InvalidInputError(f"checkpoint cannot be written as JSON: {error}.") from error
+    return {f"{CHECKPOINT}{name}": value for name, value in checkpoint.items()}
 
 
 def wanted_labels(labels: Any, kind: str | None) -> list[Label]:

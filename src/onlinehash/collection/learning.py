@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onlinehash._validation import check_n_bits
 from onlinehash.collection.stores.protocol import ItemStore
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers import HROH, OnlineHasher, get_hasher, load_hasher
+from onlinehash.hashers import HROH, OnlineHasher, load_hasher, make_hasher
 
 _AT_A_TIME = 1 << 22  # bytes of features read at a time
 
@@ -28,16 +28,16 @@ def learn(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | N
         hasher.partial_fit(features.astype(np.float32, copy=False))
 
 
-def forget(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | None]) -> None:
+def unlearn(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | None]) -> None:
     """Unlearn rows that were learned as they are stored."""
     if not isinstance(hasher, HROH):
         raise InvalidInputError(
-            f"forget=True, but {hasher!r} cannot unlearn; HROH can. To learn anew from what is left, delete, then call "
-            "collection.change_hasher(...)."
+            f"unlearn=True, but {hasher!r} cannot unlearn; HROH can. To learn anew from what is left, delete, then "
+            "call collection.change_hasher(...)."
         )
     rows, y = _labelled(features, labels)
     if len(rows):
-        hasher.forget(rows, y)
+        hasher.unlearn(rows, y)
 
 
 def _labelled(features: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDArray[np.float32], Any]:
@@ -79,8 +79,8 @@ def with_bits(hasher: OnlineHasher, n_bits: int, store: ItemStore) -> OnlineHash
 
 
 def n_learned(hasher: OnlineHasher | None) -> int:
-    """Return the version that a snapshot would have: the number of instances learned, and of those forgotten again."""
-    return getattr(hasher, "n_seen_", 0) + getattr(hasher, "n_forgotten_", 0)
+    """Return the version that a snapshot would have: the number of instances learned, and of those unlearned again."""
+    return getattr(hasher, "n_samples_seen_", 0) + getattr(hasher, "n_unlearned_", 0)
 
 
 def _follow(hasher: OnlineHasher, store: ItemStore, after: int, *, retired: bool) -> None:
@@ -104,7 +104,7 @@ def name_features(hasher: OnlineHasher, names: Sequence[str] | None) -> None:
 
 def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
     """Return a hasher of our own, made from a name or another, with a seed that stays."""
-    own = get_hasher(hasher) if isinstance(hasher, str) else load_hasher(hasher.to_bytes())
+    own = make_hasher(hasher) if isinstance(hasher, str) else load_hasher(hasher.to_bytes())
     check_n_bits(own.n_bits)
     if not isinstance(own.random_state, int):
         own.random_state = own._draw_seed()

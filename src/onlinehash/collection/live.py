@@ -69,7 +69,7 @@ class LiveCodes(Protocol):
     def search(self, X: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False) -> Answers:
         """Return the k nearest items of every query, encoded by the encoder in use."""
 
-    def search_radius(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
+    def range_search(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
 
     def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
@@ -152,11 +152,11 @@ class EngineCodes:
 
         return self._in_use(ask, [([], []) for _ in X])
 
-    def search_radius(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
+    def range_search(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
 
         def ask(generation: Generation) -> Answers:
-            return self._store.search_radius(generation.number, generation.encoder.encode(X), radius, among)
+            return self._store.range_search(generation.number, generation.encoder.encode(X), radius, among)
 
         return self._in_use(ask, [([], []) for _ in X])
 

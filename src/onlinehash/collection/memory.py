@@ -152,12 +152,12 @@ class MemoryCodes:
             pairs = zip(found.keys, found.distances, strict=True)
             return [(self._keys(keys), distances.tolist()) for keys, distances in pairs]
 
-    def search_radius(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
+    def range_search(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
         with self._reading() as generation:
             if generation is None:
                 return [([], []) for _ in X]
-            found = generation.index.search_radius(generation.encoder.encode(X), radius, within=self._within(among))
+            found = generation.index.range_search(generation.encoder.encode(X), radius, within=self._within(among))
             return [(self._keys(matches.keys), matches.distances.tolist()) for matches in found]
 
     @contextmanager

@@ -103,7 +103,7 @@ class Reading:
             yield from self._items(rows)
             last = rows.keys[-1]
 
-    def classes(self) -> dict[Label | None, int]:
+    def label_counts(self) -> dict[Label | None, int]:
         """Return the number of items that have each label, in order of the labels; None for items without any.
 
         Examples
@@ -112,7 +112,7 @@ class Reading:
         >>> from onlinehash import Collection
         >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
         ...     pets.add([1, 2, 3], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [["dog", "pet"], ["cat", "pet"], None])
-        ...     pets.classes()
+        ...     pets.label_counts()
         {'cat': 1, 'dog': 1, 'pet': 2, None: 1}
         """
         counts: Counter[Any] = Counter()
@@ -202,7 +202,7 @@ class Reading:
         ]
         return _hits(ranked, single)
 
-    def search_radius(
+    def range_search(
         self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Iterable[Key] | None = None, wait: bool = True
     ) -> Hits:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
@@ -215,7 +215,7 @@ class Reading:
         """
         radius = check_radius(radius)
         queries, single = self._queries(X, wait)
-        return _hits(self._live.search_radius(queries, radius, self._among(labels, keys)), single)
+        return _hits(self._live.range_search(queries, radius, self._among(labels, keys)), single)
 
     def _queries(self, X: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
         self._catch_up()

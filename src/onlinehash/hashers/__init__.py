@@ -29,12 +29,12 @@ HASHERS: dict[str, type[OnlineHasher]] = {
 }
 
 
-def get_hasher(name: str, **params: Any) -> OnlineHasher:
+def make_hasher(name: str, **params: Any) -> OnlineHasher:
     """Make a hasher by its name.
 
     Examples
     --------
-    >>> get_hasher("hcoh", n_bits=16)
+    >>> make_hasher("hcoh", n_bits=16)
     HCOH(n_bits=16)
     """
     if not isinstance(name, str):
@@ -77,6 +77,6 @@ __all__ = [
     "MIHash",
     "OnlineHasher",
     "SketchHash",
-    "get_hasher",
     "load_hasher",
+    "make_hasher",
 ]

@@ -37,7 +37,7 @@ LAYOUT = 1
 MAX_BITS = 1 << 14
 """Longest code: 2 KiB. Longer ones would take more room than the vectors, and counts of bits leave 16 bits."""
 
-_COUNTERS = ("n_features_in_", "n_seen_", "n_skipped_", "seed_")
+_COUNTERS = ("n_features_in_", "n_samples_seen_", "n_unlabelled_", "seed_")
 _CHUNK = 1 << 22  # elements of X in work at a time: a memory-mapped X is never read whole
 
 Mask = NDArray[np.bool_] | None
@@ -103,23 +103,23 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Width of the rows learned from.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns of X, if it was a DataFrame or Table with names that are strings.
-    n_seen_ : int
+    n_samples_seen_ : int
         Number of instances learned from.
-    n_skipped_ : int
+    n_unlabelled_ : int
         Number of rows without a label, which a supervised method does not learn from.
     seed_ : int
         The seed in use; drawn from ``random_state`` at the first batch.
 
     Examples
     --------
-    >>> from onlinehash import get_hasher
+    >>> from onlinehash import make_hasher
     >>> from onlinehash.hashers import OnlineHasher
-    >>> hasher = get_hasher("hcoh", n_bits=16, random_state=0)
+    >>> hasher = make_hasher("hcoh", n_bits=16, random_state=0)
     >>> isinstance(hasher, OnlineHasher)
     True
     >>> hasher.partial_fit([0.3, 0.7], "cat").partial_fit([[0.9, 0.1], [0.8, 0.1]], ["dog", None]).snapshot()
     <Encoder hcoh version 2: 2 features to 16 bits>
-    >>> hasher.n_seen_, hasher.n_skipped_
+    >>> hasher.n_samples_seen_, hasher.n_unlabelled_
     (2, 1)
     """
 
@@ -194,7 +194,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Forget what was learned and learn from checked rows; if that fails, nothing was forgotten."""
         fresh = type(self)(**self.get_params(deep=False))
         fresh._absorb(X, targets, labelled, weights)
-        for name in ("n_seen_", "_learned_with", "feature_names_in_"):
+        for name in ("n_samples_seen_", "_learned_with", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
 
@@ -212,8 +212,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._take(X, targets, labelled, weights)
         if n_labelled:
             self.n_features_in_ = X.shape[1]
-            self.n_seen_ = getattr(self, "n_seen_", 0) + n_labelled
-        self.n_skipped_ = getattr(self, "n_skipped_", 0) + len(X) - n_labelled
+            self.n_samples_seen_ = getattr(self, "n_samples_seen_", 0) + n_labelled
+        self.n_unlabelled_ = getattr(self, "n_unlabelled_", 0) + len(X) - n_labelled
 
     def _keep_names(self, X: Any) -> None:
         """Keep the feature names of the first rows learned from that have any."""
@@ -499,7 +499,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "n_seen_" in self.__dict__
+        return "n_samples_seen_" in self.__dict__
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -170,7 +170,7 @@ class RidgeStatistics:
         if np.square(gone).sum() > tolerance or lapack.dpotrf(scatter, lower=1, overwrite_a=1)[1]:
             raise InvalidInputError(
                 "These rows were not learned with these labels and weights: without them, the sums would be those of "
-                "no rows at all. Nothing was forgotten."
+                "no rows at all. Nothing was unlearned."
             )
 
     def towards(self, codewords: NDArray[Any]) -> Matrix:

@@ -62,7 +62,7 @@ class HCOH(CodewordHasher):
     weights_ : ndarray of shape (n_features, n_bits)
         Hash functions, one a column, in the precision of the first batch.
     intercept_ : ndarray of shape (n_bits,)
-    n_seen_ : int
+    n_samples_seen_ : int
         Number of instances learned from.
 
     References

@@ -46,7 +46,7 @@ class HROH(WithCodewords):
         A = sum z z^T,   S_c = sum of z over class c,   W = (A + lambda I)^-1 S^T T,   codes = sign(z W)
 
     Sums have no order: a stream sorted by class costs nothing, two hashers :meth:`merge` into one, rows can be taken
-    out again (:meth:`forget`), and the number of bits or the codebook can change later, without the data
+    out again (:meth:`unlearn`), and the number of bits or the codebook can change later, without the data
     (:meth:`with_bits`, :meth:`with_codebook`). There is no learning rate, and the penalty lambda follows from the sums.
 
     By default phi(x) is the row, scaled to unit length, a constant, and 2048 random Fourier features of it. With m
@@ -76,7 +76,7 @@ class HROH(WithCodewords):
     bandwidth : float, optional
         Squared width ("sigma^2") of the Gaussian kernel. By default the median squared distance in the first 256 rows,
         which are kept until then. Give it where hashers must agree before they have seen anything.
-    regularisation : float, optional
+    alpha : float, optional
         The penalty ("lambda"). By default chosen from the sums by generalised cross-validation. It is applied last and
         may be changed at any time.
     decay : float, default=1.0
@@ -91,8 +91,8 @@ class HROH(WithCodewords):
 
     Attributes
     ----------
-    n_forgotten_ : int
-        Number of rows that were taken out again. The version of a snapshot is ``n_seen_ + n_forgotten_``.
+    n_unlearned_ : int
+        Number of rows that were taken out again. The version of a snapshot is ``n_samples_seen_ + n_unlearned_``.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class HROH(WithCodewords):
         memory="O(m^2)",
         shines="most labelled streams; sorted ones, new classes, few bits",
     )
-    changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "regularisation": _check_penalty}
+    changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "alpha": _check_penalty}
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class HROH(WithCodewords):
         features: str = "fourier",
         n_components: int = 2048,
         bandwidth: float | None = None,
-        regularisation: float | None = None,
+        alpha: float | None = None,
         decay: float = 1.0,
         preprocess: str | ArrayLike = "unit",
         random_state: Any = None,
@@ -138,7 +138,7 @@ class HROH(WithCodewords):
         self.features = features
         self.n_components = n_components
         self.bandwidth = bandwidth
-        self.regularisation = regularisation
+        self.alpha = alpha
         self.decay = decay
         self.preprocess = preprocess
         self.random_state = random_state
@@ -168,7 +168,7 @@ class HROH(WithCodewords):
         return self
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
-        super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # a sibling has its precision already
+        super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # an empty clone has its precision already
 
     def _start(self, n_features: int) -> None:
         check_choice("assignment", self.assignment, ("learned", "arrival"))
@@ -180,7 +180,7 @@ class HROH(WithCodewords):
             raise InvalidInputError(f"decay={self.decay!r} is more than 1; what came before cannot gain weight.")
         self._classes: SettlingClasses = self._make_classes([], {})
         self._n_features = n_features
-        self.n_forgotten_ = 0
+        self.n_unlearned_ = 0
         self._map: WithInputs | None = None
         self._solved: RidgeSolution | None = None
         self._solved_for: float | None = None  # the penalty as it was given
@@ -344,7 +344,7 @@ class HROH(WithCodewords):
             weights[:-1].astype(self._dtype),
             (_CONSTANT * weights[-1]).astype(self._dtype),
             features,
-            self.n_seen_ + self.n_forgotten_,
+            self.n_samples_seen_ + self.n_unlearned_,
             self.name,
         )
 
@@ -359,8 +359,8 @@ class HROH(WithCodewords):
             statistics = copy.deepcopy(self._statistics)
             self._add_to(statistics, rows, self._waiting)
             return self._solve(statistics).weights(self._classes.codewords)
-        if self._solved is None or self._solved_for != self.regularisation:
-            self._solved, self._solved_for = self._solve(self._statistics), self.regularisation
+        if self._solved is None or self._solved_for != self.alpha:
+            self._solved, self._solved_for = self._solve(self._statistics), self.alpha
         if not self._n_waiting:
             return self._solved.weights(self._classes.codewords)
         return self._solved.with_rows(rows, self._waiting, self._classes.codewords)
@@ -368,7 +368,7 @@ class HROH(WithCodewords):
     def _solve(self, statistics: RidgeStatistics) -> RidgeSolution:
         if self._classes.provisional:
             self._classes.assign(statistics)
-        n_class_bits, penalty = self.n_bits - self.structure_bits, self.regularisation or 0.0
+        n_class_bits, penalty = self.n_bits - self.structure_bits, self.alpha or 0.0
         if n_class_bits and not penalty:
             penalty = statistics.choose_penalty(self.seed_, self._in_order(statistics))
         return RidgeSolution(statistics, self._classes.codewords, n_class_bits, float(penalty), self._n_features)
@@ -380,7 +380,7 @@ class HROH(WithCodewords):
 
     # ------------------------------------------------------------------ what sums allow
 
-    def sibling(self) -> Self:
+    def empty_clone(self) -> Self:
         """Return a hasher that has seen nothing but has the same feature map, so that the two can :meth:`merge`.
 
         It takes rows of the same width, and computes in the same precision.
@@ -390,8 +390,8 @@ class HROH(WithCodewords):
         >>> from sklearn.datasets import load_digits
         >>> X, y = load_digits(return_X_y=True)
         >>> first = HROH(16, random_state=0).partial_fit(X[:500], y[:500])
-        >>> second = first.sibling().partial_fit(X[500:], y[500:])
-        >>> first.merge(second).n_seen_
+        >>> second = first.empty_clone().partial_fit(X[500:], y[500:])
+        >>> first.merge(second).n_samples_seen_
         1797
         """
         self._demand_learned()
@@ -407,11 +407,11 @@ class HROH(WithCodewords):
             twin.feature_names_in_ = self.feature_names_in_
         return twin
 
-    def cuts(self, n_rows: int) -> list[int]:
+    def split_points(self, n_rows: int) -> list[int]:
         """Return where the next ``n_rows`` instances of the stream may be cut, to be learned in parts.
 
-        Learn what comes before the first cut, then :meth:`merge` what :meth:`sibling` hashers learned from one cut to
-        the next, in order, then learn what comes after the last. This hasher is then the one that had learned all
+        Learn what comes before the first cut, then :meth:`merge` what clones (:meth:`empty_clone`) learned from one cut
+        to the next, in order, then learn what comes after the last. This hasher is then the one that had learned all
         rows in order: it knows the same classes, which settled on the same codewords, and only the rounding of
         its sums differs. A part may itself be merged of any number of siblings, in order.
 
@@ -422,14 +422,14 @@ class HROH(WithCodewords):
 
         Examples
         --------
-        >>> HROH().cuts(5000)
+        >>> HROH().split_points(5000)
         [256, 1024, 2048, 4096, 4864]
         """
         self._demand_same_parameters()
         if not self.__sklearn_is_fitted__():
             n_before, first = 0, _BLOCK
         elif self._head is not None:
-            n_before, first = self.n_seen_, self._head_size() - self.n_seen_
+            n_before, first = self.n_samples_seen_, self._head_size() - self.n_samples_seen_
         else:
             n_before = self._n_summed + self._n_waiting
             first = -self._n_waiting % min(_BLOCK, next_settling(self._n_summed) - self._n_summed)
@@ -444,9 +444,9 @@ class HROH(WithCodewords):
         """Take in all that another hasher learned, as if this one had seen both streams.
 
         The two must have the same feature map: the same ``random_state``, ``features``, ``n_components`` and
-        ``bandwidth``, or one is made by the other's :meth:`sibling`. Their codebooks need not be the same; this one's
+        ``bandwidth``, or one is the other's :meth:`empty_clone`. Their codebooks need not be the same; this one's
         holds. Classes that only the other knows follow those known here, in its order. The other hasher is left as it
-        is. Where to cut a stream so that merging its parts equals learning it in order: :meth:`cuts`.
+        is. Where to cut a stream so that merging its parts equals learning it in order: :meth:`split_points`.
         """
         if not isinstance(other, HROH):
             raise InvalidInputError(
@@ -465,21 +465,21 @@ class HROH(WithCodewords):
         numbers = self._classes.numbers(labels)
         self._statistics.merge(other._statistics, numbers)
         self._count(other._n_summed)
-        self.n_seen_ += other.n_seen_
-        self.n_skipped_ += other.n_skipped_
-        self.n_forgotten_ += other.n_forgotten_
+        self.n_samples_seen_ += other.n_samples_seen_
+        self.n_unlabelled_ += other.n_unlabelled_
+        self.n_unlearned_ += other.n_unlearned_
         return self
 
-    def forget(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def unlearn(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows out again that were learned: afterwards it is as if they had never been seen.
 
         A class of which nothing is left keeps its codeword, if it had settled on one, for the day it comes back.
 
         What cannot have been learned is refused, and nothing has changed then: classes never seen, more rows of a class
         than were learned, and rows without which the sums are those of no rows at all. The last is found by factoring
-        the new sums on trial, on a copy: O(m^3 / 3) per call, about as much as a snapshot, so forget many rows at once.
+        the new sums on trial, on a copy: O(m^3 / 3) per call, as much as a snapshot, so unlearn many rows at once.
         It cannot be known whether a row was learned that resembles others of its class: the sums keep no rows. To
-        forget such a row makes the sums wrong without an error.
+        unlearn such a row makes the sums wrong without an error.
 
         Parameters
         ----------
@@ -488,9 +488,9 @@ class HROH(WithCodewords):
         self._demand_learned()
         self._demand_same_parameters()
         if self.decay < 1.0:
-            raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can forget rows.")
+            raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can unlearn rows.")
         if isinstance(self._features, RunningCentring):
-            raise InvalidInputError("The running mean has moved since; use preprocess='unit' to forget rows later.")
+            raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
         rows, targets, labelled = self._check_next(X, y)
         weights = _check_weights(sample_weight, len(rows), labelled)
         if labelled is not None:
@@ -506,7 +506,7 @@ class HROH(WithCodewords):
         trial._demand_enough(members)
         trial._flush()
         trial._subtract(trial._features.freeze().transform(np.ascontiguousarray(rows, self._dtype)), members)
-        trial.n_forgotten_ += len(rows)
+        trial.n_unlearned_ += len(rows)
         self.__dict__.update(trial.__dict__)
         return self
 
@@ -560,7 +560,7 @@ class HROH(WithCodewords):
             if value != theirs[name]:
                 raise InvalidInputError(
                     f"The two hashers have different feature maps: {name} is {value} here and {theirs[name]} there. "
-                    "Make the second from the first by sibling(), or give both the same random_state and bandwidth."
+                    "Make the second from the first by empty_clone(), or give both the same random_state and bandwidth."
                 )
         names = [list(each.feature_names_in_) for each in (self, other) if hasattr(each, "feature_names_in_")]
         if len(names) == 2 and names[0] != names[1]:
@@ -601,14 +601,14 @@ class HROH(WithCodewords):
         worst = int(np.argmin(learned - lost))
         if lost[worst] > learned[worst] + NOTHING:
             raise InvalidLabelsError(
-                f"There are {lost[worst]:g} rows of class {self._classes.labels[worst]!r} to forget, but only "
+                f"There are {lost[worst]:g} rows of class {self._classes.labels[worst]!r} to unlearn, but only "
                 f"{learned[worst]:g} were learned."
             )
 
     # ------------------------------------------------------------------ saving
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state: dict[str, Any] = {"labels": self._classes.labels, "n_forgotten": self.n_forgotten_}
+        state: dict[str, Any] = {"labels": self._classes.labels, "n_unlearned": self.n_unlearned_}
         state["settled"] = list(self._classes.settled.items())
         if self._head is not None:
             return state, {}
@@ -632,7 +632,7 @@ class HROH(WithCodewords):
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         self._classes = self._make_classes(state["labels"], dict(state["settled"]))
-        self.n_forgotten_ = state["n_forgotten"]
+        self.n_unlearned_ = state["n_unlearned"]
         if "gram" not in arrays:
             return
         if "bandwidth" in state:

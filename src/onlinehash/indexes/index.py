@@ -95,7 +95,7 @@ class Index(ABC):
         queries, k = check_codes(codes, self.n_bits), check_positive_int("k", k)
         return self._search(queries, k, None if within is None else check_within(within))
 
-    def search_radius(self, codes: ArrayLike, radius: int, *, within: ArrayLike | None = None) -> list[Matches]:
+    def range_search(self, codes: ArrayLike, radius: int, *, within: ArrayLike | None = None) -> list[Matches]:
         """Find all items at most ``radius`` away from every query, the radius included.
 
         Parameters

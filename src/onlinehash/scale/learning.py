@@ -63,7 +63,7 @@ def learn(
     map comes from the same first rows, classes have the same numbers and settled on the same codewords after the same
     instances, the same rows wait to be summed. Only its sums are rounded differently, in their last digits. So its
     codes are the same, unless a projection is so near to zero that such a digit decides. How many workers there
-    are, and whether some of them die, changes not a bit. See :meth:`onlinehash.HROH.cuts` for how, and
+    are, and whether some of them die, changes not a bit. See :meth:`onlinehash.HROH.split_points` for how, and
     :mod:`onlinehash.scale` for an example.
 
     Parameters
@@ -97,17 +97,17 @@ def learn(
         table = _join([workers.get(each) for each in surveys], vector, labels)
         n_rows = sum(partition.n_rows for partition in table.partitions)
         n_labelled = table.ends[-1]
-        cuts = whole.cuts(n_labelled)
-        table.learn(whole, 0, cuts[0])
-        done = cuts[0]
-        segments = _Segments(workers, table, whole.sibling().set_params(assignment="arrival"), rows_per_task)
-        for n_learned in workers.ended(segments.started(cuts)):
+        split_points = whole.split_points(n_labelled)
+        table.learn(whole, 0, split_points[0])
+        done = split_points[0]
+        segments = _Segments(workers, table, whole.empty_clone().set_params(assignment="arrival"), rows_per_task)
+        for n_learned in workers.ended(segments.started(split_points)):
             done += n_learned
             progress(done, n_labelled)
         for state in segments.states:
             whole.merge(HROH.load(workers.get(state)))
-    table.learn(whole, cuts[-1], n_labelled)
-    whole.n_skipped_ += n_rows - n_labelled
+    table.learn(whole, split_points[-1], n_labelled)
+    whole.n_unlabelled_ += n_rows - n_labelled
     progress(n_labelled, n_labelled)
     return whole
 
@@ -118,22 +118,22 @@ class _Segments:
     The shape of the trees follows from the data set alone, so that sums are rounded the same whoever computes them.
     """
 
-    def __init__(self, workers: Cluster, table: _Table, sibling: HROH, rows_per_task: int) -> None:
+    def __init__(self, workers: Cluster, table: _Table, clone: HROH, rows_per_task: int) -> None:
         self._workers, self._table, self._rows_per_task = workers, table, rows_per_task
-        self._sibling = workers.put(sibling)
+        self._clone = workers.put(clone)
         self.states: list[Any] = []
 
-    def started(self, cuts: list[int]) -> Iterator[Any]:
+    def started(self, split_points: list[int]) -> Iterator[Any]:
         """Start the tasks that learn, one a step, and yield references to the numbers of rows they learned."""
         ends = self._table.ends
-        for cut, next_cut in pairwise(cuts):
+        for cut, next_cut in pairwise(split_points):
             waiting: list[tuple[int, Any]] = []  # sums of 2^level tasks, which wait for as many to add up with
             for start, stop in pairwise(_pieces(ends, cut, next_cut, self._rows_per_task)):
                 first, last = bisect_right(ends, start), bisect_right(ends, stop - 1)
                 before = ends[first - 1] if first else 0
                 part = self._table._replace(partitions=self._table.partitions[first : last + 1])
                 n_learned, state = self._workers.call(
-                    _learn_part, self._sibling, part, start - before, stop - before, n_results=2
+                    _learn_part, self._clone, part, start - before, stop - before, n_results=2
                 )
                 level = 0
                 while waiting and waiting[-1][0] == level:
@@ -148,9 +148,9 @@ class _Segments:
 
 
 @on_one_thread
-def _learn_part(sibling: HROH, table: _Table, start: int, stop: int) -> tuple[int, bytes]:
+def _learn_part(clone: HROH, table: _Table, start: int, stop: int) -> tuple[int, bytes]:
     """Return how many rows there were to learn, and the hasher that has learned them."""
-    hasher = copy.deepcopy(sibling)  # what a task is given may not be changed
+    hasher = copy.deepcopy(clone)  # what a task is given may not be changed
     table.learn(hasher, start, stop)
     return stop - start, hasher.to_bytes()
 
@@ -169,12 +169,12 @@ def _pieces(ends: list[int], start: int, stop: int, at_most: int) -> list[int]:
     >>> _pieces([100, 200, 300, 900], start=50, stop=800, at_most=260)
     [50, 300, 560, 800]
     """
-    cuts = [start]
-    while cuts[-1] < stop:
-        furthest = min(cuts[-1] + at_most, stop)
+    split_points = [start]
+    while split_points[-1] < stop:
+        furthest = min(split_points[-1] + at_most, stop)
         end = ends[bisect_right(ends, furthest) - 1] if furthest < stop and ends[0] <= furthest else furthest
-        cuts.append(end if end > cuts[-1] else furthest)
-    return cuts
+        split_points.append(end if end > split_points[-1] else furthest)
+    return split_points
 
 
 def _check_hasher(hasher: OnlineHasher) -> HROH:

@@ -4,12 +4,12 @@ from onlinehash.exceptions import MissingExtraError
 
 try:
     from onlinehash.service.app import create_app
-    from onlinehash.service.keys import Keys
+    from onlinehash.service.keys import ApiKeys
     from onlinehash.service.limits import Limits
-    from onlinehash.service.server import serving
+    from onlinehash.service.server import serve_in_thread
 except ModuleNotFoundError as error:
     if error.name is None or error.name.startswith("onlinehash"):
         raise
     raise MissingExtraError.of(error.name, "serve") from None
 
-__all__ = ["Keys", "Limits", "create_app", "serving"]
+__all__ = ["ApiKeys", "Limits", "create_app", "serve_in_thread"]

@@ -29,7 +29,7 @@ from onlinehash.service.bodies import (
     rows_of,
     vectors_of,
 )
-from onlinehash.service.keys import Keys
+from onlinehash.service.keys import ApiKeys
 from onlinehash.service.limits import Limits
 from onlinehash.service.metrics import Metrics
 from onlinehash.service.problems import Problem, over_limit
@@ -47,10 +47,10 @@ class Service:
     ----------
     collection : Collection
     limits : Limits
-    keys : Keys
+    keys : ApiKeys
     """
 
-    def __init__(self, collection: Collection, limits: Limits, keys: Keys) -> None:
+    def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
         self.collection, self.limits, self.keys = collection, limits, keys
         self.work, self.metrics, self.bodies = Work(limits), Metrics(), BodyReader(limits)
         self._n_changes = 0
@@ -82,7 +82,7 @@ class Service:
         before = len(self.collection)
         answer = self._changed(
             len(request.keys),
-            lambda: self.collection.delete(request.keys, missing=request.missing, forget=request.forget),
+            lambda: self.collection.delete(request.keys, missing=request.missing, unlearn=request.unlearn),
         )
         return answer | {"changed": before - answer["n_items"]}
 
@@ -158,21 +158,21 @@ class Service:
         n_queries = len(request.like or ()) if queries is None else len(queries)
         check_size(n_queries, queries, limits)
         check_size(len(request.within or ()), None, limits)
-        if request.radius is None and request.k > limits.k:
-            raise over_limit("k", request.k, limits.k, "ask for fewer neighbours")
-        if request.radius is None and request.k * n_queries > limits.hits:
-            raise over_limit("k * queries", request.k * n_queries, limits.hits, "send fewer queries at a time")
+        if request.radius is None and request.k > limits.max_k:
+            raise over_limit("k", request.k, limits.max_k, "ask for fewer neighbours")
+        if request.radius is None and request.k * n_queries > limits.max_hits:
+            raise over_limit("k * queries", request.k * n_queries, limits.max_hits, "send fewer queries at a time")
 
     def _neighbours(self, request: schemas.SearchRequest, queries: NDArray[Any]) -> list[Hits]:
         alone = 0 if request.like is None else 1  # a stored item would find itself
         wait, self._searched = monotonic() - self._searched >= _QUIET, monotonic()
         if request.radius is not None:
-            found = self.collection.search_radius(
+            found = self.collection.range_search(
                 queries, request.radius, labels=request.labels, keys=request.within, wait=wait
             )
             n_found = sum(map(len, found.keys))
-            if n_found > self.limits.hits:
-                raise over_limit("hits within radius", n_found, self.limits.hits, "use a smaller radius")
+            if n_found > self.limits.max_hits:
+                raise over_limit("hits within radius", n_found, self.limits.max_hits, "use a smaller radius")
         else:
             found = self.collection.search(
                 queries,
@@ -228,7 +228,7 @@ class Service:
         stats = self.stats()
         return {name: stats[name] for name in schemas.VersionAnswer.model_fields}
 
-    def classes(self) -> Answer:
+    def label_counts(self) -> Answer:
         """Count items by label; once between two changes."""
         with self._counting:
             stats = self.collection.stats()
@@ -238,10 +238,10 @@ class Service:
             return self._counted[1]
 
     def _count(self) -> Answer:
-        counts = self.collection.classes()
+        counts = self.collection.label_counts()
         n_unlabelled = counts.pop(None, 0)
         return {
-            "classes": [{"label": label, "n_items": n_items} for label, n_items in counts.items()],
+            "label_counts": [{"label": label, "n_items": n_items} for label, n_items in counts.items()],
             "n_unlabelled": n_unlabelled,
         }
 

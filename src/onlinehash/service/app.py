@@ -17,7 +17,7 @@ from onlinehash.collection import Collection
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.service.actions import Service
 from onlinehash.service.guard import Guard
-from onlinehash.service.keys import Keys
+from onlinehash.service.keys import ApiKeys
 from onlinehash.service.limits import Limits
 from onlinehash.service.pages import make_pages
 from onlinehash.service.problems import Problem
@@ -29,7 +29,7 @@ def create_app(
     collection: Collection,
     *,
     limits: Limits | None = None,
-    keys: Keys | None = None,
+    keys: ApiKeys | None = None,
     routers: Iterable[APIRouter] = (),
 ) -> FastAPI:
     """Return the HTTP service of a collection, for any ASGI server.
@@ -39,7 +39,7 @@ def create_app(
     collection : Collection
         Stays the caller's: close it when the server has ended.
     limits : Limits, optional
-    keys : Keys, optional
+    keys : ApiKeys, optional
         Without, everybody who reaches the service may do everything.
     routers : several APIRouter
         More routes, such as those of a page.
@@ -54,7 +54,7 @@ def create_app(
     True
     >>> folder.cleanup()
     """
-    service = Service(collection, limits or Limits(), keys or Keys())
+    service = Service(collection, limits or Limits(), keys or ApiKeys())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

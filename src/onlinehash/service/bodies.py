@@ -56,24 +56,24 @@ class BodyReader:
     async def read(self, request: Request) -> bytes:
         """Return the body; the caller gives it back with :meth:`release`."""
         announced = request.headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced) > self._limits.body:
+        if announced.isdecimal() and int(announced) > self._limits.max_body_bytes:
             raise self._too_large(int(announced))
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._limits.seconds):
+            async with asyncio.timeout(self._limits.body_timeout):
                 async for part in request.stream():
                     size += len(part)
                     self.n_bytes += len(part)
                     parts.append(part)
-                    if size > self._limits.body:
+                    if size > self._limits.max_body_bytes:
                         raise self._too_large(size)
-                    if self.n_bytes > self._limits.memory:
+                    if self.n_bytes > self._limits.max_memory_bytes:
                         raise Problem(
                             503,
                             "busy",
-                            f"The bodies of all requests hold {self.n_bytes} bytes, more than {self._limits.memory}, "
-                            "the limit of this service; wait a moment and ask again.",
+                            f"The bodies of all requests hold {self.n_bytes} bytes, more than the limit of "
+                            f"{self._limits.max_memory_bytes}; wait a moment and ask again.",
                             headers={"Retry-After": "1"},
                         )
         except TimeoutError:
@@ -81,7 +81,7 @@ class BodyReader:
             raise Problem(
                 408,
                 "too-slow",
-                f"The body did not arrive within {self._limits.seconds} seconds; send it faster, or less of it.",
+                f"The body did not arrive within {self._limits.body_timeout} seconds; send it faster, or less of it.",
                 headers={"Connection": "close"},
             ) from None
         except BaseException:
@@ -94,7 +94,7 @@ class BodyReader:
         self.n_bytes -= len(body)
 
     def _too_large(self, size: int) -> Problem:
-        return over_limit("body", size, self._limits.body, "send smaller batches", status=413)
+        return over_limit("body", size, self._limits.max_body_bytes, "send smaller batches", status=413)
 
 
 def media_type(request: Request, *accepted: str) -> str:
@@ -294,10 +294,12 @@ def rows_of(vectors: list[list[float]]) -> NDArray[Any]:
 
 def check_size(n_rows: int, vectors: NDArray[Any] | None, limits: Limits) -> None:
     """Refuse more rows or wider ones than the service takes."""
-    if n_rows > limits.batch:
-        raise over_limit("batch", n_rows, limits.batch, "send several smaller requests")
-    if vectors is not None and vectors.shape[1] > limits.width:
-        raise over_limit("width", vectors.shape[1], limits.width, "start the service with a larger --max-width")
+    if n_rows > limits.max_batch_size:
+        raise over_limit("batch", n_rows, limits.max_batch_size, "send several smaller requests")
+    if vectors is not None and vectors.shape[1] > limits.max_dimensions:
+        raise over_limit(
+            "width", vectors.shape[1], limits.max_dimensions, "start the service with a larger --max-width"
+        )
 
 
 def _unreadable(what: str, field: str = "body") -> Problem:

@@ -23,7 +23,7 @@ from onlinehash.datasets import Dataset, Split, load_dataset
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.metrics import mean_average_precision
-from onlinehash.service.keys import Keys
+from onlinehash.service.keys import ApiKeys
 from onlinehash.service.race import Race, small_hroh
 from onlinehash.service.routes import demand_key
 from onlinehash.types import Batch
@@ -185,13 +185,13 @@ def open_demo(dataset: str | None = None) -> Iterator[Demo]:
         yield Demo(collection, data)
 
 
-def make_demo_router(demo: Demo, keys: Keys) -> APIRouter:
+def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
     """Return the routes of the page beyond the API; they have no bodies and are not part of its document.
 
     Parameters
     ----------
     demo : Demo
-    keys : Keys
+    keys : ApiKeys
         Those of the service.
     """
 

@@ -16,7 +16,7 @@ READ_VARIABLE, WRITE_VARIABLE = "ONLINEHASH_READ_KEY", "ONLINEHASH_WRITE_KEY"
 
 
 @dataclass(frozen=True)
-class Keys:
+class ApiKeys:
     """The keys a request may bring; without any, everybody who reaches the service may do everything.
 
     Only digests are kept. A key to write also reads.
@@ -28,7 +28,7 @@ class Keys:
 
     Examples
     --------
-    >>> keys = Keys.of(read=["a-key-for-readers"], write=["a-key-for-writers"])
+    >>> keys = ApiKeys.of(read=["a-key-for-readers"], write=["a-key-for-writers"])
     >>> keys.may_write("a-key-for-readers"), keys.may_read("a-key-for-writers")
     (False, True)
     """
@@ -37,12 +37,12 @@ class Keys:
     write: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, read: Iterable[str] = (), write: Iterable[str] = ()) -> Keys:
+    def of(cls, read: Iterable[str] = (), write: Iterable[str] = ()) -> ApiKeys:
         """Make them from texts."""
         return cls(tuple(map(_digest_of_new, read)), tuple(map(_digest_of_new, write)))
 
     @classmethod
-    def gather(cls, variables: Mapping[str, str], read: Path | None = None, write: Path | None = None) -> Keys:
+    def gather(cls, variables: Mapping[str, str], read: Path | None = None, write: Path | None = None) -> ApiKeys:
         """Take keys from environment variables and from files with one key a line.
 
         Parameters
@@ -53,7 +53,7 @@ class Keys:
 
         Examples
         --------
-        >>> bool(Keys.gather({"ONLINEHASH_WRITE_KEY": "a-key-for-writers"}))
+        >>> bool(ApiKeys.gather({"ONLINEHASH_WRITE_KEY": "a-key-for-writers"}))
         True
         """
         named = {READ_VARIABLE: read, WRITE_VARIABLE: write}
@@ -118,7 +118,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_address(host: str, keys: Keys) -> None:
+def check_address(host: str, keys: ApiKeys) -> None:
     """Refuse an address that others reach while there are no keys."""
     if not is_loopback(host) and not keys:
         raise InvalidInputError(

@@ -9,47 +9,47 @@ from onlinehash._validation import check_positive_int
 
 @dataclass(frozen=True)
 class Limits:
-    """What the service takes on before it says no, politely and early.
+    """Request limits.
 
     Parameters
     ----------
-    body : int, default=64 MiB
+    max_body_bytes : int, default=64 MiB
         Bytes of one request.
-    batch : int, default=10000
+    max_batch_size : int, default=10000
         Items, keys or queries of one request.
-    width : int, default=65536
+    max_dimensions : int, default=65536
         Numbers in a vector.
-    k : int, default=1000
+    max_k : int, default=1000
         Neighbours of a query.
-    hits : int, default=100000
+    max_hits : int, default=100000
         Neighbours of all queries of a request together.
-    searches, changes : int, default=256, 64
+    max_searches, max_changes : int, default=256, 64
         Requests at work or waiting for their turn: those that read, those that write.
-    threads : int, default=4
+    n_threads : int, default=4
         Threads that search.
-    memory : int, default=512 MiB
+    max_memory_bytes : int, default=512 MiB
         Bytes of all bodies together.
-    connections : int, default=1024
-    seconds : int, default=30
+    max_connections : int, default=1024
+    body_timeout : int, default=30
         Time for a body to arrive.
 
     Examples
     --------
-    >>> Limits(k=50).k
+    >>> Limits(max_k=50).max_k
     50
     """
 
-    body: int = 64 << 20
-    batch: int = 10_000
-    width: int = 65_536
-    k: int = 1000
-    hits: int = 100_000
-    searches: int = 256
-    changes: int = 64
-    threads: int = 4
-    memory: int = 512 << 20
-    connections: int = 1024
-    seconds: int = 30
+    max_body_bytes: int = 64 << 20
+    max_batch_size: int = 10_000
+    max_dimensions: int = 65_536
+    max_k: int = 1000
+    max_hits: int = 100_000
+    max_searches: int = 256
+    max_changes: int = 64
+    n_threads: int = 4
+    max_memory_bytes: int = 512 << 20
+    max_connections: int = 1024
+    body_timeout: int = 30
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from onlinehash.service import metrics, schemas
 from onlinehash.service.actions import Answer, Service
 from onlinehash.service.bodies import ARROW, JSON, NPY, media_type
-from onlinehash.service.keys import Keys
+from onlinehash.service.keys import ApiKeys
 from onlinehash.service.problems import MEDIA_TYPE, Problem
 from onlinehash.service.work import Line
 
@@ -116,10 +116,10 @@ def make_router(service: Service) -> APIRouter:
         """Return the codes of vectors under the encoder in use."""
         return await handle(request, reading, service.encode, JSON, NPY)
 
-    @reads("GET", "/api/v1/classes", schemas.ClassesAnswer, "state")
-    async def classes() -> Response:
+    @reads("GET", "/api/v1/label_counts", schemas.LabelCountsAnswer, "state")
+    async def label_counts() -> Response:
         """Count items by label."""
-        return await look(service.classes)
+        return await look(service.label_counts)
 
     @reads("GET", "/api/v1/stats", schemas.StatsAnswer, "state")
     async def stats() -> Response:
@@ -209,7 +209,7 @@ def _content(model: type[BaseModel], *arrays: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def demand_key(request: Request, keys: Keys, *, write: bool = False) -> None:
+def demand_key(request: Request, keys: ApiKeys, *, write: bool = False) -> None:
     """Refuse a request that does not bring a key it needs."""
     if not keys:
         return

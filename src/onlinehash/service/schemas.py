@@ -48,16 +48,16 @@ class UpdateRequest(_Request):
 
 
 class KeysRequest(_Request):
-    """Keys of items."""
+    """ApiKeys of items."""
 
     keys: Annotated[list[Key], _ROWS]
 
 
 class DeleteRequest(KeysRequest):
-    """Keys of items to delete."""
+    """ApiKeys of items to delete."""
 
     missing: Literal["raise", "ignore"] = Field("raise", description="What to do about keys that are not there.")
-    forget: bool = Field(False, description="Unlearn the items too; HROH can.")
+    unlearn: bool = Field(False, description="Unlearn the items too; HROH can.")
 
 
 class EncodeRequest(_Request):
@@ -142,22 +142,22 @@ class EncodeAnswer(BaseModel):
     codes: list[str]
 
 
-class ClassCount(BaseModel):
+class LabelCount(BaseModel):
     """A label and the number of items that have it."""
 
     label: Label
     n_items: int
 
 
-class ClassesAnswer(BaseModel):
+class LabelCountsAnswer(BaseModel):
     """All labels in order."""
 
-    classes: list[ClassCount]
+    label_counts: list[LabelCount]
     n_unlabelled: int
 
 
 class StatsAnswer(BaseModel):
-    """How the collection stands."""
+    """Collection statistics."""
 
     n_items: int
     n_searchable: int
@@ -192,19 +192,19 @@ class VersionAnswer(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    """How the service feels."""
+    """Health status."""
 
     status: Literal["ok", "stopping"]
 
 
 class LimitsAnswer(BaseModel):
-    """What the service takes on."""
+    """Request limits."""
 
-    body: int
-    batch: int
-    width: int
-    k: int
-    hits: int
+    max_body_bytes: int
+    max_batch_size: int
+    max_dimensions: int
+    max_k: int
+    max_hits: int
 
     @classmethod
     def of(cls, limits: Limits) -> LimitsAnswer:

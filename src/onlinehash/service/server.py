@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service.app import create_app
-from onlinehash.service.keys import Keys, check_address
+from onlinehash.service.keys import ApiKeys, check_address
 from onlinehash.service.limits import Limits
 
 _GRACE = 10  # seconds for answers that are under way when the service stops
@@ -73,7 +73,7 @@ class _Protocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def listen(host: str, port: int, keys: Keys) -> socket.socket:
+def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
     """Return a socket that listens, on an address that may be listened on.
 
     Parameters
@@ -82,11 +82,11 @@ def listen(host: str, port: int, keys: Keys) -> socket.socket:
         Any other than this machine's own demands keys.
     port : int
         0 for any that is free.
-    keys : Keys
+    keys : ApiKeys
 
     Examples
     --------
-    >>> with listen("127.0.0.1", 0, Keys()) as listening:
+    >>> with listen("127.0.0.1", 0, ApiKeys()) as listening:
     ...     url_of(listening).rpartition(":")[0]
     'http://127.0.0.1'
     """
@@ -120,21 +120,23 @@ def run(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
 
 
 @contextmanager
-def serving(collection: Collection, *, limits: Limits | None = None, keys: Keys | None = None) -> Iterator[str]:
+def serve_in_thread(
+    collection: Collection, *, limits: Limits | None = None, keys: ApiKeys | None = None
+) -> Iterator[str]:
     """Serve a collection from a thread while the block lasts; gives the address, on a free port of this machine.
 
     Parameters
     ----------
     collection : Collection
     limits : Limits, optional
-    keys : Keys, optional
+    keys : ApiKeys, optional
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from onlinehash.client import Client
     >>> folder = TemporaryDirectory()
-    >>> with Collection.open(f"{folder.name}/things.oh", "hcoh") as things, serving(things) as url:
+    >>> with Collection.open(f"{folder.name}/things.oh", "hcoh") as things, serve_in_thread(things) as url:
     ...     with Client(url) as client:
     ...         client.add([1, 2], [[0.0, 1.0], [1.0, 0.0]], labels=["a", "b"])
     ...         client.stats().n_items
@@ -142,7 +144,7 @@ def serving(collection: Collection, *, limits: Limits | None = None, keys: Keys 
     >>> folder.cleanup()
     """
     limits = limits or Limits()
-    listening = listen("127.0.0.1", 0, keys or Keys())
+    listening = listen("127.0.0.1", 0, keys or ApiKeys())
     server = _server(create_app(collection, limits=limits, keys=keys), limits)
     thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="onlinehash service")
     thread.start()
@@ -165,7 +167,7 @@ def _server(app: FastAPI, limits: Limits) -> uvicorn.Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=limits.connections,
+            limit_concurrency=limits.max_connections,
             timeout_graceful_shutdown=_GRACE,
         )
     )

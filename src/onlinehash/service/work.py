@@ -83,8 +83,8 @@ class Work:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.reading = Line("reading", limits.threads, limits.searches)
-        self.writing = Line("writing", 1, limits.changes)
+        self.reading = Line("reading", limits.n_threads, limits.max_searches)
+        self.writing = Line("writing", 1, limits.max_changes)
         self.stopping = False
 
     def close(self) -> None:

@@ -77,7 +77,7 @@ def fork(work):
 
 def consume(url, path, log=None, *, follow=True):
     with open_source(url) as source, Collection.open(path) as collection:
-        consumer = Telling(source, collection, batch=BATCH)
+        consumer = Telling(source, collection, batch_size=BATCH)
         consumer.log = log
         return consumer.run(follow=follow)
 
@@ -87,7 +87,7 @@ def warm_up(folder):
     file = folder / "some.jsonl"
     file.write_text("".join(json.dumps(message(number)) + "\n" for number in range(200)))
     with open_source(file) as source, Collection.open(folder / "other.oh", LSH(16, random_state=0)) as collection:
-        Consumer(source, collection, batch=BATCH).run()
+        Consumer(source, collection, batch_size=BATCH).run()
 
 
 def main(folder, server, stream, url, n_messages, n_kills):
@@ -120,9 +120,9 @@ def main(folder, server, stream, url, n_messages, n_kills):
         told = {
             "stored": len(collection),
             "same": [(item.key, item.payload) for item in collection.items()] == [(i, i) for i in range(n_messages)],
-            "learned": collection.hasher.n_seen_,
+            "learned": collection.hasher.n_samples_seen_,
             "lag": stats.lag,
-            "dead": stats.dead,
+            "dead": stats.dead_letters,
             "killed_while_flowing": n_while_flowing,
             "came_again": sum(map(int, (folder / "again").read_text().split())) + stats.redelivered,
         }

@@ -16,8 +16,8 @@ from tests.collection.sources.messages import VECTORS, line
 from onlinehash import HCOH
 from onlinehash.collection import Collection, Never
 from onlinehash.collection.sources import Consumer, SourceError, UnreachableError
-from onlinehash.collection.sources.ledger import BATCHES, Ledger
 from onlinehash.collection.sources.message import Message
+from onlinehash.collection.sources.processed_ids import BATCHES, ProcessedIds
 from onlinehash.collection.sources.source import Source
 from onlinehash.exceptions import InvalidInputError, StorageError
 
@@ -36,7 +36,7 @@ class Queue(Source):
         self.dead, self.fails, self.calls = [], [], []
 
     def start(self, collection):
-        self.ledger = Ledger(collection, "queue", "here")
+        self.processed = ProcessedIds(collection, "queue", "here")
 
     def _maybe(self, operation, when):
         if self.fails and self.fails[0][:2] == (operation, when):
@@ -47,24 +47,24 @@ class Queue(Source):
         return self.messages[:limit]
 
     def is_in(self, message):
-        return message.id in self.ledger
+        return message.id in self.processed
 
-    def marks(self, messages):
-        self._maybe("marks", "before")
-        return self.ledger.marks([message.id for message in messages])
+    def checkpoint(self, messages):
+        self._maybe("checkpoint", "before")
+        return self.processed.checkpoint([message.id for message in messages])
 
     def acknowledge(self, messages):
         self._maybe("acknowledge", "before")
         gone = {message.id for message in messages}
         self.messages = [message for message in self.messages if message.id not in gone]
         self._maybe("acknowledge", "after")
-        self.ledger.turn()
+        self.processed.turn()
 
-    def bury(self, letters):
-        self._maybe("bury", "before")
+    def put_dead_letters(self, letters):
+        self._maybe("put_dead_letters", "before")
         known = {letter.message.id for letter in self.dead}
         self.dead += [letter for letter in letters if letter.message.id not in known]
-        self._maybe("bury", "after")
+        self._maybe("put_dead_letters", "after")
 
     def lag(self):
         return len(self.messages)
@@ -78,9 +78,9 @@ def test_items_deletions_and_repeats_are_applied_in_order(collection):
     queue = Queue([line(1), line(2), line(1, payload="b"), delete(2), line(3), delete(9)])
     queue.messages.append(Message(7, line(2, payload="again")))
     stats = Consumer(queue, collection).run(follow=False)
-    assert (stats.received, stats.stored, stats.deleted, stats.dead, stats.lag) == (7, 5, 2, 0, 0)
+    assert (stats.received, stats.stored, stats.deleted, stats.dead_letters, stats.lag) == (7, 5, 2, 0, 0)
     assert [(one.key, one.payload) for one in collection.items()] == [(1, "b"), (2, "again"), (3, None)]
-    assert collection.hasher.n_seen_ == 5
+    assert collection.hasher.n_samples_seen_ == 5
 
 
 def test_what_the_collection_refuses_is_put_away_and_the_rest_applied(collection):
@@ -95,9 +95,9 @@ def test_what_the_collection_refuses_is_put_away_and_the_rest_applied(collection
         19: line(19, payload="x" * 70_000),
     }
     queue = Queue([bad.get(i, line(i)) for i in range(20)])
-    stats = Consumer(queue, collection, batch=9).run(follow=False)
+    stats = Consumer(queue, collection, batch_size=9).run(follow=False)
     assert [letter.message.id - 1 for letter in sorted(queue.dead, key=lambda letter: letter.message.id)] == list(bad)
-    assert (stats.stored, stats.dead) == (20 - len(bad), len(bad))
+    assert (stats.stored, stats.dead_letters) == (20 - len(bad), len(bad))
     assert list(collection) == [i for i in range(20) if i not in bad]
     errors = {letter.message.id - 1: letter.error for letter in queue.dead}
     assert "X has 2 features" in errors[3] or "2 numbers" in errors[3]
@@ -115,25 +115,25 @@ def test_an_odd_first_message_does_not_decide_the_width(collection):
 def test_what_comes_again_is_acknowledged_and_changes_nothing(collection):
     queue = Queue([line(i) for i in range(10)])
     queue.fails = [("acknowledge", "before", Crash())]
-    consumer = Consumer(queue, collection, batch=10)
+    consumer = Consumer(queue, collection, batch_size=10)
     with pytest.raises(Crash):
         consumer.run(follow=False)
     assert (len(collection), len(queue.messages)) == (10, 10)
     collection.update(3, labels=1)  # what came later is not undone either
-    stats = Consumer(queue, collection, batch=10).run(follow=False)
+    stats = Consumer(queue, collection, batch_size=10).run(follow=False)
     assert (stats.received, stats.redelivered, stats.stored, stats.lag) == (10, 10, 0, 0)
-    assert collection.hasher.n_seen_ == 11
+    assert collection.hasher.n_samples_seen_ == 11
     assert collection.get(3)[0].labels == 1
 
 
 def test_a_server_that_forgets_acknowledgements_doubles_nothing(collection):
     contents = [line(i % 50) for i in range(3 * BATCHES)]
     queue = Queue(contents)
-    Consumer(queue, collection, batch=3).run(follow=False)
+    Consumer(queue, collection, batch_size=3).run(follow=False)
     queue.messages = Queue(contents).messages
-    stats = Consumer(queue, collection, batch=5).run(follow=False)
+    stats = Consumer(queue, collection, batch_size=5).run(follow=False)
     assert stats.redelivered == len(contents)
-    assert collection.hasher.n_seen_ == len(contents)
+    assert collection.hasher.n_samples_seen_ == len(contents)
 
 
 def test_a_server_that_is_gone_is_waited_for(collection, monkeypatch, caplog):
@@ -143,13 +143,13 @@ def test_a_server_that_is_gone_is_waited_for(collection, monkeypatch, caplog):
     queue.fails = [
         ("fetch", "before", gone),
         ("fetch", "before", gone),
-        ("bury", "after", gone),
+        ("put_dead_letters", "after", gone),
         ("acknowledge", "after", gone),
         ("acknowledge", "before", gone),
     ]
-    stats = Consumer(queue, collection, batch=4).run(follow=False)
-    assert (stats.stored, stats.dead, len(queue.dead), queue.fails) == (10, 1, 1, [])
-    assert collection.hasher.n_seen_ == 10
+    stats = Consumer(queue, collection, batch_size=4).run(follow=False)
+    assert (stats.stored, stats.dead_letters, len(queue.dead), queue.fails) == (10, 1, 1, [])
+    assert collection.hasher.n_samples_seen_ == 10
     assert caplog.text.count("does not answer; asking again") == 5
     assert "queue answers again" in caplog.text
 
@@ -164,7 +164,7 @@ def test_a_stop_is_heard_while_the_server_is_gone(collection):
 
 def test_a_stop_finishes_the_batch_in_hand(collection):
     queue = Queue([line(i) for i in range(100)])
-    consumer = Consumer(queue, collection, batch=10)
+    consumer = Consumer(queue, collection, batch_size=10)
     stats = consumer.run(progress=lambda stats: consumer.stop())
     assert (stats.stored, stats.lag, len(collection)) == (10, 90, 10)
     assert consumer.run(follow=False).stored == 100
@@ -182,7 +182,7 @@ def test_a_collection_that_cannot_be_written_stops_it_without_acknowledging(coll
             Consumer(queue, collection).run(follow=False)
     assert len(queue.messages) == 10
     assert Consumer(queue, collection).run(follow=False).stored == 10
-    assert collection.hasher.n_seen_ == 10
+    assert collection.hasher.n_samples_seen_ == 10
 
 
 def test_stats_go_without_a_lag_while_the_server_is_gone(collection, monkeypatch):
@@ -199,14 +199,20 @@ def test_errors_of_a_source_end_it(collection):
 
 
 def test_a_batch_is_positive(collection):
-    with pytest.raises(InvalidInputError, match="batch=0"):
-        Consumer(Queue([]), collection, batch=0)
+    with pytest.raises(InvalidInputError, match="batch_size=0"):
+        Consumer(Queue([]), collection, batch_size=0)
 
 
 CONTENTS = st.lists(
     st.tuples(st.sampled_from(["add", "add", "add", "delete", "bad", "wide"]), st.integers(0, 5)), max_size=25
 )
-STEPS = ("bury before", "bury after", "marks before", "acknowledge before", "acknowledge after")
+STEPS = (
+    "put_dead_letters before",
+    "put_dead_letters after",
+    "checkpoint before",
+    "acknowledge before",
+    "acknowledge after",
+)
 CRASHES = st.lists(st.sampled_from(STEPS), max_size=8)
 
 
@@ -241,13 +247,13 @@ def test_crashes_at_any_step_leave_each_message_applied_exactly_once(kinds, cras
         for _ in range(len(crashes) + 1):
             with Collection.open(path) as collection:
                 try:
-                    Consumer(queue, collection, batch=batch).run(follow=False)
+                    Consumer(queue, collection, batch_size=batch).run(follow=False)
                     break
                 except Crash:
                     continue
         with Collection.open(path) as collection:
             assert {one.key: one.payload for one in collection.items()} == wanted
-            assert collection.hasher.n_seen_ == n_learned
+            assert collection.hasher.n_samples_seen_ == n_learned
             assert not queue.messages
             assert Counter(letter.message.id for letter in queue.dead) == dead
             for one in collection.items():

@@ -18,7 +18,7 @@ from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInp
 
 def run(place, collection, **options):
     with open_source(place) as source:
-        return Consumer(source, collection, batch=7).run(**options)
+        return Consumer(source, collection, batch_size=7).run(**options)
 
 
 def write(path, entries, mode="w"):
@@ -50,7 +50,7 @@ def test_lines_are_applied_once_and_then_those_that_were_appended(tmp_path, coll
     write(path, [item(20, 1), "\n", {"key": 3, "deleted": True}], "a")
     stats = run(path, collection)
     assert (stats.stored, stats.deleted, stats.lag) == (1, 1, 0)
-    assert collection.hasher.n_seen_ == 21
+    assert collection.hasher.n_samples_seen_ == 21
     assert list(collection) == [i for i in range(21) if i != 3]
 
 
@@ -62,7 +62,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(tmp_path, collection, m
             run(path, collection)
     assert len(collection) == 21
     assert run(path, collection).stored == 19
-    assert collection.hasher.n_seen_ == 40
+    assert collection.hasher.n_samples_seen_ == 40
 
 
 def test_a_last_line_without_line_feed_counts_at_the_end(tmp_path, collection):
@@ -91,7 +91,7 @@ def test_a_file_that_grows_is_followed(tmp_path, collection):
         wait_until(lambda: len(collection) == 2)
         consumer.stop()
         following.join()
-        assert consumer.stats().dead == 0
+        assert consumer.stats().dead_letters == 0
 
 
 def test_a_file_that_changed_is_refused(tmp_path, collection):
@@ -118,7 +118,7 @@ def test_lines_that_cannot_be_applied_go_to_a_file_once(tmp_path, collection, mo
     with dead.open("a") as file:
         file.write('{"id": 99, "err')  # as a crash leaves it
     stats = run(path, collection)
-    assert (stats.stored, stats.dead) == (2, 3)
+    assert (stats.stored, stats.dead_letters) == (2, 3)
     letters = [json.loads(line) for line in dead.read_text().splitlines() if line.endswith("}")]
     assert sorted(letter["content"][:4] for letter in letters) == ["\\xff", '{"ke', "{bad"]
 
@@ -140,7 +140,7 @@ def test_a_folder_is_read_in_order_of_name_and_once(tmp_path, collection):
     assert run(tmp_path, collection).received == 0
     pyarrow.parquet.write_table(table([5, 77]), tmp_path / "0.parquet")  # a new name counts wherever it stands
     assert run(tmp_path, collection).stored == 2
-    assert collection.hasher.n_seen_ == 37
+    assert collection.hasher.n_samples_seen_ == 37
 
 
 @pytest.mark.parametrize("row_group_size", [3, 8, 100])
@@ -154,7 +154,7 @@ def test_a_table_that_was_cut_off_goes_on_where_it_stopped(tmp_path, collection,
     assert 0 < done < 60
     assert run(tmp_path / "a.parquet", collection).stored == 60 - done
     assert list(collection) == list(range(60))
-    assert collection.hasher.n_seen_ == 60
+    assert collection.hasher.n_samples_seen_ == 60
 
 
 def test_a_table_that_changed_is_refused(tmp_path, collection):
@@ -172,7 +172,7 @@ def test_rows_that_cannot_be_applied_go_to_a_file(tmp_path, collection):
         pyarrow.table({"key": [0, 1, 2, 3, 4, 0], "vector": vectors, "deleted": deleted}), tmp_path / "a.parquet"
     )
     stats = run(tmp_path, collection)
-    assert (stats.stored, stats.deleted, stats.dead, list(collection)) == (2, 1, 3, [4])
+    assert (stats.stored, stats.deleted, stats.dead_letters, list(collection)) == (2, 1, 3, [4])
     letters = [json.loads(line) for line in (tmp_path / "a.parquet.dead.jsonl").read_text().splitlines()]
     assert sorted(letter["id"] for letter in letters) == [1, 2, 3]
     assert letters[0]["content"]["key"] == letters[0]["id"]

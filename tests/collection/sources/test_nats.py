@@ -28,7 +28,7 @@ def url(nats_server, stream):
 
 def run(url, collection, batch=8):
     with open_source(url) as source:
-        return Consumer(source, collection, batch=batch).run(follow=False)
+        return Consumer(source, collection, batch_size=batch).run(follow=False)
 
 
 def lines(keys, **more):
@@ -50,7 +50,7 @@ def test_messages_are_applied_once(nats_server, stream, url, collection):
     assert run(url, collection).received == 0
     nats_server.publish(stream, lines([20]))
     assert run(url, collection).received == 1
-    assert collection.hasher.n_seen_ == 21
+    assert collection.hasher.n_samples_seen_ == 21
 
 
 def test_a_subject_takes_only_some_of_a_stream(nats_server, stream, url, collection):
@@ -67,9 +67,9 @@ def test_poison_moves_to_the_dead_stream_once_and_the_rest_is_applied(nats_serve
     with open_source(url) as source:
         source.start(collection)
         given = source.fetch(10, 1)
-        source.bury([(given[1], "put away, and then killed: \u00e9\n")])
+        source.put_dead_letters([(given[1], "put away, and then killed: \u00e9\n")])
     stats = run(url, collection)
-    assert (stats.stored, stats.dead, stats.lag) == (2, 2, 0)
+    assert (stats.stored, stats.dead_letters, stats.lag) == (2, 2, 0)
     letters = dead_letters(nats_server, stream)
     assert [letter.headers["Dead-Id"] for letter in letters] == ["2", "3"]
     assert letters[0].data == b"\xff bad"
@@ -82,10 +82,10 @@ def test_what_was_applied_but_not_acknowledged_is_not_applied_again(nats_server,
     with open_source(url) as source, monkeypatch.context() as patch:
         patch.setattr(source, "acknowledge", lambda messages: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            Consumer(source, collection, batch=8).run(follow=False)
+            Consumer(source, collection, batch_size=8).run(follow=False)
     stats = run(url, collection, batch=5)
     assert (stats.redelivered, stats.stored, stats.lag) == (8, 12, 0)
-    assert collection.hasher.n_seen_ == 20
+    assert collection.hasher.n_samples_seen_ == 20
 
 
 def test_older_messages_do_not_come_after_newer_ones(nats_server, stream, url, collection):
@@ -96,7 +96,7 @@ def test_older_messages_do_not_come_after_newer_ones(nats_server, stream, url, c
     nats_server.publish(stream, lines(range(4), payload="new"))
     run(url, collection, batch=2)
     assert {one.payload for one in collection.items()} == {"new"}
-    assert collection.hasher.n_seen_ == 8
+    assert collection.hasher.n_samples_seen_ == 8
 
 
 def test_a_slow_batch_is_not_delivered_again(nats_server, stream, url, collection, monkeypatch):
@@ -123,7 +123,7 @@ def test_a_consumer_that_was_removed_is_made_again_behind_what_is_stored(nats_se
         source.start(collection)
         nats_server.publish(stream, lines([15]))
         given = source.fetch(5, 1)
-        collection.add([15], [[0.5] * 16], [0], marks=source.marks(given))
+        collection.add([15], [[0.5] * 16], [0], checkpoint=source.checkpoint(given))
         nats_server.ask(lambda jetstream: jetstream.delete_consumer(stream, "mine"))
         source.acknowledge(given)
         assert source.fetch(5, 0) == []
@@ -172,7 +172,7 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(tmp_path_factory, 
         server.make("items")
         server.publish("items", lines(range(300)))
         with open_source(f"{server.url('items')}?ack_wait=0.4") as source:
-            consumer = Consumer(source, collection, batch=20)
+            consumer = Consumer(source, collection, batch_size=20)
             running = threading.Thread(target=consumer.run)
             running.start()
             wait_until(lambda: len(collection) >= 40)
@@ -186,4 +186,4 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(tmp_path_factory, 
     finally:
         server.kill()
     assert "answers again" in caplog.text
-    assert collection.hasher.n_seen_ == 400
+    assert collection.hasher.n_samples_seen_ == 400

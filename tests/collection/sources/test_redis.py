@@ -30,7 +30,7 @@ def url(redis_server, stream):
 
 def run(url, collection, **options):
     with open_source(url) as source:
-        return Consumer(source, collection, batch=options.pop("batch", 8)).run(follow=False, **options)
+        return Consumer(source, collection, batch_size=options.pop("batch", 8)).run(follow=False, **options)
 
 
 def fill(client, stream, keys, **more):
@@ -55,7 +55,7 @@ def test_poison_moves_to_the_dead_stream_and_the_rest_is_applied(client, stream,
     bad += fill(client, stream, [10], vector=[1.0])
     fill(client, stream, range(5, 9))
     stats = run(url, collection, batch=100)
-    assert (stats.stored, stats.dead, stats.lag) == (9, 3, 0)
+    assert (stats.stored, stats.dead_letters, stats.lag) == (9, 3, 0)
     dead = [fields for _, fields in client.xrange(f"{stream}:dead")]
     assert sorted(fields[b"dead:id"] for fields in dead) == sorted(bad)
     assert {fields[b"dead:id"]: fields for fields in dead}[bad[1]][b"id"] == b"own"
@@ -67,8 +67,8 @@ def test_a_dead_letter_is_not_written_twice(client, stream, url, collection):
     with open_source(url) as source:
         source.start(collection)
         (message,) = source.fetch(10, 0)
-        source.bury([(message, "no good")])
-        source.bury([(message, "no good")])
+        source.put_dead_letters([(message, "no good")])
+        source.put_dead_letters([(message, "no good")])
     assert client.xlen(f"{stream}:dead") == 1
     assert run(url, collection).lag == 0
 
@@ -78,11 +78,11 @@ def test_what_was_applied_but_not_acknowledged_is_not_applied_again(client, stre
     with open_source(url) as source, monkeypatch.context() as patch:
         patch.setattr(source, "acknowledge", lambda messages: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            Consumer(source, collection, batch=8).run(follow=False)
+            Consumer(source, collection, batch_size=8).run(follow=False)
     assert len(collection) == 8
     stats = run(url, collection, batch=5)
     assert (stats.redelivered, stats.stored, stats.lag) == (8, 12, 0)
-    assert collection.hasher.n_seen_ == 20
+    assert collection.hasher.n_samples_seen_ == 20
 
 
 def test_what_was_read_but_not_applied_comes_first(client, stream, url, collection):
@@ -93,7 +93,7 @@ def test_what_was_read_but_not_applied_comes_first(client, stream, url, collecti
     fill(client, stream, [0], payload="newer")
     run(url, collection)
     assert collection.get(0)[0].payload == "newer"
-    assert collection.hasher.n_seen_ == 11
+    assert collection.hasher.n_samples_seen_ == 11
 
 
 def test_what_another_consumer_has_left_is_taken_over(client, stream, url, collection):
@@ -140,7 +140,7 @@ def test_entries_deleted_before_they_were_read_do_not_stop_it(client, stream, ur
         source.fetch(4, 0)
     client.xdel(stream, names[1], names[7])
     stats = run(url, collection)
-    assert (stats.stored, stats.dead, stats.lag) == (8, 1, 0)
+    assert (stats.stored, stats.dead_letters, stats.lag) == (8, 1, 0)
 
 
 def test_lag_counts_what_is_pending_and_what_waits(client, stream, url, collection):
@@ -177,7 +177,7 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(tmp_path_factory, 
         with Redis(port=server.port) as client:
             fill(client, "items", range(300))
         with open_source(server.url("items")) as source:
-            consumer = Consumer(source, collection, batch=20)
+            consumer = Consumer(source, collection, batch_size=20)
             running = threading.Thread(target=consumer.run)
             running.start()
             wait_until(lambda: len(collection) >= 40)
@@ -194,4 +194,4 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(tmp_path_factory, 
     finally:
         server.kill()
     assert "answers again" in caplog.text
-    assert collection.hasher.n_seen_ == 400
+    assert collection.hasher.n_samples_seen_ == 400

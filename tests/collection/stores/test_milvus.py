@@ -50,7 +50,7 @@ def check(collection, X):
     store, keys = collection._store, list(collection)
     assert len(collection) == len(keys) == collection.stats().n_searchable
     assert pairs(collection.search(X[0], 1000)) == ranking(collection, X[0])
-    assert collection.stats().n_learned == collection.hasher.n_seen_
+    assert collection.stats().n_learned == collection.hasher.n_samples_seen_
     found, codes = collection.codes()
     assert found == keys
     assert np.array_equal(codes, collection.encoder.encode(np.array([item.features for item in collection.items()])))
@@ -105,7 +105,7 @@ def test_a_collection_lives_in_a_file_of_milvus_lite(tmp_path, data):
 def test_searches_are_exact(small, data):
     collection, X, _ = small
     collection.add([50, 51, 52], X[:3], [[0, 1], [2], None])
-    assert collection.classes()[None] == 1
+    assert collection.label_counts()[None] == 1
     queries = data.take(3)[0]
     for query, hits in zip(queries, collection.search(queries, 9), strict=True):
         assert pairs(hits) == ranking(collection, query)[:9]
@@ -113,7 +113,7 @@ def test_searches_are_exact(small, data):
     some = [51, 3, 50, 9, 12, 7000]
     expected = ranking(collection, queries[0], lambda item: item.key in has)
     assert pairs(collection.search(queries[0], 9, labels=[0, 1])) == expected[:9]
-    assert pairs(collection.search_radius(queries[0], 4, labels=[0, 1])) == [pair for pair in expected if pair[0] <= 4]
+    assert pairs(collection.range_search(queries[0], 4, labels=[0, 1])) == [pair for pair in expected if pair[0] <= 4]
     assert set(collection.search(queries[0], 9, labels=[0, 1], keys=some).keys) == has & set(some)
     assert collection.search(queries[0], keys=[]).keys == collection.search(queries[0], labels=9).keys == []
     soft, (keys, codes) = collection.encoder.encode_soft(queries[:1]), collection.codes()
@@ -172,12 +172,12 @@ def test_what_is_too_long_for_a_field_is_kept_in_parts(place, data, monkeypatch)
     monkeypatch.setattr(milvus_journal, "LONGEST", 400)
     X, y = data.take(60)
     with place.open(HCOH(12, random_state=0), Never()) as collection:
-        collection.add(range(60), X, y, marks={"queue": "x" * 1000})
+        collection.add(range(60), X, y, checkpoint={"queue": "x" * 1000})
         collection.delete(range(0, 60, 2))
         before = contents(collection)
         assert len(collection._store._look().texts) == 1
     with place.open() as collection, place.open(readonly=True) as reader:
-        assert collection.mark("queue") == reader.mark("queue") == "x" * 1000
+        assert collection.checkpoint("queue") == reader.checkpoint("queue") == "x" * 1000
         assert contents(collection) == contents(reader) == before
         check(collection, X)
 

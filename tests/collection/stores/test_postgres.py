@@ -42,7 +42,7 @@ def check(collection, X, n_items):
     """Demand that everything fits together."""
     assert len(collection) == n_items == collection.stats().n_searchable
     assert pairs(collection.search(X[0], 1000)) == ranking(collection, X[0])
-    assert collection.stats().n_learned == collection.hasher.n_seen_
+    assert collection.stats().n_learned == collection.hasher.n_samples_seen_
 
 
 def state(collection):
@@ -349,7 +349,7 @@ def test_what_add_said_about_a_cut_commit_holds_for_ever(server, data, cutting, 
     assert said == {stored}
     with place.open() as again:
         check(again, X, n_items)
-        assert again.hasher.n_seen_ == n_items
+        assert again.hasher.n_samples_seen_ == n_items
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -433,7 +433,7 @@ def test_an_interrupted_commit_is_settled_before_the_next_read(small, server, pl
             collection.add(range(40, 56), X[:16], y[:16])
     assert 50 in collection
     check(collection, X, 56)
-    assert collection.hasher.n_seen_ == collection.stats().n_learned == 56
+    assert collection.hasher.n_samples_seen_ == collection.stats().n_learned == 56
 
 
 def test_a_server_that_was_restarted_is_found_again(data):
@@ -474,7 +474,7 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(place, data, feature_dty
     uncut = HCOH(12, random_state=0).partial_fit(stored[[*range(95), 2, 61]], [*y[:95].tolist(), 0, 1])
     for _ in range(2):
         with place.open() as again:
-            assert again.hasher.n_seen_ == 97
+            assert again.hasher.n_samples_seen_ == 97
             assert np.allclose(again.hasher.decision_function(stored), uncut.decision_function(stored), atol=1e-4)
             check(again, X, 78)
 
@@ -529,7 +529,7 @@ def test_a_damaged_label_or_a_missing_state_is_told(small, place, server):
     server.execute(f"UPDATE onlinehash_{place.name}.items SET labels = '[1' WHERE key = 7")
     with place.open() as collection:
         with pytest.raises(FileFormatError, match="damaged: the label of an item"):
-            collection.classes()
+            collection.label_counts()
         collection.add(50, small[1][0], 1)
         with pytest.raises(FileFormatError, match="the item with key 7"):
             collection.refresh()
@@ -567,8 +567,8 @@ if (child := os.fork()) == 0:
         for collection in (writer, reader):
             for call in (
                 lambda: len(collection), lambda: list(collection), lambda: 3 in collection, lambda: collection.get(3),
-                lambda: collection.search(X[0]), lambda: collection.search_radius(X, 3), lambda: collection.codes(),
-                lambda: collection.stats(), lambda: collection.classes(), lambda: collection.key_kind,
+                lambda: collection.search(X[0]), lambda: collection.range_search(X, 3), lambda: collection.codes(),
+                lambda: collection.stats(), lambda: collection.label_counts(), lambda: collection.key_kind,
                 lambda: list(collection.items()),
             ):
                 try:
@@ -632,7 +632,7 @@ with {reader} as items:
             for found in (
                 items.search(X, 50, labels=label),
                 items.search(X, 50, labels=label, asymmetric=True),
-                items.search_radius(X, 12, labels=label),
+                items.range_search(X, 12, labels=label),
                 [items.search(X[0], 50, labels=label)],
             ):
                 sizes = {{len(hits.keys) for hits in found}}
@@ -726,7 +726,7 @@ def test_readers_search_while_generations_change(small, place, monkeypatch):
                 keys = reader.search(X[0], 50).keys
                 if len(set(keys)) != len(keys) or not {*range(40)} <= set(keys):
                     wrong.append(keys)
-                if len(reader.search(X[:3], 5)) != 3 or not reader.search_radius(X[0], 12, labels=1).keys:
+                if len(reader.search(X[:3], 5)) != 3 or not reader.range_search(X[0], 12, labels=1).keys:
                     wrong.append("missing")
             except Exception as error:
                 wrong.append(error)
@@ -766,5 +766,5 @@ def test_the_operator_of_pgvector_is_used_where_there_is_one(server, data):
         collection.add(range(40), X, y)
         check(collection, X, 40)
         assert collection.search(X[0], 5).distances == [int(d) for d in collection.search(X[0], 5).distances]
-        radius = collection.search_radius(X[0], 4)
+        radius = collection.range_search(X[0], 4)
         assert pairs(radius) == [pair for pair in ranking(collection, X[0]) if pair[0] <= 4]

@@ -56,7 +56,7 @@ def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
                 assert np.array_equal(found.keys, expected.keys), k
                 assert np.array_equal(found.distances, expected.distances)
         for radius in (0, 1, 7, 16, 10**9):
-            found, expected = index.search_radius(queries, radius), oracle.search_radius(queries, min(radius, 16))
+            found, expected = index.range_search(queries, radius), oracle.range_search(queries, min(radius, 16))
             assert [one.keys.tolist() for one in found] == [one.keys.tolist() for one in expected]
         assert np.array_equal(index.keys, np.sort(keys))
         index.add(codes(3))

@@ -128,7 +128,7 @@ def test_with_pgvector_it_is_exact_or_nearly():
                 else:
                     assert np.array_equal(found.keys, expected.keys)
                 assert np.array_equal(
-                    index.search_radius(codes[:1], 9)[0].keys, oracle.search_radius(codes[:1], 9)[0].keys
+                    index.range_search(codes[:1], 9)[0].keys, oracle.range_search(codes[:1], 9)[0].keys
                 )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from onlinehash._validation import check_positive_int
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.sources.message import Change, Message, read_message
-from onlinehash.collection.sources.source import Letter, Source, SourceError, UnreachableError
+from onlinehash.collection.sources.source import DeadLetter, Source, SourceError, UnreachableError
 from onlinehash.exceptions import InvalidInputError
 
 Answer = TypeVar("Answer")
@@ -35,7 +35,7 @@ class ConsumerStats:
         Items they brought.
     deleted : int
         Messages that asked to delete an item.
-    dead : int
+    dead_letters : int
         Messages that could not be applied, and were put away.
     redelivered : int
         Messages that came although they are in the collection already; they changed nothing.
@@ -46,14 +46,14 @@ class ConsumerStats:
 
     Examples
     --------
-    >>> ConsumerStats(received=3, stored=2, dead=1).lag is None
+    >>> ConsumerStats(received=3, stored=2, dead_letters=1).lag is None
     True
     """
 
     received: int = 0
     stored: int = 0
     deleted: int = 0
-    dead: int = 0
+    dead_letters: int = 0
     redelivered: int = 0
     lag: int | None = None
     rate: float = 0.0
@@ -73,11 +73,11 @@ class _Stopped(Exception):  # noqa: N818
 class Consumer:
     r"""Apply the messages of a source to a collection, exactly once.
 
-    Messages are fetched in batches. A batch is applied together with a mark that names its messages, in one
+    Messages are fetched in batches. A batch is applied together with a checkpoint that names its messages, in one
     transaction of the collection (several, if one key comes more than once), and acknowledged after that; the next is
-    fetched when the server has confirmed. So after a crash at any moment, a message that comes again is either named by
-    the marks, and only acknowledged, or not in the collection, and applied. Neither items nor what the hasher learned
-    is doubled.
+    fetched when the server has confirmed. So after a crash at any moment, a message that comes again is either named
+    by the checkpoints, and only acknowledged, or not in the collection, and applied. Neither items nor what the hasher
+    learned is doubled.
 
     A message that cannot be read, or that the collection refuses, is put away by the source, and the rest of the batch
     is applied. A server that is gone is waited for. Any other error, as of a full disk, ends :meth:`run` with the batch
@@ -88,7 +88,7 @@ class Consumer:
     source : Source
         From :func:`open_source`.
     collection : Collection
-    batch : int, default=500
+    batch_size : int, default=500
         Messages in memory, at most.
 
     Examples
@@ -102,13 +102,13 @@ class Consumer:
     ...     _ = file.write_text('{"key": "rex", "vector": [1, 0.5], "label": "dog"}\n{"key": "tom"}\n')
     ...     with open_source(file) as source:
     ...         stats = Consumer(source, pets).run()
-    ...     stats.stored, stats.dead, list(pets)
+    ...     stats.stored, stats.dead_letters, list(pets)
     (1, 1, ['rex'])
     """
 
-    def __init__(self, source: Source, collection: Collection, *, batch: int = 500) -> None:
-        check_positive_int("batch", batch)
-        self.source, self.collection, self.batch = source, collection, batch
+    def __init__(self, source: Source, collection: Collection, *, batch_size: int = 500) -> None:
+        check_positive_int("batch_size", batch_size)
+        self.source, self.collection, self.batch_size = source, collection, batch_size
         self._counts: Counter[str] = Counter()
         self._recent: deque[tuple[float, int]] = deque(maxlen=20)
         self._stopping = False
@@ -131,7 +131,7 @@ class Consumer:
         told = 0.0
         try:
             while not self._stopping:
-                batch = self._patiently(lambda: self.source.fetch(self.batch, _WAIT if follow else 0.0))
+                batch = self._patiently(lambda: self.source.fetch(self.batch_size, _WAIT if follow else 0.0))
                 if batch:
                     self._take(batch)
                 elif not follow and self._patiently(self.source.lag) == 0:
@@ -172,15 +172,15 @@ class Consumer:
             try:
                 places.append(_Place(index, read_message(message.content)))
             except InvalidInputError as error:
-                unreadable.append(Letter(message, str(error)))
+                unreadable.append(DeadLetter(message, str(error)))
         if self.collection.n_features is None:
             places, odd = _of_one_width(places)
-            unreadable += [Letter(new[index], error) for index, error in odd]
-        self._bury(unreadable)
+            unreadable += [DeadLetter(new[index], error) for index, error in odd]
+        self._put_dead_letters(unreadable)
         for run in _runs(places):
             self._apply(run, new)
         if new and (not places or places[-1].at < len(new) - 1):
-            self.collection.add([], [], marks=self.source.marks(new))
+            self.collection.add([], [], checkpoint=self.source.checkpoint(new))
         self._patiently(lambda: self.source.acknowledge(batch))
         self._counts["received"] += len(batch)
         self._counts["redelivered"] += len(batch) - len(new)
@@ -189,29 +189,29 @@ class Consumer:
     def _apply(self, run: Sequence[_Place], batch: Sequence[Message]) -> None:
         """Apply changes to different keys, all items or all deletions; of refused ones, the halves."""
         # What comes before the last of these in the batch is applied or put away by then.
-        marks = self.source.marks(batch[: run[-1].at + 1])
+        checkpoint = self.source.checkpoint(batch[: run[-1].at + 1])
         keys, vectors, labels, payload = (list(values) for values in zip(*(place.change for place in run), strict=True))
         try:
             if vectors[0] is None:
-                self.collection.delete(keys, missing="ignore", marks=marks)
+                self.collection.delete(keys, missing="ignore", checkpoint=checkpoint)
                 self._counts["deleted"] += len(run)
             else:
-                self.collection.add(keys, vectors, labels, payload, marks=marks)
+                self.collection.add(keys, vectors, labels, payload, checkpoint=checkpoint)
                 self._counts["stored"] += len(run)
         except InvalidInputError as error:
             if len(run) == 1:
-                self._bury([Letter(batch[run[0].at], str(error))])
+                self._put_dead_letters([DeadLetter(batch[run[0].at], str(error))])
                 return
             middle = len(run) // 2
             self._apply(run[:middle], batch)
             self._apply(run[middle:], batch)
 
-    def _bury(self, letters: list[Letter]) -> None:
+    def _put_dead_letters(self, letters: list[DeadLetter]) -> None:
         if letters:
             message, error = letters[0]
             _log.warning("%s: %d not applied; the first is %s: %s", self.source.place, len(letters), message.id, error)
-            self._patiently(lambda: self.source.bury(letters))
-            self._counts["dead"] += len(letters)
+            self._patiently(lambda: self.source.put_dead_letters(letters))
+            self._counts["dead_letters"] += len(letters)
 
     def _patiently(self, work: Callable[[], Answer]) -> Answer:
         """Return what a source answers, however long its server is gone."""

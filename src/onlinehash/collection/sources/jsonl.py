@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.sources.letters import DeadFile
+from onlinehash.collection.sources.dead_letters import DeadLetterFile
 from onlinehash.collection.sources.message import Message
-from onlinehash.collection.sources.source import Letter, Source, SourceError
+from onlinehash.collection.sources.source import DeadLetter, Source, SourceError
 
 _HEAD = 4096  # bytes by which a file is known
 
@@ -31,18 +31,18 @@ class JsonLinesSource(Source):
 
     def __init__(self, path: Path) -> None:
         self.place, self._path = str(path), path
-        self._mark = f"source:jsonl:{path.resolve()}"
-        self._dead = DeadFile(path)
+        self._checkpoint = f"source:jsonl:{path.resolve()}"
+        self._dead = DeadLetterFile(path)
         self._file: IO[bytes] | None = None
 
     def start(self, collection: Collection) -> None:
         """Open the file behind what is in the collection."""
         self.close()
         self._file = self._path.open("rb")
-        mark = collection.mark(self._mark) or {"offset": 0, "head": self._head(0)}
-        self._offset = mark["offset"]
+        checkpoint = collection.checkpoint(self._checkpoint) or {"offset": 0, "head": self._head(0)}
+        self._offset = checkpoint["offset"]
         self._check_size()
-        if self._head(self._offset) != mark["head"]:
+        if self._head(self._offset) != checkpoint["head"]:
             raise self._changed("it begins with something else than before")
         self._n_read, self._first = 0, self._offset
 
@@ -78,12 +78,12 @@ class JsonLinesSource(Source):
             time.sleep(wait)
         return messages
 
-    def marks(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
         """Return where the last of these lines ends."""
         offset = messages[-1].handle
-        return {self._mark: {"offset": offset, "head": self._head(offset)}}
+        return {self._checkpoint: {"offset": offset, "head": self._head(offset)}}
 
-    def bury(self, letters: Sequence[Letter]) -> None:
+    def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Write lines to the file of dead ones."""
         self._dead.put(letters)
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.sources.address import Address
-from onlinehash.collection.sources.ledger import Ledger, own_name
 from onlinehash.collection.sources.message import Message
-from onlinehash.collection.sources.source import Letter, Source, SourceError, UnreachableError
+from onlinehash.collection.sources.processed_ids import ProcessedIds, own_name
+from onlinehash.collection.sources.source import DeadLetter, Source, SourceError, UnreachableError
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError, MissingExtraError
 
 try:
@@ -81,19 +81,19 @@ class NatsSource(Source):
 
     def is_in(self, message: Message) -> bool:
         """Tell whether a message is in the collection already."""
-        return message.id in self._ledger
+        return message.id in self._processed
 
-    def marks(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
         """Return the sequence numbers of the batch."""
-        return self._ledger.marks([message.id for message in messages])
+        return self._processed.checkpoint([message.id for message in messages])
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Acknowledge messages, and wait until the server has confirmed each."""
         self._ask(self._confirm(messages))
         self._in_hand = []
-        self._ledger.turn()
+        self._processed.turn()
 
-    def bury(self, letters: Sequence[Letter]) -> None:
+    def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Publish messages to the stream of dead ones, which knows those that it has by their ids."""
         self._ask(self._publish(letters))
 
@@ -162,7 +162,7 @@ class NatsSource(Source):
         """Find out what there is, and what of it is in the collection."""
         stream = await jetstream.stream_info(self._stream)
         self._origin = str(stream.created)
-        self._ledger = Ledger(self._collection, f"nats:{self._stream}:{self._durable}", self._origin)
+        self._processed = ProcessedIds(self._collection, f"nats:{self._stream}:{self._durable}", self._origin)
         try:
             info = await jetstream.consumer_info(self._stream, self._durable)
         except NotFoundError:
@@ -178,7 +178,7 @@ class NatsSource(Source):
         self._pulling = await jetstream.pull_subscribe_bind(self._durable, self._stream)
 
     def _config(self) -> ConsumerConfig:
-        newest = max(self._ledger, default=0)
+        newest = max(self._processed, default=0)
         return ConsumerConfig(
             durable_name=self._durable,
             ack_policy=AckPolicy.EXPLICIT,
@@ -236,7 +236,7 @@ class NatsSource(Source):
         except NoRespondersError:  # the consumer is gone; a new one begins behind what is in the collection
             await self._again()
 
-    async def _publish(self, letters: Sequence[Letter]) -> None:
+    async def _publish(self, letters: Sequence[DeadLetter]) -> None:
         jetstream, dead = await self._connect(), f"{self._stream}-dead"
         for message, error in letters:
             headers = {

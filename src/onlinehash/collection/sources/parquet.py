@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.sources.letters import DeadFile
+from onlinehash.collection.sources.dead_letters import DeadLetterFile
 from onlinehash.collection.sources.message import Message
-from onlinehash.collection.sources.source import Letter, Source, SourceError
+from onlinehash.collection.sources.source import DeadLetter, Source, SourceError
 from onlinehash.collection.transfer.chunks import Columns
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, MissingExtraError
 
@@ -45,7 +45,7 @@ class ParquetSource(Source):
         """Look which rows of which files are in the collection."""
         self._collection = collection
         self._rows: dict[Path, tuple[int, int]] = {}  # of the files looked at: read, and in all
-        self._dead: dict[Path, DeadFile] = {}
+        self._dead: dict[Path, DeadLetterFile] = {}
         self._digests: dict[Path, str] = {}
         for file in self._files():
             self._look(file)
@@ -60,14 +60,14 @@ class ParquetSource(Source):
 
     def _look(self, file: Path) -> None:
         digest, n_rows = _metadata(file)
-        mark = self._collection.mark(_mark(file)) or {"row": 0, "digest": digest}
-        if mark["digest"] != digest:
+        checkpoint = self._collection.checkpoint(_checkpoint(file)) or {"row": 0, "digest": digest}
+        if checkpoint["digest"] != digest:
             raise SourceError(
-                f"{file} has changed: {mark['row']} rows of the one before are in the collection. "
+                f"{file} has changed: {checkpoint['row']} rows of the one before are in the collection. "
                 "Give the new file another name, or restore the one that was there."
             )
-        self._digests[file], self._dead[file] = digest, DeadFile(file)
-        self._rows[file] = mark["row"], n_rows
+        self._digests[file], self._dead[file] = digest, DeadLetterFile(file)
+        self._rows[file] = checkpoint["row"], n_rows
 
     def fetch(self, limit: int, wait: float) -> list[Message]:
         """Return the next rows."""
@@ -90,12 +90,12 @@ class ParquetSource(Source):
                     yield messages
                 return
 
-    def marks(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
         """Return how many rows of each file are in with these messages; they are of one file."""
         file, row = messages[-1].handle
-        return {_mark(file): {"row": row, "digest": self._digests[file]}}
+        return {_checkpoint(file): {"row": row, "digest": self._digests[file]}}
 
-    def bury(self, letters: Sequence[Letter]) -> None:
+    def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Write rows to the file of dead ones."""
         for letter in letters:
             self._dead[letter.message.handle[0]].put([letter])
@@ -115,7 +115,7 @@ class ParquetSource(Source):
         self._reading = iter(())
 
 
-def _mark(file: Path) -> str:
+def _checkpoint(file: Path) -> str:
     return f"source:parquet:{file.resolve()}"
 
 

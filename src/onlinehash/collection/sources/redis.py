@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.sources.address import Address
-from onlinehash.collection.sources.ledger import Ledger, own_name
 from onlinehash.collection.sources.message import Message
-from onlinehash.collection.sources.source import Letter, Source, SourceError, UnreachableError
+from onlinehash.collection.sources.processed_ids import ProcessedIds, own_name
+from onlinehash.collection.sources.source import DeadLetter, Source, SourceError, UnreachableError
 from onlinehash.exceptions import InvalidInputError, MissingExtraError
 
 try:
@@ -74,13 +74,13 @@ class RedisSource(Source):
         """Join the group; make it if there is none, behind what is in the collection."""
         name = own_name(collection)
         self._group, self._consumer = self._group or name, self._consumer or name
-        self._ledger = Ledger(collection, f"redis:{self._stream}:{self._group}", self._origin)
+        self._processed = ProcessedIds(collection, f"redis:{self._stream}:{self._group}", self._origin)
         self._has_own = True  # there may be messages that we were given before
         self._cursor, self._next_claim = _BEGINNING, 0.0
         self._ask(self._join)
 
     def _join(self) -> None:
-        newest = max(self._ledger, key=_order, default=_BEGINNING)
+        newest = max(self._processed, key=_order, default=_BEGINNING)
         if _order(newest) > _order(self._newest()):  # the stream is another one by now
             newest = _BEGINNING
         try:
@@ -129,18 +129,18 @@ class RedisSource(Source):
 
     def is_in(self, message: Message) -> bool:
         """Tell whether a message is in the collection already."""
-        return message.id in self._ledger
+        return message.id in self._processed
 
-    def marks(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
         """Return the ids of the batch."""
-        return self._ledger.marks([message.id for message in messages])
+        return self._processed.checkpoint([message.id for message in messages])
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Take messages from the list of those that are pending."""
         self._ask(lambda: self._client.xack(self._stream, self._group, *(message.id for message in messages)))
-        self._ledger.turn()
+        self._processed.turn()
 
-    def bury(self, letters: Sequence[Letter]) -> None:
+    def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Move messages to the stream of dead ones."""
         for letter in letters:
             self._ask(partial(self._bury, *letter))

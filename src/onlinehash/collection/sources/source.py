@@ -19,7 +19,7 @@ class UnreachableError(SourceError, ConnectionError):
     """The server of a source does not answer; it may later."""
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """A message that cannot be applied, and why."""
 
     message: Message
@@ -29,8 +29,8 @@ class Letter(NamedTuple):
 class Source(ABC):
     """Messages in order, at most a batch of them in memory.
 
-    Whoever applies them stores :meth:`marks` in the collection together with what they say, in one transaction, and
-    acknowledges them after that. What comes again although it is in the collection is known by those marks.
+    A consumer stores :meth:`checkpoint` in the collection in the same transaction as the items, and acknowledges the
+    messages after that. A message that comes again although it was applied is recognised by these checkpoints.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Source(ABC):
 
     @abstractmethod
     def start(self, collection: Collection) -> None:
-        """Find out from the marks of a collection what is in it already; connect."""
+        """Read from the checkpoints of a collection what was applied already; connect."""
 
     @abstractmethod
     def fetch(self, limit: int, wait: float) -> list[Message]:
@@ -72,14 +72,14 @@ class Source(ABC):
         return False
 
     @abstractmethod
-    def marks(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
         """Return what says that these messages, the first ones of a batch, are in the collection."""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:  # noqa: B027  # files need not be told
         """Tell the server that a batch is done with, and wait until it knows."""
 
     @abstractmethod
-    def bury(self, letters: Sequence[Letter]) -> None:
+    def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Put messages away where someone can look at them, with the reason."""
 
     @abstractmethod

@@ -314,10 +314,10 @@ class MilvusStore(MilvusChanges):
         with self._scan(number, among) as scan:
             return _answers(scan.search_soft(queries, k))
 
-    def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
+    def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
         with self._scan(number, among) as scan:
-            return _answers(scan.search_radius(queries, radius))
+            return _answers(scan.range_search(queries, radius))
 
     def coded(self, number: int, keys: Sequence[Key]) -> list[bool]:
         """Tell which keys have a code in a generation."""

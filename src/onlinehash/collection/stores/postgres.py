@@ -356,10 +356,10 @@ class PostgresStore(PostgresSchema):
         """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
         return self._scanned(number, queries, among, lambda scan, connection: scan.search_soft(connection, queries, k))
 
-    def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
+    def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
         return self._scanned(
-            number, queries, among, lambda scan, connection: scan.search_radius(connection, queries, radius)
+            number, queries, among, lambda scan, connection: scan.range_search(connection, queries, radius)
         )
 
     def _scanned(

@@ -228,7 +228,7 @@ class SearchingStore(ItemStore, Protocol):
     def search_soft(self, number: int, queries: SoftCodes, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
 
-    def search_radius(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
+    def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
 
     def codes(self, number: int) -> tuple[list[Any], Codes]:

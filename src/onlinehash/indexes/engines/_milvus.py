@@ -342,7 +342,7 @@ class CodeScan:
         """Return the k nearest of every query."""
         return self._merged(lambda where: self._nearest(queries, k, where), len(queries), k)
 
-    def search_radius(self, queries: Codes, radius: int) -> list[Answer]:
+    def range_search(self, queries: Codes, radius: int) -> list[Answer]:
         """Return all that are at most ``radius`` away from every query."""
         radius = min(radius, self._n_bits)
         return self._merged(lambda where: self._near(queries, radius, where), len(queries), None)
@@ -391,7 +391,7 @@ class CodeScan:
         params = {**self._params, "radius": radius + 1}
         found = self._milvus.search(self._name, blobs, MOST, where, params)
         if any(len(hits) == MOST for hits in found):
-            return self._read(where, lambda index: index.search_radius(queries, radius))
+            return self._read(where, lambda index: index.range_search(queries, radius))
         return found
 
     def _softly_nearest(self, queries: SoftCodes, k: int, where: str) -> list[list[Hit]]:

@@ -234,7 +234,7 @@ class CodeScan(NamedTuple):
         sql = f"{self._distances(self._hamming())} ORDER BY distance, key LIMIT {k}"
         return self._ask(connection, sql, self._texts(queries))
 
-    def search_radius(self, connection: Connection, queries: Codes, radius: int) -> list[tuple[list[Any], list[Any]]]:
+    def range_search(self, connection: Connection, queries: Codes, radius: int) -> list[tuple[list[Any], list[Any]]]:
         """Return keys and distances of all that are at most ``radius`` away from every query."""
         all_of_them = self._distances(self._hamming())
         sql = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, key"

@@ -155,7 +155,7 @@ class FaissIndex(Index):
 
     def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
         if within is not None or self._lists is None or not len(queries):
-            return self._items.search_radius(queries, radius, within=within)
+            return self._items.range_search(queries, radius, within=within)
         bounds, distances, ids = self._lists.range_search(np.ascontiguousarray(queries), min(radius, self.n_bits) + 1)
         keys, distances = ids ^ _MASK, distances.astype(np.int32)
         matches = []

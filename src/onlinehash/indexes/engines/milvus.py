@@ -156,7 +156,7 @@ class MilvusIndex(Index):
         )
 
     def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
-        answers = self._scan(within).search_radius(queries, radius)
+        answers = self._scan(within).range_search(queries, radius)
         return [Matches(np.array(keys, np.int64), np.array(distances, np.int32)) for keys, distances in answers]
 
     # ------------------------------------------------------------------ storage

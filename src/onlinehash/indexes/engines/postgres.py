@@ -182,7 +182,7 @@ class PostgresIndex(SoftIndex):
 
     def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
         with errors(self._place):
-            found = self._among(within).search_radius(self._connection, queries, radius)
+            found = self._among(within).range_search(self._connection, queries, radius)
         return [Matches(np.array(keys, np.int64), np.array(distances, np.int32)) for keys, distances in found]
 
     # ------------------------------------------------------------------ storage

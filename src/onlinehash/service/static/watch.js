@@ -36,7 +36,7 @@ export class Watch {
   }
 
   async update() {
-    const [stats, { classes }] = await Promise.all([ask("GET", "/api/v1/stats"), ask("GET", "/api/v1/classes")]);
+    const [stats, { label_counts: classes }] = await Promise.all([ask("GET", "/api/v1/stats"), ask("GET", "/api/v1/label_counts")]);
     byId("n-items").textContent = count(stats.n_items);
     byId("n-classes").textContent = count(classes.length);
     byId("method").textContent = stats.method.toUpperCase();

@@ -16,8 +16,8 @@ cover a server that comes back without the last acknowledgements it had confirme
 """
 
 
-class Ledger:
-    """The ids of the last batches, in as many marks that are overwritten in turn.
+class ProcessedIds:
+    """The ids of the last batches, in as many checkpoints that are overwritten in turn.
 
     Parameters
     ----------
@@ -32,16 +32,16 @@ class Ledger:
     >>> from tempfile import TemporaryDirectory
     >>> import onlinehash as oh
     >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/a.oh", "lsh") as collection:
-    ...     ledger = Ledger(collection, "redis:items:group", "localhost")
-    ...     collection.add(["a", "b"], [[1.0], [2.0]], marks=ledger.marks(["7-0", "7-1"]))
-    ...     again = Ledger(collection, "redis:items:group", "localhost")
+    ...     processed = ProcessedIds(collection, "redis:items:group", "localhost")
+    ...     collection.add(["a", "b"], [[1.0], [2.0]], checkpoint=processed.checkpoint(["7-0", "7-1"]))
+    ...     again = ProcessedIds(collection, "redis:items:group", "localhost")
     ...     "7-1" in again, "7-2" in again
     (True, False)
     """
 
     def __init__(self, collection: Collection, name: str, origin: str) -> None:
         self._name, self._origin = name, origin
-        slots = [collection.mark(self._slot(i)) for i in range(BATCHES)]
+        slots = [collection.checkpoint(self._slot(i)) for i in range(BATCHES)]
         self._batches: dict[int, list[Any]] = {
             slot["batch"]: slot["ids"] for slot in slots if slot is not None and slot["origin"] == origin
         }
@@ -58,7 +58,7 @@ class Ledger:
         for ids in self._batches.values():
             yield from ids
 
-    def marks(self, ids: list[Any]) -> dict[str, Any]:
+    def checkpoint(self, ids: list[Any]) -> dict[str, Any]:
         """Return what to store with the messages of the batch in hand."""
         self._batches[self._number] = ids
         return {self._slot(self._number): {"batch": self._number, "origin": self._origin, "ids": ids}}
@@ -82,8 +82,8 @@ def own_name(collection: Collection) -> str:
     ...     own_name(collection) == own_name(collection)
     True
     """
-    name: str | None = collection.mark("sources")
+    name: str | None = collection.checkpoint("sources")
     if name is None:
         name = f"onlinehash-{uuid4().hex[:12]}"
-        collection.add([], [], marks={"sources": name})
+        collection.add([], [], checkpoint={"sources": name})
     return name

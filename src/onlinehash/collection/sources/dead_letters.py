@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onlinehash.collection.sources.source import Letter
+from onlinehash.collection.sources.source import DeadLetter
 
 
-class DeadFile:
+class DeadLetterFile:
     """JSON lines with the id, the error and the content of messages, in ``<file>.dead.jsonl``.
 
     A message that was put away before a crash, but not yet marked, is not put away again.
@@ -26,7 +26,7 @@ class DeadFile:
         self._path = file.with_name(f"{file.name}.dead.jsonl")
         self._known: set[Any] | None = None
 
-    def put(self, letters: Sequence[Letter]) -> None:
+    def put(self, letters: Sequence[DeadLetter]) -> None:
         """Write letters that are not there yet, durably."""
         if self._known is None:
             self._known = set(self._ids())

@@ -16,7 +16,7 @@ SETTINGS = {"n_bits": 16, "n_components": 64, "bandwidth": 1.0, "random_state": 
 def refused(hasher, *args, match, error=InvalidInputError):
     before, codes = hasher.to_bytes(), hasher.transform(X)
     with pytest.raises(error, match=match):
-        hasher.forget(*args)
+        hasher.unlearn(*args)
     assert hasher.to_bytes() == before
     assert np.array_equal(hasher.transform(X), codes)
 
@@ -33,14 +33,14 @@ def test_what_cannot_have_been_learned_is_refused_and_changes_nothing(settings, 
     refused(hasher, some, [9] * 8, match="No row of class 9 was ever learned", error=InvalidLabelsError)
     refused(hasher, some, ["0"] * 8, match="No row of class '0'", error=InvalidLabelsError)
     most = np.concatenate([rows[Y == 0]] * 2)
-    refused(hasher, most, [0] * len(most), match="rows of class 0 to forget, but only", error=InvalidLabelsError)
-    refused(hasher, some, Y[:8], np.full(8, 1e3), match="to forget, but only", error=InvalidLabelsError)
+    refused(hasher, most, [0] * len(most), match="rows of class 0 to unlearn, but only", error=InvalidLabelsError)
+    refused(hasher, some, Y[:8], np.full(8, 1e3), match="to unlearn, but only", error=InvalidLabelsError)
     refused(hasher, some, Y[:8], -np.ones(8), match="negative")
     refused(hasher, some[:, 1:], Y[:8], match="features", error=InvalidFeaturesError)
     refused(hasher, -10.0 * some, Y[:8], match="were not learned with these labels")
     refused(hasher, some[:4], np.roll(Y[:4], 1), np.full(4, n_learned / 4 - 1), match="were not learned")
     hasher.partial_fit(rows[:n_learned], Y[:n_learned])
-    assert hasher.n_seen_ == 2 * n_learned
+    assert hasher.n_samples_seen_ == 2 * n_learned
 
 
 def test_the_last_rows_of_a_class_must_be_its_own():
@@ -49,7 +49,7 @@ def test_the_last_rows_of_a_class_must_be_its_own():
     wrong = X[Y == 0].copy()
     wrong[0] = -wrong[0]
     refused(hasher, wrong, [0] * n, match="were not learned")
-    hasher.forget(X[Y == 0], [0] * n)
+    hasher.unlearn(X[Y == 0], [0] * n)
     never = HROH(**SETTINGS).partial_fit(X[Y != 0], Y[Y != 0])
     assert np.allclose(hasher.decision_function(X), never.decision_function(X), atol=1e-6)
 
@@ -63,13 +63,13 @@ def test_rows_that_were_learned_are_always_forgotten(features, dtype):
     hasher = HROH(16, features=features, n_components=64, random_state=0).partial_fit(rows, labels, weights)
     order = rng.permutation(len(rows))
     for chunk in np.array_split(order, 23):
-        hasher.forget(rows[chunk], [labels[i] for i in chunk], weights[chunk])
-    assert hasher.n_forgotten_ == len(rows)
+        hasher.unlearn(rows[chunk], [labels[i] for i in chunk], weights[chunk])
+    assert hasher.n_unlearned_ == len(rows)
     hasher.partial_fit(rows, labels, weights).snapshot()
 
 
 def test_a_hasher_with_its_own_generator_keeps_it():
     generator = np.random.default_rng(0)
     hasher = HROH(16, n_components=64, random_state=generator).partial_fit(X, Y)
-    assert hasher.forget(X[:9], Y[:9]).random_state is generator
-    assert hasher.partial_fit(X[:9], Y[:9]).n_seen_ == 409
+    assert hasher.unlearn(X[:9], Y[:9]).random_state is generator
+    assert hasher.partial_fit(X[:9], Y[:9]).n_samples_seen_ == 409
