@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH, Collection
-from onlinehash.exceptions import OnlineHashError
+from onlinehash.exceptions import InvalidInputError, OnlineHashError
 
 
 @pytest.fixture
@@ -32,3 +32,10 @@ def test_what_is_refused_changes_nothing(collection, call, message):
         call(collection)
     assert [repr(item) for item in collection.items()] == before
     assert collection.stats().n_learned == 2
+
+
+@pytest.mark.parametrize("hasher", [HCOH, 7, ["hcoh"]])
+def test_what_is_no_hasher_is_refused_in_one_sentence(path, hasher):
+    with pytest.raises(InvalidInputError, match=r"hasher is the class HCOH; pass one of it|neither a hasher nor"):
+        Collection.open(path, hasher)
+    assert not path.exists()

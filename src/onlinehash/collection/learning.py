@@ -104,6 +104,10 @@ def name_features(hasher: OnlineHasher, names: Sequence[str] | None) -> None:
 
 def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
     """Return a hasher of our own, made from a name or another, with a seed that stays."""
+    if isinstance(hasher, type):
+        raise InvalidInputError(f"hasher is the class {hasher.__name__}; pass one of it, {hasher.__name__}(n_bits=32).")
+    if not isinstance(hasher, (str, OnlineHasher)):
+        raise InvalidInputError(f"hasher={hasher!r} is neither a hasher nor the name of one.")
     own = make_hasher(hasher) if isinstance(hasher, str) else load_hasher(hasher.to_bytes())
     check_n_bits(own.n_bits)
     if not isinstance(own.random_state, int):

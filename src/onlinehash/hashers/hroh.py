@@ -591,7 +591,7 @@ class HROH(WithCodewords):
         labels = [x for row in targets for x in row] if isinstance(targets, LabelSets) else targets.tolist()
         unknown = next((label for label in labels if self._classes.number(label) is None), None)
         if unknown is not None:
-            raise InvalidLabelsError(f"No row of class {unknown!r} was ever learned; it cannot be forgotten.")
+            raise InvalidLabelsError(f"No row of class {unknown!r} was ever learned; it cannot be unlearned.")
 
     def _demand_enough(self, doomed: Members) -> None:
         """Raise if a class has fewer rows than are to be forgotten."""
