@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -142,9 +143,7 @@ class Milvus:
             LITE_FILES.take(self.file)
         try:
             with self._errors():
-                given = str(uri if self.file is None else self.file)
-                # A name of its own: clients without one share a connection, which the first to close takes along.
-                self._client = MilvusClient(given, alias=uuid.uuid4().hex, timeout=_CONNECT)
+                self._client = _connect(str(uri if self.file is None else self.file), self.file is not None)
         except BaseException:
             self._closed = True
             if self.file is not None:
@@ -280,6 +279,19 @@ class Milvus:
             answers = self._ask("search", name, some, filter=where, limit=limit, anns_field="code", search_params=how)
             found += [sorted((int(hit["distance"]), hit["id"]) for hit in hits) for hits in answers]
         return found
+
+
+def _connect(uri: str, lite: bool) -> MilvusClient:
+    """Return a client; the server of a file whose process was killed takes a moment to release it."""
+    deadline = time.monotonic() + (_CONNECT if lite else 0)
+    while True:
+        try:
+            # A name of its own: clients without one share a connection, which the first to close takes along.
+            return MilvusClient(uri, alias=uuid.uuid4().hex, timeout=_CONNECT)
+        except MilvusException:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.2)
 
 
 def _size(value: Any) -> int:
