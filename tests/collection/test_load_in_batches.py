@@ -239,3 +239,25 @@ def test_closing_while_a_refresh_is_about_to_begin_waits_for_it(place, digits, m
     assert not caplog.records
     with place.open(readonly=True) as reader:
         assert (reader.stats().version, reader.stats().pending) == (1200, False)
+
+
+def test_where_changes_and_searches_alternate_most_searches_do_not_wait(place, digits, monkeypatch):
+    """Making an encoder takes its time here; what is far behind after every change is not refreshed each time."""
+    snapshot = HROH.snapshot
+
+    def slow(self):
+        time.sleep(0.05)
+        return snapshot(self)
+
+    with place.open(small_hroh(), WhenIdle(Never(), seconds=1000)) as collection:
+        monkeypatch.setattr(HROH, "snapshot", slow)
+        X, y = digits.stream
+        waited, start = 0.0, time.monotonic()
+        for i in range(60):
+            collection.add(i, X[i], y[i])
+            before = time.monotonic()
+            collection.search(X[i])
+            waited += time.monotonic() - before
+        assert collection.stats().generation > 2
+        assert waited < 0.5 * (time.monotonic() - start) + 0.2
+        collection.close(refresh=False)

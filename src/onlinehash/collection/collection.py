@@ -36,6 +36,7 @@ from onlinehash.types import Features
 _log = logging.getLogger(__name__)
 _STATE_SHARE = 4  # the hasher's state is written once this many times its size of features came since
 _STATE_LEAST = 1 << 20
+_REST = 3  # searches that waited for a refresh are followed by this many times as long without
 
 
 class Collection(Reading):
@@ -86,6 +87,7 @@ class Collection(Reading):
         self._looked_at = 0
         self._refreshed_at = -1  # instances learned when an idle collection was last refreshed, or that was tried
         self._behind_since: float | None = None  # time.monotonic() when a search first found the codes far behind
+        self._next_wait = 0.0  # time.monotonic() before which no search waits for a refresh again
         self._judged, self._logged = Position(0, 0), 0  # where a reader last compared, and which generation it logged
         self._unsaved, self._state_size = 0, 0
 
@@ -488,7 +490,7 @@ class Collection(Reading):
             hasher, current = self._ready(), self._live.current
             stale = current is None or current.encoder.version != learning.n_learned(hasher)
             if self._live.building is None and stale and len(self):
-                self._begin(hasher.snapshot(), hasher)
+                self._begin(hasher.snapshot())
                 self._renewal.start()
         if wait:
             self._renewal.wait()
@@ -547,13 +549,13 @@ class Collection(Reading):
         if hasher is None or self._live.building is not None or not n_learned or not len(self):
             return
         if current is None or (current.encoder.method, current.encoder.n_bits) != (hasher.name, hasher.n_bits):
-            self._begin(hasher.snapshot(), hasher)
+            self._begin(hasher.snapshot())
             self._renewal.run()
             return
         if idle:
             stale, self._refreshed_at = self._is_stale(), n_learned
             if stale:
-                self._begin(hasher.snapshot(), hasher)
+                self._begin(hasher.snapshot())
             return
         if not self._policy.is_due(n_learned, self._looked_at):
             return
@@ -563,7 +565,7 @@ class Collection(Reading):
         with single_threaded_products(len(self)):
             due = self._policy.should_refresh(outlook)
         if due:
-            self._begin(snapshot(), hasher)
+            self._begin(snapshot())
             self._renewal.start()
 
     def _version(self) -> int:
@@ -594,12 +596,17 @@ class Collection(Reading):
         if not idle.is_far_behind(n_learned, current.encoder.version):
             self._behind_since = None
             return
+        start = time.monotonic()
         if self._behind_since is None:
-            self._behind_since = time.monotonic()
-        patience = self._behind_since + idle.patience - time.monotonic()
+            if start < self._next_wait:
+                return
+            self._behind_since = start
+        patience = self._behind_since + idle.patience - start
         if patience > 0:
             self._renewal.hurry()
             self._renewal.wait_for(lambda: not idle.is_far_behind(n_learned, self._version()), patience)
+            end = time.monotonic()
+            self._next_wait = end + _REST * (end - start)
 
     def _log_if_far_behind(self, idle: WhenIdle, current: Generation) -> None:
         """Say once per generation, where another process writes, that it is still to refresh the codes."""
@@ -615,10 +622,9 @@ class Collection(Reading):
                 n_learned,
             )
 
-    def _begin(self, encoder: Encoder, hasher: OnlineHasher) -> None:
-        """Start a generation; the state that made its encoder is stored with it."""
+    def _begin(self, encoder: Encoder) -> None:
+        """Start a generation."""
         with self._store.writing():
-            self._save_state(hasher)
             number = self._store.begin_generation(encoder.to_bytes())
         self._live.begin(number, encoder)
         self._looked_at = encoder.version

@@ -200,7 +200,7 @@ class WhenIdle:
         Codes are stale if at least this share of the learned instances came after their encoder was made.
     patience : float, default=10.0
         Seconds that searches wait for a refresh if this share is 10 % or more. After that, and with 0, they search the
-        codes there are.
+        codes there are. Where changes and searches alternate, at most a quarter of the time goes into waiting.
 
     Examples
     --------
