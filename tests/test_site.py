@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 from onlinehash.cli import app
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 WALKS = [

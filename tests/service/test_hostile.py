@@ -17,6 +17,8 @@ from onlinehash.client import Client
 from onlinehash.service import Limits, serve_in_thread
 from onlinehash.service import server as servers
 
+pytestmark = pytest.mark.slow
+
 ROUTES = [
     ("PUT", "/api/v1/items"),
     ("PATCH", "/api/v1/items"),
