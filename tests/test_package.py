@@ -1,10 +1,14 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import onlinehash
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_every_public_name_can_be_imported_and_is_documented():
@@ -26,7 +30,7 @@ def test_importing_is_silent_and_loads_nothing_heavy():
 
 
 def test_every_package_of_the_reference_is_reached_by_attribute():
-    names = {path.stem for path in (Path(__file__).parents[1] / "docs" / "reference").glob("*.md")} - {"index"}
+    names = {path.stem for path in (ROOT / "docs" / "reference").glob("*.md")} - {"index"}
     program = f"import onlinehash as oh; [getattr(oh, name) for name in {sorted(names)}]; print(oh.Client, oh.WhenIdle)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "onlinehash.client.Client" in run.stdout, run.stderr
@@ -66,3 +70,20 @@ for extra, call in {calls}.items():
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert run.stdout.splitlines() == [f"{extra} True" for extra in calls], run.stderr
+
+
+def test_the_files_and_tables_that_contributors_are_sent_to_exist():
+    rows = re.findall(r"^\| an? .*\|$", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    assert len(rows) >= 7
+    for row in rows:
+        _, _, folder, entry, tests, _ = row.split("|")
+        for path in re.findall(r"`((?:src|tests)/[^`]*)`", folder + tests):
+            assert (ROOT / path).exists(), path
+        name, file = re.findall(r"`([^`(]*)", entry)[::2]
+        assert name in (ROOT / "src" / "onlinehash" / file).read_text(), row
+
+
+def test_the_citation_names_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["title"], citation["version"]) == ("onlinehash", onlinehash.__version__)
+    assert citation["references"][0]["doi"] in (ROOT / "README.md").read_text()
