@@ -29,6 +29,7 @@ def test_importing_is_silent_and_loads_nothing_heavy():
     assert (run.stdout, run.stderr) == ("[]\n", "")
 
 
+@pytest.mark.slow
 def test_every_package_of_the_reference_is_reached_by_attribute():
     names = {path.stem for path in (ROOT / "docs" / "reference").glob("*.md")} - {"index"}
     program = f"import onlinehash as oh; [getattr(oh, name) for name in {sorted(names)}]; print(oh.Client, oh.WhenIdle)"
@@ -36,12 +37,14 @@ def test_every_package_of_the_reference_is_reached_by_attribute():
     assert "onlinehash.client.Client" in run.stdout, run.stderr
 
 
+@pytest.mark.slow
 def test_a_star_import_works_without_any_extra():
     program = "import sys; sys.modules.update(httpx=None, fastapi=None); from onlinehash import *; print(WhenDrifted)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "WhenDrifted" in run.stdout, run.stderr
 
 
+@pytest.mark.slow
 def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path):
     (tmp_path / "a.parquet").touch()
     calls = {

@@ -15,6 +15,8 @@ from tests.service.running import X, make, serving_here
 
 from onlinehash.service.pages import make_pages
 
+pytestmark = pytest.mark.slow
+
 
 def npy(array):
     file = io.BytesIO()
