@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check programs format docs site bench package clean
+.PHONY: help demo test quick check programs format docs site bench package clean
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -13,6 +13,9 @@ demo: .venv/core  ## Learn from a stream of real data, search it, draw the curve
 
 test: check programs  ## Run all checks and tests
 	@.venv/bin/python -m pytest
+
+quick: .venv/dev  ## Run the quick tests only, in about a minute
+	@.venv/bin/python -m pytest -m "not slow"
 
 check: .venv/dev  ## Lint, types and layers only
 	@.venv/bin/ruff check --quiet .

@@ -25,10 +25,9 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 import onlinehash as oh
-from onlinehash.collection import WhenDrifted
 
 N_DAYS, RETRACTED = 5, 3
-POLICY = WhenDrifted(every=100)  # look after 100 items or more; new codes if 1 bit in 20 would flip
+POLICY = oh.WhenDrifted(every=100)  # look after 100 items or more; new codes if 1 bit in 20 would flip
 
 
 def beginner() -> oh.HROH:

@@ -11,6 +11,8 @@ from tests.servers.postgres import postgres
 import onlinehash as oh
 from onlinehash.checks import hasher_checks
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [

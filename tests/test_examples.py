@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parents[1] / "examples"
 GALLERY = (FOLDER / "README.md").read_text()
 EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py"))

@@ -1,16 +1,21 @@
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 import onlinehash
 
+ROOT = Path(__file__).parents[1]
+
 
 def test_every_public_name_can_be_imported_and_is_documented():
-    for name in onlinehash.__all__:
+    for name in dir(onlinehash):
         thing = getattr(onlinehash, name)
         assert name == "__version__" or thing.__doc__
-    assert set(onlinehash.__all__) == set(dir(onlinehash))
+    assert {*onlinehash.__all__, "Client"} == set(dir(onlinehash))
     with pytest.raises(AttributeError, match="no attribute 'HCHO'"):
         onlinehash.HCHO  # noqa: B018
 
@@ -24,10 +29,22 @@ def test_importing_is_silent_and_loads_nothing_heavy():
     assert (run.stdout, run.stderr) == ("[]\n", "")
 
 
-def test_subpackages_are_reached_by_attribute():
-    assert onlinehash.metrics.Ranking.__name__ == "Ranking"
+@pytest.mark.slow
+def test_every_package_of_the_reference_is_reached_by_attribute():
+    names = {path.stem for path in (ROOT / "docs" / "reference").glob("*.md")} - {"index"}
+    program = f"import onlinehash as oh; [getattr(oh, name) for name in {sorted(names)}]; print(oh.Client, oh.WhenIdle)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "onlinehash.client.Client" in run.stdout, run.stderr
 
 
+@pytest.mark.slow
+def test_a_star_import_works_without_any_extra():
+    program = "import sys; sys.modules.update(httpx=None, fastapi=None); from onlinehash import *; print(WhenDrifted)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "WhenDrifted" in run.stdout, run.stderr
+
+
+@pytest.mark.slow
 def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path):
     (tmp_path / "a.parquet").touch()
     calls = {
@@ -38,14 +55,13 @@ def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path
         "nats": "open_source('nats://127.0.0.1/a')",
         "arrow": "open_source('.')",
         "ray": "oh.scale.learn('a.parquet', oh.HROH())",
-        "client": "import_module('onlinehash.client')",
-        "serve": "import_module('onlinehash.service').create_app",
+        "client": "oh.Client",
+        "serve": "oh.service.create_app",
     }
     modules = ("psycopg", "pymilvus", "faiss", "redis", "nats", "pyarrow", "ray", "httpx", "fastapi", "uvicorn")
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys({modules}))  # as if they were not there
-from importlib import import_module
 import onlinehash as oh
 from onlinehash.collection.sources import open_source
 from onlinehash.exceptions import MissingExtraError
@@ -57,3 +73,20 @@ for extra, call in {calls}.items():
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert run.stdout.splitlines() == [f"{extra} True" for extra in calls], run.stderr
+
+
+def test_the_files_and_tables_that_contributors_are_sent_to_exist():
+    rows = re.findall(r"^\| an? .*\|$", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    assert len(rows) >= 7
+    for row in rows:
+        _, _, folder, entry, tests, _ = row.split("|")
+        for path in re.findall(r"`((?:src|tests)/[^`]*)`", folder + tests):
+            assert (ROOT / path).exists(), path
+        name, file = re.findall(r"`([^`(]*)", entry)[::2]
+        assert name in (ROOT / "src" / "onlinehash" / file).read_text(), row
+
+
+def test_the_citation_names_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["title"], citation["version"]) == ("onlinehash", onlinehash.__version__)
+    assert citation["references"][0]["doi"] in (ROOT / "README.md").read_text()

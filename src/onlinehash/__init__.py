@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onlinehash.client import Client as Client
     from onlinehash.codebooks import hadamard_codewords as hadamard_codewords
     from onlinehash.codes import asymmetric_distances as asymmetric_distances
     from onlinehash.codes import hamming_distances as hamming_distances
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from onlinehash.codes import unpack_bits as unpack_bits
     from onlinehash.codes import unpack_signs as unpack_signs
     from onlinehash.collection import Collection as Collection
+    from onlinehash.collection import Every as Every
+    from onlinehash.collection import Never as Never
+    from onlinehash.collection import WhenDrifted as WhenDrifted
+    from onlinehash.collection import WhenIdle as WhenIdle
+    from onlinehash.collection import WhenInformative as WhenInformative
     from onlinehash.datasets import load_dataset as load_dataset
     from onlinehash.encoders import Encoder as Encoder
     from onlinehash.exceptions import OnlineHashError as OnlineHashError
@@ -72,7 +78,13 @@ _HOMES = {
     "SketchHash": "hashers",
     "make_hasher": "hashers",
     "load_hasher": "hashers",
+    "Client": "client",
     "Collection": "collection",
+    "Every": "collection",
+    "Never": "collection",
+    "WhenDrifted": "collection",
+    "WhenIdle": "collection",
+    "WhenInformative": "collection",
     "Encoder": "encoders",
     "BucketIndex": "indexes",
     "FlatIndex": "indexes",
@@ -93,7 +105,8 @@ _HOMES = {
     "unpack_signs": "codes",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 (names of _HOMES)
+# Without the extra that Client needs, a star import still works.
+__all__ = ["__version__", *(name for name in _HOMES if name != "Client")]  # noqa: PLE0604 (names of _HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -101,16 +114,21 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"onlinehash.{_HOMES[name]}"), name)
     if name in {
         "checks",
+        "client",
         "codebooks",
         "codes",
         "collection",
         "datasets",
         "encoders",
         "exceptions",
+        "experiments",
+        "features",
         "hashers",
         "indexes",
+        "loading",
         "metrics",
         "scale",
+        "service",
         "types",
     }:
         return import_module(f"onlinehash.{name}")
@@ -118,4 +136,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, "Client"})

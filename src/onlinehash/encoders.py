@@ -1,6 +1,6 @@
 """Encoders: frozen, versioned functions from features to codes.
 
-Only encoders leave a hasher. An index, a collection or a metric never sees anything that can change.
+Indexes, collections and metrics use encoders, which never change, and not hashers, which do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onlinehash.features import Centring, FeatureMap, Identity, pack_features, u
 from onlinehash.types import Codes, Features
 
 _LAYOUT = 1
-_CHUNK = 1 << 19  # elements of X in work at a time: bounded memory, and they stay in cache
+_CHUNK = 1 << 19  # elements of X processed at a time: bounded memory, and they stay in cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,12 @@ class Encoder:
     Parameters
     ----------
     weights : ndarray of shape (n_inputs, n_bits)
-        One hash function a column. Its precision is the one computed in.
+        One hash function per column. Its precision is that of the computation.
     intercept : ndarray of shape (n_bits,), optional
     features : a map of :mod:`onlinehash.features`
-        What happens to a row before it is projected.
+        Preprocessing of a row before it is projected.
     version : int
-        Number of instances the hasher had learned from. A code is traced to its encoder by it.
+        Number of instances the hasher had learned from. It identifies the encoder of a code.
     method : str
         Name of the hasher.
     feature_names : tuple of str, optional
@@ -44,7 +44,7 @@ class Encoder:
 
     Notes
     -----
-    Encoding costs O(n_features n_bits) a row. Rows are taken in chunks, so a memory-mapped X may be larger than memory.
+    Encoding costs O(n_features n_bits) per row, in chunks of rows: a memory-mapped X may be larger than memory.
 
     Examples
     --------
@@ -68,12 +68,12 @@ class Encoder:
 
     @property
     def n_features(self) -> int:
-        """Width of the rows it takes."""
+        """Number of input features."""
         return self.features.n_inputs or int(self.weights.shape[0])
 
     @property
     def n_bits(self) -> int:
-        """Length of the codes it makes."""
+        """Length of the codes."""
         return int(self.weights.shape[1])
 
     def project(self, X: ArrayLike) -> Features:
@@ -89,7 +89,7 @@ class Encoder:
     def encode_soft(self, X: ArrayLike) -> Features:
         """Return soft codes, shape (n_samples, n_bits): the tanh of the projections, from -1 to 1.
 
-        The sign is the bit, the size how sure it is. A soft query ranks codes finer than a packed one; see
+        The sign is the bit, the magnitude its confidence. A soft query ranks codes more finely than a packed one; see
         :func:`onlinehash.codes.asymmetric_distances` and :meth:`onlinehash.FlatIndex.search_soft`.
 
         Examples
@@ -137,7 +137,7 @@ class Encoder:
         return [X[start : start + step] for start in range(0, len(X), step)]
 
     def _project_chunk(self, chunk: NDArray[Any], *, signs: bool = False) -> Features:
-        """Return projections; with ``signs`` their length does not matter, so that rows need not be scaled."""
+        """Return projections; with ``signs`` only their signs matter, and rows are not scaled."""
         with np.errstate(over="ignore"):  # reported below, as an error
             rows = chunk.astype(self.weights.dtype, copy=False)
         unscaled = signs and self.intercept is None and isinstance(self.features, Centring)

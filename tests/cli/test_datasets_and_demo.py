@@ -73,5 +73,6 @@ def test_a_picture_of_blocks_has_two_pixels_a_character(side, lines, width):
         assert {len(line) for line in picture} == {width}
 
 
+@pytest.mark.slow
 def test_everything_is_compiled_ahead(run):
     assert "Compiled." in run("compile").stderr

@@ -8,6 +8,8 @@ from tests.servers.postgres import postgres
 
 from onlinehash import Collection
 
+pytestmark = pytest.mark.slow
+
 _NUMBERS = count()
 
 

@@ -17,6 +17,8 @@ from tests.servers import wait_until
 
 from onlinehash import Collection
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = (sys.executable, "-m", "onlinehash.cli")
 VECTORS = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32)
 

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from onlinehash import Collection, load_dataset, mean_average_precision
 from onlinehash.cli import app
 
+pytestmark = pytest.mark.slow
+
 HROH = ("--method", "hroh", "--bits", "16", "--set", "n_components=64")
 
 

@@ -14,6 +14,8 @@ import pytest
 
 import onlinehash
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = (sys.executable, "-m", "onlinehash.cli")
 
 

@@ -45,7 +45,7 @@ def milvus_server():
         yield running
 
 
-@pytest.fixture(params=["file", "postgres", "milvus"])
+@pytest.fixture(params=["file", *(pytest.param(engine, marks=pytest.mark.slow) for engine in ("postgres", "milvus"))])
 def place(request, tmp_path):
     if request.param == "file":
         return FilePlace(tmp_path)

@@ -9,6 +9,8 @@ import pytest
 from onlinehash import HCOH
 from onlinehash.collection import Every
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("reads", ["the writer", "a reader"])
 def test_filtered_searches_fit_a_committed_state_while_items_are_relabelled(place, data, reads):

@@ -12,6 +12,8 @@ from onlinehash import HCOH, HROH, load_dataset, mean_average_precision
 from onlinehash.collection import Every, Never, WhenDrifted, WhenIdle, renewal
 from onlinehash.exceptions import InvalidInputError, StorageError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def digits():

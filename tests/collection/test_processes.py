@@ -14,6 +14,8 @@ from onlinehash.collection import Never
 from onlinehash.collection.stores import sqlite
 from onlinehash.exceptions import LockedError, StorageError
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_second_writer_is_refused_with_the_pid_of_the_first(small, place):
     with pytest.raises(LockedError, match=f"process {os.getpid()}.*readonly=True"):

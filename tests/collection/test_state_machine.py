@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -19,6 +20,8 @@ from tests.collection.places import EnginePlace, FilePlace
 from onlinehash import HCOH, hamming_distances
 from onlinehash.collection import Every, Never, renewal
 from onlinehash.exceptions import UnknownKeyError
+
+pytestmark = pytest.mark.slow
 
 VECTORS = np.random.default_rng(3).normal(size=(12, 4)).astype(np.float32)
 CHUNK = renewal._CHUNK

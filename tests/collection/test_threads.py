@@ -13,6 +13,8 @@ from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import StorageError
 
+pytestmark = pytest.mark.slow
+
 
 def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
     """Items come and go in pairs of equal vectors: a search finds both or none."""

@@ -16,6 +16,8 @@ from onlinehash.collection.stores import sqlite
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.exceptions import FileFormatError, StorageError
 
+pytestmark = pytest.mark.slow
+
 X = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
 Y = np.arange(200) % 3
 

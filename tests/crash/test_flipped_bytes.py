@@ -9,6 +9,8 @@ from onlinehash import HCOH, LSH, Collection
 from onlinehash.collection import Never
 from onlinehash.exceptions import FileFormatError, OnlineHashError
 
+pytestmark = pytest.mark.slow
+
 N_FLIPS = 100  # of each kind of keys
 X = np.random.default_rng(0).normal(size=(260, 12)).astype(np.float32)
 QUERIES = X[:3]

@@ -11,7 +11,7 @@ from tests.servers.postgres import postgres
 N_KILLS = 50  # of each kind: 200 in all
 N_KILLS_IN_POSTGRES = 16
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"), pytest.mark.slow]
 
 
 def kill(folder, kind, n_kills, *engine):

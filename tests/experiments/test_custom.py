@@ -15,6 +15,8 @@ from onlinehash.exceptions import InvalidCodesError, InvalidInputError, OnlineHa
 from onlinehash.experiments import Run, parse_plan, pending_runs, reproduce, run
 from onlinehash.experiments.custom import load_class, make_custom
 
+pytestmark = pytest.mark.slow
+
 MODULE = """
 import numpy as np
 

@@ -15,6 +15,8 @@ from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInp
 from onlinehash.experiments import Run, load_plan, pending_runs, reproduce, run
 from onlinehash.experiments.own_data import find_dataset, load_own
 
+pytestmark = pytest.mark.slow
+
 NAMES = np.array(["ant", "bee", "cat"])
 MODULE = """
 import numpy as np

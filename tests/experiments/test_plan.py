@@ -14,6 +14,8 @@ from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNam
 from onlinehash.experiments import load_plan, parse_plan, pending_runs, read_results, reproduce
 from onlinehash.experiments.tables import markdown, measured, printed
 
+pytestmark = pytest.mark.slow
+
 CONTENT = {
     "title": "Small",
     "dataset": "digits",

@@ -15,6 +15,8 @@ from onlinehash.experiments.report import QUICK_PLAN, Chapter, make_report, rend
 from onlinehash.experiments.tables import groups, printed_for, row_name, study
 from onlinehash.hashers import HASHERS
 
+pytestmark = pytest.mark.slow
+
 
 class Page(HTMLParser):
     """All cells of all tables, what is loaded from elsewhere, and the text."""

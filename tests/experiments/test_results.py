@@ -17,6 +17,8 @@ from onlinehash.exceptions import FileFormatError
 from onlinehash.experiments import load_plan, parse_plan, pending_runs, read_results, reproduce, sources
 from onlinehash.experiments.results import add_results, environment, is_stale
 
+pytestmark = pytest.mark.slow
+
 PLAN = """
 dataset = "digits"
 bits = [8]

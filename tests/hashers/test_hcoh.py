@@ -253,6 +253,7 @@ print(hasher.n_samples_seen_)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the data a process may hold")
+@pytest.mark.slow
 def test_learning_reads_a_mapped_file_larger_than_the_memory_it_is_given(tmp_path):
     n_rows = 200_000
     np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (n_rows, 784)).flush()  # 627 MB, sparse on disk

@@ -8,6 +8,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from onlinehash.checks import check_hasher, hasher_checks
 from onlinehash.hashers import FROSH, HASHERS, HCOH, HMOH, HROH, ITQ, OKH, OSH, MIHash, SketchHash
 
+pytestmark = pytest.mark.slow
+
 SMALLER = {HROH: {"n_components": 200}}  # than by default, where that only takes time
 
 HASHERS_UNDER_TEST = [

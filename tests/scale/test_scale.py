@@ -29,6 +29,8 @@ from onlinehash.exceptions import (
 )
 from onlinehash.indexes.engines import PostgresIndex
 
+pytestmark = pytest.mark.slow
+
 N, D = 40_000, 24
 TASK = 6_000
 

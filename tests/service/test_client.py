@@ -16,6 +16,8 @@ from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError, UnknownKeyError
 from onlinehash.service import serve_in_thread
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def twins(tmp_path):

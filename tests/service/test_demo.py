@@ -8,6 +8,8 @@ from onlinehash.exceptions import InvalidInputError
 from onlinehash.service.demo import Demo, open_demo
 from onlinehash.service.race import Race
 
+pytestmark = pytest.mark.slow
+
 KEY = "a-key-for-the-demo-to-write"
 
 

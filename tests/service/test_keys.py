@@ -9,6 +9,8 @@ from onlinehash.client import Client, ServiceError
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.service import ApiKeys, serve_in_thread
 
+pytestmark = pytest.mark.slow
+
 READ, WRITE = "a-key-that-only-reads", "a-key-that-writes-too"
 
 

@@ -3,11 +3,14 @@
 import time
 
 import numpy as np
+import pytest
 
 from onlinehash import HROH, Collection, load_dataset
 from onlinehash.client import Client
 from onlinehash.collection import WhenIdle
 from onlinehash.service import serve_in_thread
+
+pytestmark = pytest.mark.slow
 
 
 def precision(client, split):

@@ -19,6 +19,8 @@ from tests.service.test_routes import ARROW, NPY
 
 from onlinehash import LSH, Collection
 
+pytestmark = pytest.mark.slow
+
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

@@ -14,6 +14,8 @@ from tests.service.running import X, Y, make, running
 from onlinehash import HCOH, Collection
 from onlinehash.service.demo import picture
 
+pytestmark = pytest.mark.slow
+
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 375, "height": 812}
 KEY = "a-key-for-the-page-to-write"
 SHIFTS = """window.shifted = 0; new PerformanceObserver((list) => {

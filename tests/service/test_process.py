@@ -20,6 +20,8 @@ from onlinehash import Collection
 from onlinehash.cli import app
 from onlinehash.client import Client, ServiceError
 
+pytestmark = pytest.mark.slow
+
 
 class Load:
     """Threads that write and search until the service goes away, and note what was acknowledged."""

@@ -10,9 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
 from tests.service.running import X, make, serving_here
 
 from onlinehash.service.pages import make_pages
+
+pytestmark = pytest.mark.slow
 
 
 def npy(array):
@@ -186,15 +189,29 @@ def test_an_empty_collection_answers(path):
 
 def test_health_and_metrics(http):
     assert http.get("/healthz").json() == http.get("/readyz").json() == {"status": "ok"}
-    text = http.get("/metrics").text
-    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    assert values["onlinehash_items"] == "100"
-    assert int(values['onlinehash_requests_total{method="GET",route="/healthz",status="200"}']) >= 1
+    answer = http.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    assert families["onlinehash_items"].type == "gauge" and families["onlinehash_items"].documentation
+    values = {
+        (sample.name, *sorted(sample.labels.items())): sample.value for f in families.values() for sample in f.samples
+    }
+    assert values["onlinehash_items",] == 100
+    assert values["onlinehash_requests_active",] == 1
+    route = ("route", "/healthz")
+    assert values["onlinehash_requests_total", ("method", "GET"), route, ("status", "200")] >= 1
     assert (
-        values['onlinehash_request_seconds_bucket{route="/healthz",le="+Inf"}']
-        == (values['onlinehash_request_seconds_count{route="/healthz"}'])
+        values["onlinehash_request_seconds_bucket", ("le", "+Inf"), route]
+        == (values["onlinehash_request_seconds_count", route])
     )
-    assert text.count("# TYPE onlinehash_items gauge") == 1
+
+
+def test_the_names_of_the_metrics_are_those_that_dashboards_know(http):
+    families = {family.name for family in text_string_to_metric_families(http.get("/metrics").text)}
+    names = """requests request_seconds requests_active items items_searchable instances_learned code_bits generation
+        encoder_version staleness refreshing refresh_progress refresh_failed bits_recomputed file_bytes reading_waiting
+        writing_waiting body_bytes"""
+    assert {f"onlinehash_{name}" for name in names.split()} <= families
 
 
 def test_pages_of_other_sites_get_nothing(server, http):

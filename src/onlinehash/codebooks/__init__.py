@@ -1,4 +1,4 @@
-"""Codewords for classes: what the supervised hashers learn towards."""
+"""Codewords of classes: the targets of supervised hashers."""
 
 from __future__ import annotations
 

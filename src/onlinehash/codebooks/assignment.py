@@ -1,4 +1,4 @@
-"""Labels, in order of first sight, and the codeword of each."""
+"""Labels, in order of first appearance, and the codeword of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onlinehash.types import Labels, LabelSets, Signs
 
 
 class Codebook(Protocol):
-    """What a codebook promises: the codeword of a class, from its number of arrival or its label.
+    """Interface of a codebook: the codeword of a class, from its number of arrival or its label.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Codebook(Protocol):
 
 
 class ClassTable:
-    """Classes seen so far, each with the codeword it was given on first sight.
+    """Classes seen so far, each with the codeword it was given when it first appeared.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ClassTable:
 
     @property
     def labels(self) -> list[int | str]:
-        """Labels in order of first sight."""
+        """Labels in order of first appearance."""
         return list(self._numbers)
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class ClassTable:
         self.codewords = np.array(words, np.int8).reshape(len(self), self.codebook.n_bits)
 
     def targets(self, y: Labels | LabelSets) -> Signs:
-        """Return what every row is learned towards, shape (n_rows, n_bits).
+        """Return the target of every row, shape (n_rows, n_bits).
 
         The codeword of its class; for several classes the majority of their codewords, bit by bit.
         """

@@ -1,4 +1,4 @@
-"""A codebook that the user gives: label by label."""
+"""A codebook given by the user."""
 
 from __future__ import annotations
 

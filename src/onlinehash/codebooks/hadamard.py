@@ -28,7 +28,7 @@ class HadamardCodebook:
     n_bits : int
         Length r of the codewords.
     n_classes : int, default=1
-        Number of classes known in advance ("|Y|"). The paper knows it; a stream need not.
+        Number of classes known in advance ("|Y|"). The paper knows it; a stream need not know it.
     seed : int, default=0
 
     Examples
@@ -72,8 +72,8 @@ class HadamardCodebook:
 def hadamard_codewords(labels: Iterable[int | str], n_bits: int, *, seed: int = 0) -> dict[int | str, Signs]:
     """Return the paper's codewords for classes that are all known in advance.
 
-    Pass the result as ``codebook=`` to a hasher. A stream that learns its classes as they come needs no such
-    thing; this is for the published protocol, where r* follows from the number of classes.
+    Pass the result as ``codebook=`` to a hasher. A stream whose classes arrive over time does not need it;
+    this is for the published protocol, where r* follows from the number of classes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Codewords put together from two codebooks."""
+"""Concatenated codewords of two codebooks."""
 
 from __future__ import annotations
 

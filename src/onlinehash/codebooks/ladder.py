@@ -1,4 +1,4 @@
-"""The ladder: ever larger codes of one length, each inside the next, for classes that arrive for ever."""
+"""The ladder: ever larger codes of one length, each inside the next, for an unbounded number of classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onlinehash._walsh import walsh_hadamard
 from onlinehash.codebooks.sylvester import hadamard_rows
 from onlinehash.types import Signs
 
-_SIEVED_BELOW = 16  # bits: all 2 ** n_bits words are looked at
+_SIEVED_BELOW = 16  # bits: all 2 ** n_bits words are examined
 _SCORED_COSETS = 8
 _PUNCTURINGS = 64
 
@@ -21,7 +21,7 @@ _PUNCTURINGS = 64
 class LadderCodebook:
     """Give the i-th class that arrives the i-th word of a chain of nested codes, the sparsest first.
 
-    With n the smallest power of two from ``n_bits``, the rungs are
+    With n the smallest power of two that is at least ``n_bits``, the rungs are
 
     1. the n rows of the Hadamard matrix, each as it is or complemented, the constant row last: distance n / 2;
     2. the other member of each pair: the 2 n words of the first-order Reed-Muller code, distance n / 2;
@@ -31,9 +31,9 @@ class LadderCodebook:
 
     The last rung holds all words. Classes beyond 2 ** n share words with the first ones, which nothing can avoid.
 
-    The first rows are independent, so that the first log2(n) + 1 classes tell all n bits from each other and from each
-    other's complements, and from log2(n) + 2 classes on no bit is constant. The seed draws the order of the other
-    rows, which of them are complemented, and the order and the signs of the bits; none of it changes a distance.
+    The first rows are independent, so that the first log2(n) + 1 classes distinguish all n bits from each other and
+    from each other's complements, and from log2(n) + 2 classes on no bit is constant. The seed draws the order of the
+    other rows, which of them are complemented, and the order and the signs of the bits; none of it changes a distance.
 
     Other lengths are punctured: ``n_bits`` of the n bits are kept, the best of 64 draws for the distance of the first
     2 n words, then of the first 16 n. Distances shrink by at most n - ``n_bits``, mostly in proportion, and words far
@@ -111,7 +111,7 @@ class _Chain:
     def __init__(self, length: int) -> None:
         self.length = length
         self._sums: list[int] = []
-        self._exponent = length // 2  # the last that was looked at
+        self._exponent = length // 2  # the last one examined
 
     def leader(self, number: int) -> Signs:
         """Return the leader of a coset as signs; only the functions it needs are made."""

@@ -1,7 +1,7 @@
 """Compiled loops over buckets: hash tables that number codes and find keys, and the sorted keys of every bucket.
 
 The keys of all buckets lie in one array, the pool. Bucket ``b`` holds ``pool[starts[b] : starts[b] + sizes[b]]``,
-rising, with room for ``rooms[b]``. Tables are open-addressed, a power of two long and never full; a slot with a
+sorted, with space for ``rooms[b]``. Tables are open-addressed, a power of two long and never full; a slot with a
 negative value is free.
 """
 
@@ -19,7 +19,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbour
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _slot(number: Any, table: Any) -> Any:
-    """Return the slot that a 64-bit number would like to have."""
+    """Return the preferred slot of a 64-bit number."""
     mixed = np.uint64(number) * _GOLDEN
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(table.shape[0] - 1))
 
@@ -98,7 +98,7 @@ def drop_keys(keys: Any, table_keys: Any, table: Any) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def order_by_bucket(buckets: Any, largest: int, order: Any, scratch: Any) -> None:
-    """Sort ``order`` by bucket, of which ``largest`` is the last, equals as they stand; ``scratch`` is of its size."""
+    """Sort ``order`` by bucket, of which ``largest`` is the last, stably; ``scratch`` has its size."""
     counts = np.empty((1 << 11) + 1, np.int64)
     shift = 0
     while largest >> shift:
@@ -111,7 +111,7 @@ def order_by_bucket(buckets: Any, largest: int, order: Any, scratch: Any) -> Non
 def insert_members(
     buckets: Any, bounds: Any, keys: Any, new_rooms: Any, pool: Any, end: int, starts: Any, sizes: Any, rooms: Any
 ) -> int:
-    """Merge rising keys into buckets; one that lacks room moves to the end of the pool. Return the new end.
+    """Merge sorted keys into buckets; a bucket without space moves to the end of the pool. Return the new end.
 
     Bucket ``buckets[g]`` gets ``keys[bounds[g] : bounds[g + 1]]``, and ``new_rooms[g]`` if it moves.
     """
@@ -141,7 +141,7 @@ def insert_members(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def remove_members(buckets: Any, bounds: Any, keys: Any, pool: Any, starts: Any, sizes: Any) -> None:
-    """Take rising keys out of the buckets that hold them, given as in :func:`insert_members`."""
+    """Remove sorted keys from the buckets that hold them, given as in :func:`insert_members`."""
     for g in range(buckets.shape[0]):
         bucket, doomed, last = buckets[g], bounds[g], bounds[g + 1]
         members = pool[starts[bucket] : starts[bucket] + sizes[bucket]]
@@ -169,10 +169,10 @@ def copy_members(pool: Any, starts: Any, sizes: Any, out: Any) -> None:
 def top_k_members(
     queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, buffer: Any, out_distances: Any, out_keys: Any
 ) -> None:
-    """Find the k nearest members of each query, ties by key, from one row of words a bucket.
+    """Find the k nearest members of each query, ties by key, from one row of words per bucket.
 
-    A heap of the k best so far keeps the worst of them on top. Keys rise in a bucket, so that the first that cannot win
-    ends it: no bucket is read beyond k keys.
+    A heap of the k best so far keeps the worst of them on top. Keys of a bucket are sorted, so that the first that
+    cannot win ends it: at most k keys of a bucket are read.
     """
     n_rows = words.shape[0]
     k = out_keys.shape[1]

@@ -294,7 +294,7 @@ def rank_in_storage_order(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> None:
-    """Order rows by eleven of their bits, those with equal ones as they come."""
+    """Sort rows by eleven of their bits, stably."""
     digit = np.uint32((1 << 11) - 1)
     counts[:] = 0
     for row in rows:
@@ -313,9 +313,9 @@ def count_by_rank(bits: Any, sizes: Any, groups: Any, members: Any, bounds: Any,
 
     ``bits`` (n_queries, n_rows) are the distances of distinct codes, as unsigned integers in the same order: three
     digits of eleven bits sort them in a fifth of the time of comparisons. Row ``r`` stands for ``sizes[r]`` items;
-    those of group ``g`` are in the rows ``members[bounds[g]]`` to ``members[bounds[g + 1]]``, one an item. Neighbouring
-    distances without a relevant item are counted as one: no measure tells them apart. Return the largest number of
-    distances counted for a query; the rest of ``total`` and ``relevant``, zero at first, is as it was.
+    those of group ``g`` are in the rows ``members[bounds[g]]`` to ``members[bounds[g + 1]]``, one per item.
+    Neighbouring distances without a relevant item are counted as one: no measure distinguishes them. Return the largest
+    number of distances counted for a query; the rest of ``total`` and ``relevant``, zero at first, is as it was.
     """
     n_rows = bits.shape[1]
     as_stored = np.arange(n_rows).astype(np.uint32)

@@ -50,11 +50,11 @@ def soft_distances(soft: SoftCodes, codes: Codes) -> NDArray[np.float32]:
 
 
 def asymmetric_distances(soft: ArrayLike, codes: ArrayLike) -> NDArray[np.float32]:
-    """Return how far each code is from each soft query: the Hamming distance, with bits as sure as the query is.
+    """Return the distance of each code from each soft query: the Hamming distance, weighted by the query's confidence.
 
     For a query q and a code of signs s that is the sum of (1 - q_k s_k) / 2 over the bits: a bit on which the query is
-    sure counts 0 or 1, one on which it is not counts near 1/2 either way. Equal codes get equal distances, to the
-    last bit. Costs a table of 256 values a byte for each query, then n_bytes look-ups a code.
+    certain counts 0 or 1, an uncertain one about 1/2. Equal codes get equal distances, to the
+    last bit. Costs a table of 256 values per byte for each query, then n_bytes lookups per code.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def distance_dtype(n_bytes: int) -> type[np.unsignedinteger[Any]]:
 
 
 def distance_buffer(n_bytes: int) -> NDArray[Any]:
-    """Return room for the distances of one tile of rows."""
+    """Return a buffer for the distances of one tile of rows."""
     return np.empty(_kernels.TILE, distance_dtype(n_bytes))
 
 

@@ -1,6 +1,6 @@
 """Labelled data sets and the protocols that experiments run on them.
 
-A new data set is a new file with an `Entry`, and a line in the registry below.
+A new data set is a new file with an `Entry`, and one line in the registry below.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def describe(*, data_dir: str | os.PathLike[str] | None = None) -> tuple[DatasetInfo, ...]:
-    """Return what every data set is and whether it is on this machine, without loading or downloading any.
+    """Describe every data set and whether it is on this machine, without loading or downloading any.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An entry of the catalogue: what a data set is, and every way to get at its rows."""
+"""An entry of the registry: a description of a data set, and the files it loads from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onlinehash.types import Progress
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Say what a data set is and whether it is here, without loading it.
+    """Description of a data set, and whether it is on this machine.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class DatasetInfo:
     available : bool
         Whether it loads without a download.
     where : str
-        The place it loads from, or else what would have to be there.
+        The place it loads from, or else what is missing.
 
     Examples
     --------
@@ -57,9 +57,9 @@ class Entry:
         The size of the reference file.
     sizes : ProtocolSizes
     origins : tuple of Origin
-        In the order in which they are looked for.
+        In the order of preference.
     obtain : str
-        A sentence for someone who does not have the data.
+        How to get the data, in one sentence.
     class_names : tuple of str, default=()
         Names for files that only number the classes from 0.
     """
@@ -76,7 +76,7 @@ class Entry:
     class_names: tuple[str, ...] = ()
 
     def load(self, data_dir: str | os.PathLike[str] | None, download: bool, progress: Progress | None) -> Dataset:
-        """Read the data set from the first origin that is here, after a download if need be."""
+        """Read the data set from the first origin that is here, after a download if necessary."""
         folders = self._folders(data_dir)
         found = self._find(folders)
         if found is None and download:

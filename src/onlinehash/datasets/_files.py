@@ -1,4 +1,4 @@
-"""Where the files of data sets live, whether they are the published ones, and how they get here."""
+"""Folders, checksums and downloads of data set files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _user_cache() -> Path:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file as it lies on the disk."""
+    """Return the sha256 of a file on disk."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -77,7 +77,7 @@ def download(urls: Sequence[str], target: Path, sha256: str, progress: Progress 
     urls : sequence of str
         Mirrors, tried in order.
     target : Path
-        Where the file goes; the folder is made if need be.
+        Where the file goes; the folder is created if necessary.
     sha256 : str
         Digest of the uncompressed content.
     progress : callable, optional

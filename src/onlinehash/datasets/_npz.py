@@ -1,4 +1,4 @@
-"""Features in a NumPy archive: ours, or any that a user brings."""
+"""Features in a NumPy archive, ours or the user's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NpzFile(Origin):
     """Read an archive with `Xq`, `scale`, `power`, `y` and `classes`, or with plain `X` and `y`.
 
     In the first schema the features are ``(Xq * scale) ** power`` in float32, with `Xq` of 8 bits; `scale` is
-    one number or one a feature. `classes` are names; without them the labels are the names.
+    one number, or one per feature. `classes` are names; without them the labels are the names.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every origin of a data set answers: is it here, what is in it, can it be fetched."""
+"""The interface of every origin of a data set: find, read, download."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onlinehash.types import Progress
 
 
 class Content(NamedTuple):
-    """Features, labels as positions in the class names, and the words for where they came from."""
+    """Features, labels as positions in the class names, and a description of the source."""
 
     X: NDArray[np.float32]
     y: NDArray[np.int64]
@@ -24,7 +24,7 @@ class Content(NamedTuple):
 
 
 class Origin(ABC):
-    """One way in which the rows of a data set can lie on this machine."""
+    """One file format that a data set can be read from."""
 
     @property
     @abstractmethod
@@ -37,7 +37,7 @@ class Origin(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> Content:
-        """Return what the place that was found holds."""
+        """Return the content of the place that was found."""
 
     @property
     def mirrors(self) -> tuple[str, ...]:

@@ -15,16 +15,16 @@ from onlinehash.types import Batch
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Hold what one experiment learns from, searches in and asks for.
+    """Stream, database and queries of one experiment.
 
     Parameters
     ----------
     stream : Batch
-        What is learned, in order: the head of the database, sharing its memory.
+        Rows to learn from, in order: the head of the database, sharing its memory.
     database : Batch
-        What is searched.
+        Rows to search.
     queries : Batch
-        What is asked; no row of it is in the database.
+        Rows to search for; none of them is in the database.
     map_at : int or None
         Length of the ranking for mAP; None is the full ranking.
     precision_at : int
@@ -68,7 +68,7 @@ class Dataset:
         The file it came from, and whether that is the reference file.
     licence : str
     sizes : ProtocolSizes
-        Queries a class, length of the stream, learning rate, lengths of the rankings.
+        Queries per class, length of the stream, learning rate, lengths of the rankings.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from onlinehash.exceptions import InvalidInputError
 
 @dataclass(frozen=True)
 class ProtocolSizes:
-    """Hold the numbers that the protocols use on one data set.
+    """The sizes that the protocols use for one data set.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class ProtocolSizes:
     learning_rate : float
         The rate ("eta") published for this kind of data.
     map_at : int or None, default=None
-        Length of the ranking that mAP looks at; None is the full ranking.
+        Length of the ranking for mAP; None is the full ranking.
     precision_at : int, default=500
-        Length of the ranking that Precision@K looks at.
+        Length of the ranking for Precision@K.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class ProtocolSizes:
 
 @dataclass(frozen=True)
 class SplitProtocol:
-    """Say what a protocol does to the features.
+    """The preprocessing of a protocol.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ def choose_rows(y: NDArray[Any], queries_per_class: int, seed: int) -> tuple[NDA
     y : ndarray, shape (n_samples,)
         Labels.
     queries_per_class : int
-        Queries of every class; a class needs at least one row more.
+        Queries of every class; a class needs at least one more row.
     seed : int
-        Same labels and seed, same rows.
+        The same labels and seed give the same rows.
 
     Returns
     -------
     database, queries : ndarray of int
-        Row numbers; together they are every row once.
+        Row numbers; together they hold every row once.
 
     Examples
     --------

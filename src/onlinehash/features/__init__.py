@@ -42,7 +42,7 @@ def pack_features(features: FeatureMap) -> tuple[dict[str, Any], dict[str, NDArr
 
 
 def unpack_features(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
-    """Return the map that :func:`pack_features` took apart.
+    """Return the map that :func:`pack_features` packed.
 
     Examples
     --------

@@ -24,7 +24,7 @@ class Anchors:
     constant : bool, default=False
         Append a feature that is always 1.
     inner : Identity or Centring
-        What happens to a row first.
+        Preprocessing of a row.
 
     Examples
     --------
@@ -39,12 +39,12 @@ class Anchors:
 
     @property
     def n_inputs(self) -> int:
-        """Width of the rows it takes."""
+        """Number of input features."""
         return int(self.anchors.shape[1])
 
     @property
     def n_outputs(self) -> int:
-        """Number of features that come out."""
+        """Number of output features."""
         return len(self.anchors) + self.constant
 
     def transform(self, X: Features) -> Features:
@@ -54,7 +54,7 @@ class Anchors:
         return out
 
     def write(self, rows: Features, out: Features) -> None:
-        """Write the similarities of rows that went through ``inner`` already to the head of ``out``."""
+        """Write the similarities of rows already mapped by ``inner`` to the head of ``out``."""
         n_anchors = len(self.anchors)
         similar = squared_distances(rows, self.anchors.astype(rows.dtype, copy=False))
         np.exp(similar / -rows.dtype.type(self.width), out=out[: len(rows), :n_anchors])

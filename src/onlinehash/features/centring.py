@@ -1,4 +1,4 @@
-"""Centring and unit length, from a mean that is given or that runs along with the stream."""
+"""Centring and scaling to unit length, with a fixed mean or the running mean of the stream."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Centring:
 
     @property
     def n_inputs(self) -> int:
-        """Width of the rows it takes."""
+        """Number of input features."""
         return len(self.mean)
 
     def transform(self, X: Features) -> Features:
@@ -90,7 +90,7 @@ class RunningCentring:
     Parameters
     ----------
     mean : ndarray of float64, shape (n_features,)
-        Mean of what was seen, in double precision whatever the stream's.
+        Mean of the instances seen, always in double precision.
     n_seen : int
 
     Examples
@@ -110,13 +110,13 @@ class RunningCentring:
         self.n_seen = n_seen
 
     def learn(self, X: Features, out: Features) -> None:
-        """Move the mean along X, row by row, and write the centred rows to the head of ``out``."""
+        """Update the mean row by row, and write the centred rows to the head of ``out``."""
         _check_fit(X, self.mean, out)
         _centre_running(np.ascontiguousarray(X), self.mean, self.n_seen, out)
         self.n_seen += len(X)
 
     def freeze(self) -> Centring:
-        """Return the map with the mean as it is now."""
+        """Return the map with the current mean."""
         return Centring(self.mean.copy())
 
 
@@ -151,7 +151,7 @@ def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
 
 
 def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
-    """Raise if rows, mean and room for the result do not fit: compiled loops do not look."""
+    """Raise if the shapes of rows, mean and output do not fit: compiled loops do not check."""
     fits = X.ndim == out.ndim == 2 and mean.shape == X.shape[1:]
     if not (fits and len(out) >= len(X) and out.shape[1] >= X.shape[1]):
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Random Fourier features: cosines whose inner products come near a Gaussian kernel."""
+"""Random Fourier features: cosines whose inner products approximate a Gaussian kernel."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _TILE = 32  # rows transformed together: whole vector registers, and a tile that
 class Fourier:
     """Map a row to cosines of random frequencies: sqrt(2 / D) cos(w . x + b).
 
-    With Gaussian w of variance 1 / bandwidth and uniform b, the inner product of two maps comes near the kernel
-    exp(-|x - y|^2 / (2 bandwidth)). Costs a product with all frequencies a row.
+    With Gaussian w of variance 1 / bandwidth and uniform b, the inner product of two maps approximates the kernel
+    exp(-|x - y|^2 / (2 bandwidth)). Costs one product with all frequencies per row.
 
     Parameters
     ----------
     frequencies : ndarray of shape (n_components, n_features)
     phases : ndarray of shape (n_components,)
     inner : Identity or Centring
-        What happens to a row first.
+        Preprocessing of a row.
 
     References
     ----------
@@ -56,12 +56,12 @@ class Fourier:
 
     @property
     def n_inputs(self) -> int:
-        """Width of the rows it takes."""
+        """Number of input features."""
         return int(self.frequencies.shape[1])
 
     @property
     def n_outputs(self) -> int:
-        """Number of features that come out."""
+        """Number of output features."""
         return len(self.frequencies)
 
     def transform(self, X: Features) -> Features:
@@ -69,7 +69,7 @@ class Fourier:
         return _transformed(self, X)
 
     def write(self, rows: Features, out: Features) -> None:
-        """Write the cosines of rows that went through ``inner`` already to the head of ``out``."""
+        """Write the cosines of rows already mapped by ``inner`` to the head of ``out``."""
         angles = out[: len(rows)]
         angles[:] = rows @ self.frequencies.T.astype(rows.dtype, copy=False)
         _write_cosines(angles, self.phases)
@@ -77,23 +77,23 @@ class Fourier:
 
 @dataclass(frozen=True, eq=False)
 class HadamardFourier:
-    """Map a row to cosines of random frequencies that are never written down.
+    """Map a row to cosines of random frequencies that are never stored.
 
     The frequencies are rows of sqrt(p / bandwidth) H S3 H S2 H S1, with H the orthonormal Hadamard matrix of order p,
-    the power of two from n_features, and S random signs. They are orthogonal, which makes the kernel more exact than
-    independent ones do, and take O(log p) additions a component instead of n_features products. Otherwise as
-    :class:`Fourier`.
+    the smallest power of two that is at least n_features, and S random signs. They are orthogonal, which approximates
+    the kernel better than independent ones, and take O(log p) additions per component instead of n_features products.
+    Otherwise as :class:`Fourier`.
 
     Parameters
     ----------
     signs : ndarray of int8, shape (n_blocks, 3, p)
-        Each block gives p components; what the last one has too many is cut off.
+        Each block gives p components; those of the last block beyond n_components are dropped.
     phases : ndarray of shape (n_components,)
     bandwidth : float
     n_inputs : int
-        Width of the rows it takes.
+        Number of input features.
     inner : Identity or Centring
-        What happens to a row first.
+        Preprocessing of a row.
 
     References
     ----------
@@ -124,7 +124,7 @@ class HadamardFourier:
 
     @property
     def n_outputs(self) -> int:
-        """Number of features that come out."""
+        """Number of output features."""
         return len(self.phases)
 
     def transform(self, X: Features) -> Features:
@@ -132,7 +132,7 @@ class HadamardFourier:
         return _transformed(self, X)
 
     def write(self, rows: Features, out: Features) -> None:
-        """Write the cosines of rows that went through ``inner`` already to the head of ``out``."""
+        """Write the cosines of rows already mapped by ``inner`` to the head of ``out``."""
         angles = out[: len(rows)]
         n_blocks, _, order = self.signs.shape
         if rows.shape != (len(angles), self.n_inputs) or not (
@@ -142,7 +142,7 @@ class HadamardFourier:
                 f"Rows of shape {rows.shape} and room of shape {out.shape} do not fit a map from {self.n_inputs} to "
                 f"{self.n_outputs} features."
             )
-        # three orthonormal transforms are left unscaled: together they are p^(3/2) too long
+        # three orthonormal transforms are left unscaled: together a factor p^(3/2)
         scale = np.sqrt(order / self.bandwidth) / order**1.5
         columns, tile = np.empty((2, order, _TILE), rows.dtype)
         _rotate(np.ascontiguousarray(rows), self.signs, rows.dtype.type(scale), columns, tile, angles)

@@ -1,4 +1,4 @@
-"""The rows themselves, beside what a map makes of them."""
+"""The preprocessed rows, followed by the features of a map."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WithInputs:
     Parameters
     ----------
     curved : Anchors, Fourier or HadamardFourier
-        Its ``inner`` map is what happens to a row first.
+        Its ``inner`` map preprocesses a row.
 
     Examples
     --------
@@ -30,12 +30,12 @@ class WithInputs:
 
     @property
     def n_inputs(self) -> int:
-        """Width of the rows it takes."""
+        """Number of input features."""
         return self.curved.n_inputs
 
     @property
     def n_outputs(self) -> int:
-        """Number of features that come out."""
+        """Number of output features."""
         return self.curved.n_inputs + self.curved.n_outputs
 
     def transform(self, X: Features) -> Features:
@@ -45,6 +45,6 @@ class WithInputs:
         return out
 
     def write(self, rows: Features, out: Features) -> None:
-        """Write rows that went through the inner map already, and their features, to the head of ``out``."""
+        """Write rows already mapped by the inner map, and their features, to the head of ``out``."""
         out[: len(rows), : self.n_inputs] = rows
         self.curved.write(rows, out[: len(rows), self.n_inputs : self.n_outputs])

@@ -13,7 +13,7 @@ from onlinehash.types import Codes, Keys
 
 
 def check_keys(keys: ArrayLike, name: str = "keys") -> Keys:
-    """Return keys as an array of int64 of our own."""
+    """Return keys as a new array of int64."""
     array: NDArray[Any] = keys if type(keys) is np.ndarray else _quickly(keys)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         ids = check_ids(keys, name)
@@ -41,7 +41,7 @@ def _quickly(keys: Any) -> NDArray[Any]:
 
 
 def check_different_keys(keys: ArrayLike) -> Keys:
-    """Return keys of which none comes twice."""
+    """Return keys, checked to be distinct."""
     array = check_keys(keys)
     if not rising(array) and not rising(np.sort(array)):
         raise InvalidInputError("keys holds a key twice; pass every key once.")
@@ -61,7 +61,7 @@ def check_new_keys(keys: ArrayLike | None, codes: Codes, first: int) -> Keys:
 
 
 def check_within(within: ArrayLike) -> Keys:
-    """Return the allowed keys, rising, each once."""
+    """Return the allowed keys, sorted and distinct."""
     array = check_keys(within, "within")
     return array if rising(array) else np.unique(array)
 
@@ -74,5 +74,5 @@ def check_radius(radius: Any) -> int:
 
 
 def rising(keys: Keys) -> bool:
-    """Tell whether every key is larger than the one before."""
+    """Return whether the keys are strictly increasing."""
     return bool((keys[1:] > keys[:-1]).all())

@@ -1,4 +1,4 @@
-"""What indexes keep besides codes, in arrays that grow: numbers of keys, numbers of distinct codes, keys in buckets."""
+"""Growing arrays that indexes keep besides codes: key tables, code numbers and buckets of keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onlinehash.types import Codes, Keys
 
 Numbers = NDArray[np.int32]
 
-_CHUNK = 1 << 16  # codes numbered at a time: room is made for so many new ones
+_CHUNK = 1 << 16  # codes numbered at a time: space is reserved for that many new ones
 _LEAST = 64
 
 
@@ -54,7 +54,7 @@ class CodeTable:
 
 
 class KeyTable:
-    """Map int64 keys to numbers (of rows, of numbers) in 24 to 48 bytes a key, where a dict takes over 100."""
+    """Map int64 keys to numbers (of rows, of numbers) in 24 to 48 bytes per key; a dict takes over 100."""
 
     def __init__(self, keys: Keys, numbers: Numbers) -> None:
         self._size = 0
@@ -76,7 +76,7 @@ class KeyTable:
         return out
 
     def find_known(self, keys: Keys) -> Numbers:
-        """Return the number of every key, all of which must be there."""
+        """Return the number of every key; all must exist."""
         numbers = self.find(keys)
         if (numbers < 0).any():
             unknown = int(keys[np.argmax(numbers < 0)])
@@ -94,16 +94,16 @@ class KeyTable:
         self._size += kernels.put_keys(keys, numbers, self._keys, self._table)
 
     def drop(self, keys: Keys) -> None:
-        """Remove keys, all of them in the table."""
+        """Remove keys; all must exist."""
         kernels.drop_keys(keys, self._keys, self._table)
         self._size -= len(keys)
 
 
 class Members:
-    """Keep the keys of every bucket, rising, in one array.
+    """Keep the sorted keys of all buckets in one array.
 
-    A bucket that outgrows its room moves to the end of the array, with room for half as much again; what it leaves
-    behind is not used again. ``pool`` is that array and ``end`` how much of it is taken.
+    A bucket that outgrows its space moves to the end of the array, with space for 1.5 times its size; its old space is
+    not reused. ``pool`` is the array and ``end`` the length in use.
     """
 
     def __init__(self, sizes: NDArray[np.int64], keys: Keys) -> None:
@@ -122,7 +122,7 @@ class Members:
         return self._sizes[: self._n_buckets]
 
     def insert(self, buckets: Numbers, keys: Keys, n_buckets: int) -> None:
-        """Put rising keys that are new into their buckets, of which there are ``n_buckets`` from now on."""
+        """Insert sorted new keys into their buckets, and set the number of buckets to ``n_buckets``."""
         self._own(n_buckets)
         order, used, bounds = by_bucket(buckets)
         sizes = self._sizes[used] + np.diff(bounds)
@@ -133,20 +133,20 @@ class Members:
         self.end = kernels.insert_members(used, bounds, keys[order], rooms, self.pool, self.end, *where)
 
     def remove(self, buckets: Numbers, keys: Keys) -> None:
-        """Take rising keys out of their buckets."""
+        """Remove sorted keys from their buckets."""
         self._own(self._n_buckets)
         order, used, bounds = by_bucket(buckets)
         kernels.remove_members(used, bounds, keys[order], self.pool, self._starts, self._sizes)
 
     def of(self, buckets: Any) -> Keys:
-        """Return the keys of some buckets, one bucket after the other."""
+        """Return the concatenated keys of some buckets."""
         sizes = self.sizes[buckets]
         out = np.empty(int(sizes.sum()), np.int64)
         kernels.copy_members(self.pool, self.starts[buckets], sizes, out)
         return out
 
     def _own(self, n_buckets: int) -> None:
-        """Make room for buckets, and copy keys that are not ours to write to."""
+        """Reserve space for buckets, and copy keys that are read-only."""
         old = self._n_buckets
         self.pool = grown(self.pool, self.end, self.end)
         self._starts, self._sizes, self._rooms = (
@@ -158,7 +158,7 @@ class Members:
 
 
 def grown(array: NDArray[Any], size: int, wanted: int) -> NDArray[Any]:
-    """Return the array if it is ours and long enough, or a copy of its first ``size`` rows with room to spare."""
+    """Return the array if it is writable and long enough, else a longer copy of its first ``size`` rows."""
     if wanted <= len(array) and array.flags.writeable:
         return array
     longer = np.empty((max(wanted, 3 * size // 2), *array.shape[1:]), array.dtype)

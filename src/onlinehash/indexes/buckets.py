@@ -20,11 +20,11 @@ from onlinehash.indexes.index import SoftIndex
 from onlinehash.types import Codes, Keys, Matches, SoftCodes
 
 _LAYOUT = 1
-_SPARE = 1024  # keys or codes left behind that are not worth packing
+_SPARE = 1024  # unused keys or codes that are not worth compacting
 
 
 class _View(NamedTuple):
-    """What a search reads: a code a bucket, and where its keys are."""
+    """What a search reads: one code per bucket, and the position of its keys."""
 
     codes: Codes
     pool: Keys
@@ -35,9 +35,9 @@ class _View(NamedTuple):
 class BucketIndex(SoftIndex):
     """Search packed codes exactly, by scanning each distinct code once and expanding the nearest.
 
-    Learned codes repeat. Items of one code share a bucket; a search reads the distinct codes, and keys only of buckets
-    that are near enough: the better the hasher, the faster. Answers are those of :class:`FlatIndex` to the last tie.
-    Adding and removing cost O(1) an item, and a move of the larger keys of its bucket. An item takes 40 bytes or so.
+    Learned codes repeat. Items with equal codes share a bucket; a search reads the distinct codes, and the keys of near
+    buckets only: the better the hasher, the faster. Results equal those of :class:`FlatIndex`, including ties. Adding
+    and removing cost O(1) per item, and a move of the larger keys of its bucket. An item takes about 40 bytes.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class BucketIndex(SoftIndex):
         index = cls(header["n_bits"])
         index._codes = CodeTable(check_codes(arrays["codes"], index.n_bits))
         index._members = Members(np.array(arrays["sizes"]), arrays["keys"])
-        index._table = None  # made when a key is first asked for: a search needs none
+        index._table = None  # built on the first lookup of a key; a search does not need it
         index._size = len(arrays["keys"])
         return index
 
@@ -205,13 +205,13 @@ class BucketIndex(SoftIndex):
         return _View(codes[used], keys[order], bounds[:-1], np.diff(bounds))
 
     def _search_among(self, n_queries: int, k: int, within: Keys | None, dtype: Any) -> tuple[Matches, _View]:
-        """Return room for the k nearest items of every query, and what to search."""
+        """Return output arrays for the k nearest items of every query, and the buckets to search."""
         view = self._view(within)
         k = min(k, self._size if within is None else len(view.pool))
         return Matches(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype)), view
 
     def _pack(self) -> None:
-        """Win back what moved buckets and codes without items leave behind, once it is most of what there is."""
+        """Compact the arrays once most of their space is unused."""
         n_codes, n_buckets = len(self._codes), self.n_buckets
         if self._members.end <= 3 * self._size + _SPARE and n_codes <= 2 * n_buckets + _SPARE:
             return

@@ -25,8 +25,8 @@ _LAYOUT = 1
 class FlatIndex(SoftIndex):
     """Search packed codes exactly by Hamming distance, by scanning all of them.
 
-    Items have integer keys that stay theirs whatever is removed. Adding, replacing and removing cost O(1) an item; a
-    search reads every code once a query. Ties are ordered by key.
+    An item keeps its integer key when others are removed. Adding, replacing and removing cost O(1) per item; a search
+    reads every code once per query. Ties are ordered by key.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class FlatIndex(SoftIndex):
         self._keys: Keys = np.empty(0, np.int64)
         self._rows: KeyTable | None = None
         self._size = 0
-        self._ordered = True  # keys rise with the row, so that ties need no look at them
+        self._ordered = True  # keys increase with the row, so ties need not compare them
 
     def __len__(self) -> int:
         return self._size
@@ -95,7 +95,7 @@ class FlatIndex(SoftIndex):
         stays = np.ones(len(keys), bool)
         stays[rows[rows >= size] - size] = False
         free, last = rows[rows < size], size + np.flatnonzero(stays)
-        if len(free):  # the last items take the free places
+        if len(free):  # the last items fill the gaps
             self._codes[free], self._keys[free] = self._codes[last], self._keys[last]
             table.put(self._keys[free], free)
         self._ordered = (self._ordered and not len(free)) or size <= 1
@@ -160,14 +160,14 @@ class FlatIndex(SoftIndex):
         index = cls(header["n_bits"])
         index._codes, index._keys = check_codes(arrays["codes"], index.n_bits), arrays["keys"]
         index._size = len(index._keys)
-        index._rows = None  # made when a key is first asked for: a search needs none
+        index._rows = None  # built on the first lookup of a key; a search does not need it
         index._ordered = rising(index._keys)
         return index
 
     # ------------------------------------------------------------------ storage
 
     def _among(self, within: Keys | None) -> tuple[Codes, Keys, bool]:
-        """Return the codes and keys to search among, and whether the keys rise."""
+        """Return the codes and keys to search, and whether the keys are sorted."""
         if within is None:
             return self._codes[: self._size], self._keys[: self._size], self._ordered
         rows = self._row_of().find(within)
@@ -182,7 +182,7 @@ class FlatIndex(SoftIndex):
         return self._rows
 
     def _make_room(self, size: int) -> None:
-        """Have arrays that are ours to write to, and long enough."""
+        """Make sure that the arrays are writable and long enough."""
         self._codes, self._keys = (grown(array, self._size, size) for array in (self._codes, self._keys))
 
     def _append(self, codes: Codes, keys: Keys) -> None:

@@ -1,4 +1,4 @@
-"""Index: the contract of every index, and its door."""
+"""Index: the base class of every index, which validates input."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from onlinehash.types import Codes, Keys, Matches, SoftCodes
 class Index(ABC):
     """Packed codes under integer keys, searched by Hamming distance.
 
-    Input is checked here, once; a subclass sees packed codes of the right width and keys in int64, all different, and
-    ``within`` rising or None. :func:`onlinehash.checks.check_index` holds it to the promises.
+    Input is checked here, once; a subclass gets packed codes of the right width, distinct int64 keys, and ``within``
+    sorted or None. :func:`onlinehash.checks.check_index` tests a subclass against this contract.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ class Index(ABC):
         return self._get(check_keys(keys))
 
     def add(self, codes: ArrayLike, keys: ArrayLike | None = None) -> None:
-        """Add items; a key that is there already gets the new code.
+        """Add items; an existing key gets the new code.
 
         Parameters
         ----------
         codes : array-like of uint8, shape (n_items, n_bytes)
             May be read-only or memory-mapped.
         keys : array-like of int, shape (n_items,), optional
-            All different. Without them, items are numbered on from the largest key.
+            Distinct. By default, items are numbered from the largest key + 1.
         """
         packed = check_codes(codes, self.n_bits)
         self._put(packed, check_new_keys(keys, packed, self._next_key() if keys is None else 0))
@@ -85,7 +85,7 @@ class Index(ABC):
         codes : array-like of uint8, shape (n_queries, n_bytes)
         k : int
         within : array-like of int, optional
-            Keys of the items to search among, all by default. Keys without an item are passed over.
+            Keys of the items to search among, all by default. Unknown keys are ignored.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class Index(ABC):
         return self._search(queries, k, None if within is None else check_within(within))
 
     def range_search(self, codes: ArrayLike, radius: int, *, within: ArrayLike | None = None) -> list[Matches]:
-        """Find all items at most ``radius`` away from every query, the radius included.
+        """Find all items at most ``radius`` away from every query (inclusive).
 
         Parameters
         ----------
@@ -108,12 +108,12 @@ class Index(ABC):
         Returns
         -------
         matches : list of Matches
-            One a query, nearest first, ties by key.
+            One per query, nearest first, ties by key.
         """
         queries, radius = check_codes(codes, self.n_bits), check_radius(radius)
         return self._search_radius(queries, radius, None if within is None else check_within(within))
 
-    # ------------------------------------------------------------------ what a kind of index does
+    # ------------------------------------------------------------------ for subclasses
 
     @abstractmethod
     def _get(self, keys: Keys) -> Codes: ...

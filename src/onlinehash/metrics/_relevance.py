@@ -19,7 +19,7 @@ class Relevance:
     """Which items are relevant to which queries, as groups: an item is relevant to a query of its own group.
 
     Iterating gives queries (a slice), their groups, and the group of every item. Single labels are groups, for all
-    queries at once; for several labels a row, each query has two groups of its own.
+    queries at once; for several labels per row, each query has two groups of its own.
     """
 
     def __init__(self, query_labels: Labels | LabelSets, labels: Labels | LabelSets) -> None:
@@ -39,7 +39,7 @@ class Relevance:
 
 
 def relevance_of(query_labels: ArrayLike, n_queries: int, labels: ArrayLike, n_items: int) -> Relevance:
-    """Check the labels of queries and items, of which there must be some, and return what is relevant to what."""
+    """Check the labels of queries and items, both non-empty, and return the relevance."""
     if not n_queries or not n_items:
         raise InvalidInputError(f"There are {n_queries} queries and {n_items} items; both need at least one.")
     sides = []
@@ -60,7 +60,7 @@ def by_group(groups: Counts) -> tuple[Counts, Counts]:
 
 
 def _group(query_labels: Labels, labels: Labels) -> tuple[Counts, Counts]:
-    """Return the number of every label among those of the database; -1 for a query label that is not there."""
+    """Return the number of every label among those of the database; -1 for an unknown query label."""
     if query_labels.dtype.kind != labels.dtype.kind:
         raise InvalidLabelsError(_KINDS)
     names, groups = np.unique(labels, return_inverse=True)

@@ -21,7 +21,7 @@ Scores = NDArray[np.float64]
 
 
 class TiedRanking(ABC):
-    """What is measured of a ranking, whatever makes the ties."""
+    """Measures of a ranking, independent of what is ranked."""
 
     n_items: int
 
@@ -29,7 +29,7 @@ class TiedRanking(ABC):
     def _groups(self) -> Iterator[tuple[Counts, Counts]]:
         """Yield, for some queries at a time, the number of all and of relevant items in each group, nearest first.
 
-        Both are of shape (queries, groups). Empty groups do no harm.
+        Both are of shape (queries, groups). Groups may be empty.
         """
 
     def mean_average_precision(self, k: int | None = None, *, denominator: str = "possible") -> float:
@@ -38,16 +38,16 @@ class TiedRanking(ABC):
         Parameters
         ----------
         k : int, optional
-            Look at the k nearest only.
+            Use the k nearest only.
         denominator : {"possible", "found"}, default="possible"
             Divide by the number of relevant items that k places could hold, ``min(k, n_relevant)``; or, as
-            published, by those found among the k, leaving out queries that found none. The second flatters.
+            published, by those found among the k, leaving out queries that found none. The second is too optimistic.
         """
         scores, weights = self._checked_scores(k, denominator)
         return float(scores.sum() / weights.sum()) if weights.any() else float("nan")
 
     def average_precision(self, k: int | None = None, *, denominator: str = "possible") -> Scores:
-        """Return the average precision of every query; NaN where it is not defined, for want of relevant items."""
+        """Return the average precision of every query; NaN where there are no relevant items."""
         scores, weights = self._checked_scores(k, denominator)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.where(weights > 0, scores / weights, np.nan))
@@ -85,7 +85,7 @@ class TiedRanking(ABC):
 
 
 def average(sums: Scores, divisor: Counts) -> tuple[Scores, Scores]:
-    """Divide where there is something to divide by, and say where that is."""
+    """Divide where the denominator is not 0, and return where that is."""
     return np.divide(sums, divisor, out=np.zeros(len(sums)), where=divisor > 0), (divisor > 0).astype(np.float64)
 
 

@@ -15,7 +15,7 @@ from onlinehash.metrics._relevance import by_group, relevance_of
 from onlinehash.metrics._ties import Counts, TiedRanking
 from onlinehash.types import Codes
 
-_CHUNK = 1 << 20  # distances in work at a time: bounded memory
+_CHUNK = 1 << 20  # distances computed at a time: bounded memory
 
 
 class AsymmetricRanking(TiedRanking):
@@ -24,16 +24,16 @@ class AsymmetricRanking(TiedRanking):
     Items with equal codes tie, as do codes at exactly the same distance; every measure is its expectation over all
     orders of the ties, as in :class:`Ranking`, which is the case of queries of -1 and +1.
 
-    Costs, for each measure, a sort of the distinct codes a query, O(n_queries n_distinct). A bounded
-    number of queries is in work at a time, and nothing of size (n_queries, n_items) is kept.
+    Costs, for each measure, one sort of the distinct codes per query, O(n_queries n_distinct). A bounded
+    number of queries is processed at a time, and nothing of size (n_queries, n_items) is kept.
 
     Parameters
     ----------
     soft_queries : array-like of shape (n_queries, n_bits)
         Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
-    query_labels : array-like of shape (n_queries,), or several labels a row
+    query_labels : array-like of shape (n_queries,), or several labels per row
     database_codes : array-like of uint8, shape (n_items, ceil(n_bits / 8))
-    database_labels : array-like of shape (n_items,), or several labels a row
+    database_labels : array-like of shape (n_items,), or several labels per row
         Lists of labels, or a 0/1 indicator matrix; relevant is then what shares a label.
 
     Examples
@@ -78,7 +78,7 @@ class AsymmetricRanking(TiedRanking):
 
 
 def _distinct(codes: Codes) -> tuple[Codes, Counts]:
-    """Return every code once, and the row there of each item's code."""
+    """Return the distinct codes, and for each item the row of its code."""
     words = as_words(codes)
     order = np.lexsort(words.T)
     starts = np.ones(len(codes), bool)

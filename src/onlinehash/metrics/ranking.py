@@ -39,14 +39,14 @@ class RadiusPrecision(NamedTuple):
 class Ranking(TiedRanking):
     """Rank a database for every query by Hamming distance; relevant is what has the query's label.
 
-    Costs one pass over the database a query: O(n_queries n_items) popcounts, and O(n_queries n_bits) memory.
+    Costs one pass over the database per query: O(n_queries n_items) popcounts, and O(n_queries n_bits) memory.
 
     Parameters
     ----------
     query_codes : array-like of uint8, shape (n_queries, n_bytes)
-    query_labels : array-like of shape (n_queries,), or several labels a row
+    query_labels : array-like of shape (n_queries,), or several labels per row
     database_codes : array-like of uint8, shape (n_items, n_bytes)
-    database_labels : array-like of shape (n_items,), or several labels a row
+    database_labels : array-like of shape (n_items,), or several labels per row
         Lists of labels, or a 0/1 indicator matrix; relevant is then what shares a label.
     ties : {"expected", "stable"}, default="expected"
 
@@ -99,7 +99,7 @@ class Ranking(TiedRanking):
     def precision_within(self, radius: int) -> RadiusPrecision:
         """Return the mean precision among items at most ``radius`` away, and the share of queries with no such item.
 
-        An empty result counts as 0. Ties play no part.
+        An empty result counts as 0. Ties do not matter.
         """
         if not isinstance(radius, (int, np.integer)) or radius < 0:
             raise InvalidInputError(f"radius={radius!r} is not an integer of at least 0.")
@@ -186,7 +186,7 @@ def recall_at_k(
 
     For one query, this is the number of relevant items among the k nearest, divided by the number of relevant items in
     the database. Queries without relevant items are left out of the mean. Where the k-th place falls among tied items,
-    the number found is its expectation over all orders of the ties. Less than 1 is the best possible where a query
+    the number found is its expectation over all orders of the ties. The best possible value is below 1 if a query
     has more than k relevant items.
 
     Examples

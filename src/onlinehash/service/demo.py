@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Depends, Query, Request
 from numpy.typing import NDArray
+from PIL import Image
 
 from onlinehash.collection import Collection, WhenDrifted
 from onlinehash.datasets import Dataset, Split, load_dataset
@@ -228,22 +228,17 @@ def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
 
 
 def picture(pixels: NDArray[np.floating]) -> str:
-    """Return pixels between 0 and 1 as the address of a PNG that holds them.
+    """Return pixels between 0 and 1 as a PNG in a data URL.
 
     Examples
     --------
     >>> picture(np.zeros((8, 8)))[:30]
     'data:image/png;base64,iVBORw0K'
     """
-    height, width = pixels.shape
     grey = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
-    lines = np.hstack([np.zeros((height, 1), np.uint8), grey]).tobytes()  # each begins with the filter used: none
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    content = b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
-    )
-    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + content).decode()
+    file = io.BytesIO()
+    Image.fromarray(grey).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def _best_data() -> Dataset:

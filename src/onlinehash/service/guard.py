@@ -58,12 +58,11 @@ class Guard:
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
-        self._metrics.n_active += 1
         try:
-            refused = self._refusal(dict(scope["headers"]))
-            await (self._app if refused is None else refused.response())(scope, receive, send_on)
+            with self._metrics.active.track_inprogress():
+                refused = self._refusal(dict(scope["headers"]))
+                await (self._app if refused is None else refused.response())(scope, receive, send_on)
         finally:
-            self._metrics.n_active -= 1
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._metrics.count(method, _pattern(scope), status, perf_counter() - start)
 

@@ -14,6 +14,8 @@ from onlinehash.collection import Collection
 from onlinehash.collection.sources import Consumer, SourceError, UnreachableError, open_source
 from onlinehash.exceptions import DataNotFoundError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def stream(request, nats_server):

@@ -11,6 +11,8 @@ from tests.servers import wait_until
 
 from onlinehash.collection.sources import Consumer, SourceError, UnreachableError, open_source
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def stream(request):

@@ -30,6 +30,8 @@ from onlinehash.exceptions import (
     StorageError,
 )
 
+pytestmark = pytest.mark.slow
+
 N_KILLS = 7
 N_KILLS_IN_A_FILE = 2
 

@@ -27,6 +27,8 @@ from onlinehash.exceptions import (
 )
 from onlinehash.indexes.engines._postgres import errors
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def place(server):

@@ -11,6 +11,8 @@ from onlinehash.checks import index_checks, recall
 from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError
 from onlinehash.indexes.engines import FaissIndex
 
+pytestmark = pytest.mark.slow
+
 LISTS = partial(FaissIndex, n_lists=8, n_probes=2)
 ALL_LISTS = partial(FaissIndex, n_lists=8, n_probes=8)
 

@@ -21,6 +21,8 @@ from onlinehash.exceptions import (
 )
 from onlinehash.indexes.engines import MilvusIndex, _milvus, _milvus_lite
 
+pytestmark = pytest.mark.slow
+
 NAMES = (f"codes_{number}" for number in itertools.count())
 
 

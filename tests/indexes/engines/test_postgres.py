@@ -11,6 +11,8 @@ from onlinehash.checks.index import index_checks
 from onlinehash.exceptions import InvalidInputError, StorageError
 from onlinehash.indexes.engines import PostgresIndex
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server():

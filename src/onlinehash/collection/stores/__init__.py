@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 
 from onlinehash.collection.stores.protocol import Store
 from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 
+# By the scheme of their addresses: the module here and its store, which takes the name of a collection and an address.
+_ENGINES = {
+    "postgresql": ("postgres", "PostgresStore"),
+    "postgres": ("postgres", "PostgresStore"),
+    "milvus": ("milvus", "MilvusStore"),
+}
 _NAME = re.compile(r"[A-Za-z0-9_]{1,48}", re.ASCII)
 
 
@@ -41,7 +48,7 @@ def open_store(
             raise DataNotFoundError(f"There is no collection {file}; pass a hasher to create it.")
         return SqliteStore(file, readonly=readonly)
     kind, _, rest = str(engine).partition(":")
-    if kind not in ("postgresql", "postgres", "milvus"):
+    if kind not in _ENGINES:
         raise InvalidInputError(
             f"engine {kind!r} is unknown; use 'postgresql://user@host/database', 'milvus:file.db' or "
             "'milvus:http://host:19530', or leave it out for a file."
@@ -49,10 +56,8 @@ def open_store(
     name = str(path)
     if not _NAME.fullmatch(name):
         raise InvalidInputError(f"{name!r} is no name for an engine; use letters, digits and _, at most 48 of them.")
-    if kind == "milvus":
-        from onlinehash.collection.stores.milvus import MilvusStore
-
-        return MilvusStore(name, rest, readonly=readonly, create=create)
-    from onlinehash.collection.stores.postgres import PostgresStore
-
-    return PostgresStore(name, engine, readonly=readonly, create=create)
+    module, class_name = _ENGINES[kind]
+    store_class = getattr(import_module(f"{__name__}.{module}"), class_name)
+    address = engine if rest.startswith("//") else rest  # a URL is passed on whole
+    store: Store = store_class(name, address, readonly=readonly, create=create)
+    return store

@@ -1,4 +1,4 @@
-"""Indexes in other engines, behind the contract of the others. Each needs an extra; none is imported before its use."""
+"""Indexes in other engines, with the interface of all indexes. Each needs an extra and is imported on first use."""
 
 from __future__ import annotations
 

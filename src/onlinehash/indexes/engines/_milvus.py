@@ -1,7 +1,7 @@
-"""What all that lives in Milvus shares: the client, its filters, and the search of codes.
+"""Shared by everything stored in Milvus: the client, its filters, and the search of codes.
 
-An answer of Milvus has at most 16384 rows, and which of the items at its last distance it holds is left to chance: ties
-are asked for again. Pages of a query come in the order of the primary key. Filters are texts.
+A result of Milvus has at most 16384 rows, and which items at its last distance it holds is arbitrary: ties are queried
+again. Pages of a query come in the order of the primary key. Filters are strings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ except ImportError as error:
 Fields = Mapping[str, Mapping[str, Any]]
 """The fields of a collection, the primary key first: what ``add_field`` of pymilvus takes."""
 
-LONGEST = 65535  # bytes in a text, says Milvus
+LONGEST = 65535  # bytes per string, a limit of Milvus
 INTEGER: Mapping[str, Any] = {"datatype": DataType.INT64}
 TEXT: Mapping[str, Any] = {"datatype": DataType.VARCHAR, "max_length": LONGEST}
 
@@ -48,17 +48,17 @@ Hit = tuple[Any, Any]
 Answer = tuple[list[Any], list[Any]]
 """Keys and distances of what was found for a query."""
 
-MOST = 16384  # rows in an answer, says it too
-_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,33}\.db", re.ASCII)  # what Milvus Lite takes
+MOST = 16384  # rows per result, a limit of Milvus
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,33}\.db", re.ASCII)  # a limit of Milvus Lite
 _SCHEMES = ("http", "https", "tcp", "grpc", "unix")
-_PATIENCE = 60  # seconds for a call
-_CONNECT = 10  # seconds for a connection
-_LOADING = 600  # seconds for a server to read a collection
-_HITS = 200_000  # in one answer to several queries
-_AT_A_TIME = 5000  # rows in one change, keys in one filter
-_FILTER = 200_000  # characters in one filter
-_MESSAGE = 8 << 20  # bytes in one change
-_SPARE = 100  # more answers than asked for, often enough to hold all ties
+_PATIENCE = 60  # seconds per call
+_CONNECT = 10  # seconds to connect
+_LOADING = 600  # seconds for a server to load a collection
+_HITS = 200_000  # per result of several queries
+_AT_A_TIME = 5000  # rows per write, keys per filter
+_FILTER = 200_000  # characters per filter
+_MESSAGE = 8 << 20  # bytes per write
+_SPARE = 100  # extra rows to request, usually enough for all ties
 LEAST = -(1 << 63)  # a number that filters of Milvus Lite misread
 
 
@@ -76,7 +76,7 @@ def code(n_bits: int) -> Mapping[str, Any]:
 
 
 def quoted(value: int | str) -> str:
-    """Return a key as filters have it; of texts, only such as need no escapes."""
+    """Return a key as a literal of a filter; strings must need no escapes."""
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
@@ -91,7 +91,7 @@ def at_most(field: str, value: int | str) -> str:
 
 
 def one_of(field: str, values: Iterable[int | str]) -> list[str]:
-    """Return filters that together let some values pass, none of them too long.
+    """Return filters of limited length that together match the given values.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def one_of(field: str, values: Iterable[int | str]) -> list[str]:
 
 
 def both(*filters: str) -> str:
-    """Return the filter for what passes all of them; an empty one lets everything pass."""
+    """Return the conjunction of filters; an empty filter matches everything."""
     return " and ".join(f"({each})" for each in filters if each)
 
 
@@ -120,7 +120,7 @@ def both(*filters: str) -> str:
 
 
 class Milvus:
-    """A connection to a server, or to a file of Milvus Lite, with errors in our words.
+    """A connection to a server, or to a file of Milvus Lite, with errors translated to ours.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Milvus:
             raise
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if not self._closed:
             self._closed = True
             self._client.close()
@@ -175,7 +175,7 @@ class Milvus:
     # collections
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a collection."""
+        """Return whether a collection exists."""
         return bool(self._ask("has_collection", name))
 
     def names(self) -> list[str]:
@@ -183,11 +183,11 @@ class Milvus:
         return list(self._ask("list_collections"))
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return what Milvus tells about a collection."""
+        """Return the description of a collection."""
         return dict(self._ask("describe_collection", name))
 
     def create(self, name: str, fields: Fields, description: str = "", index: Mapping[str, Any] | None = None) -> None:
-        """Make a collection, unless it is there, and take it into use.
+        """Create a collection if it does not exist, and load it.
 
         Parameters
         ----------
@@ -212,18 +212,18 @@ class Milvus:
         self.load(name)
 
     def load(self, name: str) -> None:
-        """Take a collection into use."""
+        """Load a collection."""
         with self._errors():
             self._client.load_collection(name, timeout=_LOADING)
 
     def drop(self, name: str) -> None:
-        """Drop a collection, if it is there."""
+        """Drop a collection if it exists."""
         self._ask("drop_collection", name)
 
     # rows
 
     def put(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write rows, in place of those with the same primary key."""
+        """Write rows, replacing those with the same primary key."""
         self._send("upsert", name, rows)
 
     def insert(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -252,7 +252,7 @@ class Milvus:
         return int(self._ask("query", name, filter=where, output_fields=["count(*)"])[0]["count(*)"])
 
     def find(self, name: str, filters: Iterable[str], fields: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the rows that pass any filter, of which each passes few."""
+        """Return the rows that match any filter; each must match few."""
         return [row for each in filters for row in self.page(name, each, fields)]
 
     def page(self, name: str, where: str, fields: Sequence[str], limit: int = MOST) -> list[dict[str, Any]]:
@@ -286,7 +286,7 @@ def _connect(uri: str, lite: bool) -> MilvusClient:
     deadline = time.monotonic() + (_CONNECT if lite else 0)
     while True:
         try:
-            # A name of its own: clients without one share a connection, which the first to close takes along.
+            # A unique name: clients without one share a connection, which the first to close ends.
             return MilvusClient(uri, alias=uuid.uuid4().hex, timeout=_CONNECT)
         except MilvusException:
             if time.monotonic() >= deadline:
@@ -301,7 +301,7 @@ def _size(value: Any) -> int:
 
 
 def _parts(uri: str | os.PathLike[str]) -> tuple[Path | None, str]:
-    """Return the file of a uri, if it is one, and what to call the place."""
+    """Return the file of a uri, if it is one, and its name for messages."""
     parts = urlsplit(str(uri))
     if parts.scheme.lower() in _SCHEMES:
         place = parts.netloc.rpartition("@")[2] or parts.path
@@ -334,9 +334,9 @@ class CodeScan:
     name : str
     n_bits : int
     filters : sequence of str
-        An item that passes any is searched.
+        Items that match any of them are searched.
     params : mapping
-        What an approximate index takes.
+        Search parameters of an approximate index.
     """
 
     def __init__(
@@ -355,7 +355,7 @@ class CodeScan:
         return self._merged(lambda where: self._nearest(queries, k, where), len(queries), k)
 
     def range_search(self, queries: Codes, radius: int) -> list[Answer]:
-        """Return all that are at most ``radius`` away from every query."""
+        """Return all items at most ``radius`` away from every query."""
         radius = min(radius, self._n_bits)
         return self._merged(lambda where: self._near(queries, radius, where), len(queries), None)
 
@@ -367,7 +367,7 @@ class CodeScan:
         return sum(self._milvus.count(self._name, where) for where in self._filters)
 
     def _merged(self, search: Callable[[str], list[list[Hit]]], n_queries: int, most: int | None) -> list[Answer]:
-        """Search what passes each filter, and keep the nearest of all."""
+        """Search with each filter, and keep the nearest of all."""
         found: list[list[Hit]] = [[] for _ in range(n_queries)]
         if n_queries:
             for where in self._filters:
@@ -386,7 +386,7 @@ class CodeScan:
         ]
 
     def _with_ties(self, query: bytes, hits: list[Hit], k: int, where: str) -> list[Hit]:
-        """Return the k nearest, of those at the last distance the ones with the smallest keys."""
+        """Return the k nearest; at the last distance, those with the smallest keys."""
         last = hits[-1][0]
         nearer = [hit for hit in hits if hit[0] < last]
         wanted = k - len(nearer)
@@ -410,7 +410,7 @@ class CodeScan:
         return self._read(where, lambda index: index.search_soft(queries, k))
 
     def _read(self, where: str, search: Callable[[FlatIndex], Iterable[Matches]]) -> list[list[Hit]]:
-        """Read all codes and search them here, for answers that Milvus has no room for."""
+        """Read all codes and search them locally, for results that exceed the limits of Milvus."""
         keys, codes = self.read(where)
         index = FlatIndex(self._n_bits)
         if keys:

@@ -20,8 +20,8 @@ _LETTING_GO = 5.0  # seconds
 class LiteFiles:
     """The files of Milvus Lite that this process has open.
 
-    Each has a server of its own, which ends when the lock on a file beside it is free. Whoever asks Milvus Lite for a
-    file that another process has open is refused, but takes the file with the lock away; so we ask for the lock first.
+    Each has its own server, which ends when the lock on a file beside it is free. Milvus Lite refuses a file that
+    another process has open, but removes its lock file; so the lock is tested first.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class LiteFiles:
             self._users[file] += 1
 
     def leave(self, file: Path) -> None:
-        """End the server if nobody else uses it."""
+        """End the server if there is no other user."""
         with self._guard:
             self._users[file] -= 1
             if not self._users[file]:
@@ -56,9 +56,9 @@ def _servers() -> Any:
 
 
 def _lock(file: Path) -> TextIO:
-    """Return the lock of Milvus Lite; a server whose process has just ended takes a moment to let go."""
+    """Return the lock of Milvus Lite; a server whose process has just ended takes a moment to release it."""
     _servers()
-    import fcntl  # no Windows has it, nor Milvus Lite
+    import fcntl  # not on Windows, where there is no Milvus Lite
 
     path = file.with_name(f".{file.name}.lock")
     deadline = time.monotonic() + _LETTING_GO

@@ -1,4 +1,4 @@
-"""What an index and a collection in PostgreSQL share: connections, errors in our words, and the SQL of distances.
+"""What an index and a collection in PostgreSQL share: connections, translated errors, and the SQL of distances.
 
 A code is a ``bit(n)`` whose i-th bit is the i-th of the code. Distances come from pgvector's operator where the
 extension is installed, and from ``bit_count`` where it is not.
@@ -45,7 +45,7 @@ REVERSED: NDArray[np.uint8] = np.packbits(unpack_bits(np.arange(256, dtype=np.ui
 
 
 def place_of(url: str) -> str:
-    """Return where a URL leads, without who asks.
+    """Return a URL without user and password.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def _parts(url: str) -> dict[str, Any]:
 
 
 def connect(url: str, *, readonly: bool = False) -> Connection:
-    """Open a connection on which each statement is a transaction of its own."""
+    """Open a connection in autocommit mode."""
     given = {"connect_timeout": _PATIENCE, **_parts(url)}
     given["application_name"] = f"onlinehash, process {os.getpid()} on {socket.gethostname()}"[:63]
     place = place_of(url)
@@ -83,7 +83,7 @@ def connect(url: str, *, readonly: bool = False) -> Connection:
         if connection.info.parameter_status("server_encoding") != "UTF8":
             raise StorageError(f"The encoding of the database {place} is not UTF8; use one whose is.")
         with errors(place):
-            # A plan for any query would look up the tables of soft ones anew for every row.
+            # A generic plan would look up the tables of soft queries again for every row.
             connection.execute("SET plan_cache_mode = force_custom_plan")
             if readonly:
                 connection.execute("SET default_transaction_read_only = on")
@@ -94,7 +94,7 @@ def connect(url: str, *, readonly: bool = False) -> Connection:
 
 
 def is_alive(connection: Connection) -> bool:
-    """Tell whether an idle connection is still there: to one that is, nobody has anything to say."""
+    """Return whether an idle connection is alive: it has nothing to read."""
     if connection.closed:
         return False
     with selectors.DefaultSelector() as selector:
@@ -103,7 +103,7 @@ def is_alive(connection: Connection) -> bool:
 
 
 def is_idle(connection: Connection) -> bool:
-    """Tell whether a connection is there and in no transaction."""
+    """Return whether a connection is alive and not in a transaction."""
     return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
@@ -112,7 +112,7 @@ _UNSURE = "A change that was under way is applied whole or not at all: look befo
 
 @contextmanager
 def errors(place: str, lost: str = _UNSURE) -> Iterator[None]:
-    """Say in our words what PostgreSQL says, and what that means where the connection is lost."""
+    """Translate errors of PostgreSQL, and say what a lost connection means."""
     try:
         yield
     except psycopg.Error as error:
@@ -144,7 +144,7 @@ def _said(error: psycopg.Error) -> str:
 
 
 def to_bytes(codes: Codes) -> bytes:
-    """Return codes one after the other, the first bit of each byte foremost, as PostgreSQL has them.
+    """Return concatenated codes, most significant bit first, as PostgreSQL stores them.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def to_bytes(codes: Codes) -> bytes:
 
 
 def from_bits(found: Sequence[bytes]) -> Codes:
-    """Return codes from values of ``bit(n)`` as they come in binary: four bytes of length, then the bits.
+    """Return codes from values of ``bit(n)`` in binary format: four bytes of length, then the bits.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def from_bits(found: Sequence[bytes]) -> Codes:
 
 
 def code_from(blob: str, place: str, n_bits: int) -> str:
-    """Return SQL for the code at a place, counted from 1, of bytes that :func:`to_bytes` made."""
+    """Return SQL for the code at a position, counted from 1, of bytes that :func:`to_bytes` made."""
     width = (n_bits + 7) // 8
     part = f"substr({blob}, (1 + {width} * ({place} - 1))::int, {width})"
     return f"('x' || encode({part}, 'hex'))::varbit::bit({n_bits})"
@@ -176,7 +176,7 @@ def code_from(blob: str, place: str, n_bits: int) -> str:
 
 
 class Pgvector(NamedTuple):
-    """Where pgvector is: the schema that has its operators."""
+    """The schema that has the operators of pgvector."""
 
     schema: str
 
@@ -190,7 +190,7 @@ class Pgvector(NamedTuple):
 
 
 def find_pgvector(connection: Connection) -> Pgvector | None:
-    """Return where pgvector is in a database, None if it has none that knows bits (0.7 or later)."""
+    """Return the schema of pgvector in a database, None without version 0.7 or later."""
     found = connection.execute(
         """SELECT nspname FROM pg_operator JOIN pg_namespace spaces ON spaces.oid = oprnamespace
            WHERE oprname = '<~>' AND oprleft = 'bit'::regtype AND oprright = 'bit'::regtype"""
@@ -199,7 +199,7 @@ def find_pgvector(connection: Connection) -> Pgvector | None:
 
 
 class CodeScan(NamedTuple):
-    """A table with columns ``key`` and ``code``, and which of its rows to search.
+    """A table with columns ``key`` and ``code``, and a condition on the rows to search.
 
     Parameters
     ----------
@@ -211,8 +211,8 @@ class CodeScan(NamedTuple):
         A condition, with values by name.
     values : mapping
     approximate : bool
-        Whether to ask the index of pgvector, which may miss some of the nearest. It is not asked where there is a
-        condition, and not believed where it finds fewer than k.
+        Whether to use the index of pgvector, which may miss some of the nearest. It is not used with a condition, nor
+        where it finds fewer than k.
     """
 
     table: str
@@ -235,7 +235,7 @@ class CodeScan(NamedTuple):
         return self._ask(connection, sql, self._texts(queries))
 
     def range_search(self, connection: Connection, queries: Codes, radius: int) -> list[tuple[list[Any], list[Any]]]:
-        """Return keys and distances of all that are at most ``radius`` away from every query."""
+        """Return keys and distances of all items at most ``radius`` away from every query."""
         all_of_them = self._distances(self._hamming())
         sql = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, key"
         return self._ask(connection, sql, self._texts(queries))
@@ -258,7 +258,7 @@ class CodeScan(NamedTuple):
         return f"({self.pgvector.hamming('code', query)})::int"
 
     def _asymmetric(self) -> str:
-        """Return SQL for a look-up a byte, summed in single precision in the order of the kernels: equal to the bit."""
+        """Return SQL for one lookup per byte, summed in single precision in the order of the kernels: bitwise equal."""
         looks = [
             f"(%(query)s::float4[])[{1 + 256 * byte} + substring(code FROM {1 + 8 * byte} FOR 8)::bit(8)::int]"
             for byte in range((self.n_bits + 7) // 8)

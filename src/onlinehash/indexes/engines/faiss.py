@@ -1,4 +1,4 @@
-"""FaissIndex: the lists of faiss, exact with one list, approximate with many."""
+"""FaissIndex: inverted lists of faiss, exact with one list, approximate with many."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ except ImportError as error:
     raise MissingExtraError.of("faiss", "faiss") from error
 
 _LAYOUT = 1
-_LEAST, _MOST = 39, 256  # codes a list to train with: faiss warns below the one and samples above the other
-_NONE = np.iinfo(np.int32).max  # the distance of an answer that faiss did not find
+_LEAST, _MOST = 39, 256  # training codes per list: faiss warns below the first and samples above the second
+_NONE = np.iinfo(np.int32).max  # the distance of a missing result of faiss
 _RESERVED = np.int64(-6_148_914_691_236_517_206)
-_MASK = ~_RESERVED  # faiss takes -1 for no item: ids are keys ^ _MASK, and what becomes -1 is a key that nobody uses
+_MASK = ~_RESERVED  # faiss uses -1 for no item: ids are keys ^ _MASK, which maps an unused key to -1
 
 
 class FaissIndex(Index):
     """Search packed codes by Hamming distance with faiss, in one list of all items or in the nearest of many lists.
 
-    Without ``n_lists`` a search reads every code and is exact. With them it reads the ``n_probes`` lists whose centres
-    are nearest to the query: the nearest items may be in another list, and which of several items at the last distance
-    are found is left to faiss. Any search with ``within``, queries whose lists hold fewer than k items, and those where
-    an exact search has to choose by key, are answered by the scan of :class:`~onlinehash.FlatIndex`.
+    Without ``n_lists`` a search reads every code and is exact. With ``n_lists`` it reads the ``n_probes`` lists whose
+    centres are nearest to the query: the nearest items may be in another list, and the choice among items at the last
+    distance is left to faiss. Searches with ``within``, queries whose lists hold fewer than k items, and exact searches
+    that have to break ties by key use the scan of :class:`~onlinehash.FlatIndex`.
 
-    Lists are learned from the first codes, once there are 39 a list (at most 256 a list are looked at); until then
-    every search is exact. They are not learned again: after a change of encoder, fill a new index.
+    Lists are trained on the first codes, once there are 39 per list (at most 256 per list are used); until then every
+    search is exact. They are not trained again: after a change of encoder, fill a new index.
 
-    Adding, replacing and removing cost O(1) an item, with many lists a look at all centres. An item takes 100 bytes or
-    so, its code twice among them: faiss keeps codes by list, and what it does not do (keys, filters) needs them by key.
+    Adding, replacing and removing cost O(1) per item, or one distance per centre with many lists. An item takes about
+    100 bytes, its code twice among them: faiss stores codes by list, and keys and filters need them by key.
     A search uses as many threads as ``faiss.omp_set_num_threads`` allows; on a busy machine, one is faster.
 
     Parameters
@@ -52,7 +52,7 @@ class FaissIndex(Index):
         Number of lists; the square root of the number of items, or a few times that. One exact list by default.
     n_probes : int
         Number of lists that a search reads: more find more of the nearest, in proportionally more time. May be set
-        on the index at any time; :func:`onlinehash.checks.recall` tells what it is worth.
+        on the index at any time; :func:`onlinehash.checks.recall` measures the effect.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class FaissIndex(Index):
         super().__init__(n_bits)
         self._items = FlatIndex(n_bits)
         self.n_lists = None if n_lists is None else check_positive_int("n_lists", n_lists)
-        self._lists: Any = None  # of faiss, once they are learned
+        self._lists: Any = None  # of faiss, once they are trained
         self.n_probes = n_probes
         if n_lists is None:
             self._learn_lists(np.zeros((1, code_width(self.n_bits)), np.uint8))
@@ -84,7 +84,7 @@ class FaissIndex(Index):
 
     @property
     def learned(self) -> bool:
-        """Whether there were enough codes to learn the lists from."""
+        """Whether the lists are trained."""
         return self._lists is not None
 
     @property
@@ -140,7 +140,7 @@ class FaissIndex(Index):
         k = min(k, len(self))
         if within is not None or self._lists is None or not k or not len(queries):
             return self._items.search(queries, max(k, 1), within=within)
-        # One more than asked for tells whether faiss chose among items at the same distance, in an order of its own.
+        # One more than requested shows whether faiss chose among items at the same distance.
         distances, ids = self._lists.search(np.ascontiguousarray(queries), k + 1)
         keys, distances, beyond = ids[:, :k] ^ _MASK, distances[:, :k], distances[:, k]
         order = np.lexsort((keys, distances))
@@ -176,7 +176,7 @@ class FaissIndex(Index):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> FaissIndex:
-        """Read an index that :meth:`save` wrote; it lives in memory, ``mmap`` saves a copy while it is read."""
+        """Read an index that :meth:`save` wrote; it is in memory; ``mmap`` avoids a copy while reading."""
         header, arrays = read_arrays(path, "index", _LAYOUT, mmap=mmap)
         if header["index"] != "faiss":
             raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not 'faiss'.")
@@ -194,14 +194,14 @@ class FaissIndex(Index):
     # ------------------------------------------------------------------ storage
 
     def _sample(self, n_items: int) -> Codes:
-        """Return the codes of some items at random, the same ones every time."""
+        """Return the codes of a random sample of the items, always the same."""
         if n_items >= len(self):
             return self.codes
         rows: NDArray[np.int64] = np.random.default_rng(0).choice(len(self), n_items, replace=False)
         return self.codes[np.sort(rows)]
 
     def _learn_lists(self, codes: Codes) -> None:
-        """Make empty lists around centres learned from codes; a single list takes the first code."""
+        """Make empty lists around centres trained on codes; a single list takes the first code."""
         n_lists, n_bits = self.n_lists or 1, 8 * code_width(self.n_bits)
         centres = faiss.IndexBinaryFlat(n_bits)
         lists: Any = faiss.IndexBinaryIVF(centres, n_bits, n_lists)
@@ -218,5 +218,5 @@ class FaissIndex(Index):
         self._lists.add_with_ids(np.ascontiguousarray(codes), keys ^ _MASK)
 
     def _drop_from_lists(self, keys: Keys) -> None:
-        """Take keys out of their lists, those that are in one."""
+        """Remove keys from their lists; keys in no list are ignored."""
         self._lists.remove_ids(faiss.IDSelectorArray(keys ^ _MASK))

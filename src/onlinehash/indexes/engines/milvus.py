@@ -20,11 +20,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
 class MilvusIndex(Index):
-    """Search packed codes in a collection of Milvus: exactly, ties by key, unless told otherwise.
+    """Search packed codes in a collection of Milvus: by default exactly, ties by key.
 
-    The collection has a ``key`` and a ``code``; it is made if there is none, and stays. Answers of more than 8192 items
-    (16383 for a radius) are made by reading all codes. Several processes may use one collection of a server; a file of
-    Milvus Lite is for one.
+    The collection has a ``key`` and a ``code``; it is created if it does not exist, and persists. Results of more than
+    8192 items (16383 for a radius) are computed by reading all codes. Several processes may use one collection of a
+    server; a file of Milvus Lite is for one process.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class MilvusIndex(Index):
     name : str, default="codes"
         Of the collection: letters, digits and ``_``.
     index_type : str, default="BIN_FLAT"
-        A server also has ``"BIN_IVF_FLAT"``, which takes less time and may miss some of the nearest.
+        A server also has ``"BIN_IVF_FLAT"``, which is faster and may miss some of the nearest.
     nlist, nprobe : int
-        Of that: into how many parts it puts the codes, and in how many it looks. Read when the collection is made.
+        Of ``"BIN_IVF_FLAT"``: number of lists, and of lists searched. Used when the collection is created.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class MilvusIndex(Index):
         self._milvus.create(self._name, {"key": INTEGER, "code": code(self.n_bits)}, ours, index)
 
     def close(self) -> None:
-        """Let go of the connection; the collection stays."""
+        """Close the connection; the collection persists."""
         self._milvus.close()
 
     def __enter__(self) -> Self:
@@ -117,7 +117,7 @@ class MilvusIndex(Index):
 
     @property
     def keys(self) -> Keys:
-        """Keys of all items, rising."""
+        """Keys of all items, sorted."""
         pages = self._milvus.pages(self._name, "", ["key"])
         return np.array([row["key"] for rows in pages for row in rows], np.int64)
 
@@ -166,7 +166,7 @@ class MilvusIndex(Index):
         return CodeScan(self._milvus, self._name, self.n_bits, filters, self._params)
 
     def _found(self, keys: Iterable[int], field: str = "key") -> dict[int, Any]:
-        """Return a field of those items that are there, by key."""
+        """Return a field of the items that exist, by key."""
         rows = self._milvus.find(self._name, one_of("key", keys), ["key", field])
         return {row["key"]: row[field] for row in rows}
 
@@ -176,7 +176,7 @@ class MilvusIndex(Index):
             raise UnknownKeyError(f"There is no item with key {unknown} in this index of {len(self)}.")
 
     def _next_key(self) -> int:
-        """Return the key after the largest, which takes a question a bit: Milvus gives the first page only."""
+        """Return the key after the largest, in one query per bit: Milvus returns the first page only."""
         first = self._milvus.page(self._name, "", ["key"], 1)
         if not first:
             return 0

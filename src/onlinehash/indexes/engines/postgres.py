@@ -31,11 +31,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 
 
 class PostgresIndex(SoftIndex):
-    """Search packed codes in a table of PostgreSQL: exactly, ties by key, unless told otherwise.
+    """Search packed codes in a table of PostgreSQL: by default exactly, ties by key.
 
-    The table has a ``key`` and a ``code`` of type ``bit(n_bits)``; it is made if there is none, and stays. A search
-    reads every code, with the operator of pgvector where the extension is installed, and with ``bit_count`` where it
-    is not. What several processes do to one table is seen by all at once.
+    The table has a ``key`` and a ``code`` of type ``bit(n_bits)``; it is created if it does not exist, and persists. A
+    search reads every code, with the operator of pgvector if the extension is installed, else with ``bit_count``.
+    Several processes may use one table; changes are visible to all at once.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class PostgresIndex(SoftIndex):
     table : str, default="codes"
         Letters, digits and ``_``.
     approximate : bool, default=False
-        Have pgvector keep an index (HNSW) and ask it, which takes less time and may miss some of the nearest. Needs
+        Use an HNSW index of pgvector, which is faster and may miss some of the nearest. Needs
         pgvector 0.7 or later. :meth:`search` with ``within``, and the other searches, stay exact.
 
     Examples
@@ -79,7 +79,7 @@ class PostgresIndex(SoftIndex):
             raise InvalidInputError("approximate=True needs pgvector 0.7 or later. Run: CREATE EXTENSION vector")
         self._scan = CodeScan(self._table, self.n_bits, pgvector, approximate=approximate)
         with self._connection.transaction():
-            # Two that make it at once: one waits for the other.
+            # Two processes that create it at once: one waits for the other.
             self._connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (self._table,))
             if self._ask("SELECT to_regclass(%s)", self._table)[0][0] is None:
                 self._connection.execute(
@@ -97,7 +97,7 @@ class PostgresIndex(SoftIndex):
             raise InvalidInputError(f"{self._place} has {found}, not of {self.n_bits} bits; name another table.")
 
     def close(self) -> None:
-        """Let go of the connection; the table stays. In a forked process, leave it to the one that opened it."""
+        """Close the connection; the table persists. In a forked process, leave it to the one that opened it."""
         if os.getpid() == self._process:
             self._opened.close()
 
@@ -122,7 +122,7 @@ class PostgresIndex(SoftIndex):
 
     @property
     def keys(self) -> Keys:
-        """Keys of all items, rising."""
+        """Keys of all items, sorted."""
         return np.array([key for (key,) in self._ask(f"SELECT key FROM {self._table} ORDER BY key")], np.int64)
 
     @property
@@ -210,7 +210,7 @@ class PostgresIndex(SoftIndex):
             raise UnknownKeyError(f"There is no item with key {unknown[0]} in this index of {len(self) + n_gone}.")
 
     def _matches(self, found: list[tuple[list[Any], list[Any]]], k: int, dtype: type, within: Keys | None) -> Matches:
-        if not found:  # as wide as answers would be
+        if not found:  # with the shape of a result
             n_among = len(self) if within is None else sum(key in self for key in within.tolist())
             return Matches(np.empty((0, min(k, n_among)), np.int64), np.empty((0, min(k, n_among)), dtype))
         keys, distances = zip(*found, strict=True)
