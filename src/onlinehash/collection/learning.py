@@ -79,8 +79,8 @@ def with_bits(hasher: OnlineHasher, n_bits: int, store: ItemStore) -> OnlineHash
 
 
 def n_learned(hasher: OnlineHasher | None) -> int:
-    """Return the version that a snapshot would have: the number of instances learned, and of those unlearned again."""
-    return getattr(hasher, "n_samples_seen_", 0) + getattr(hasher, "n_unlearned_", 0)
+    """Return the version that a snapshot would have; 0 without a hasher."""
+    return 0 if hasher is None else hasher.version_
 
 
 def _follow(hasher: OnlineHasher, store: ItemStore, after: int, *, retired: bool) -> None:

@@ -107,6 +107,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Number of instances learned from.
     n_unlabelled_ : int
         Number of rows without a label, which a supervised method does not learn from.
+    version_ : int
+        Version of a snapshot taken now: the number of instances learned, plus that of instances unlearned, where the
+        method unlearns. 0 before the first.
     seed_ : int
         The seed in use; drawn from ``random_state`` at the first batch.
 
@@ -358,6 +361,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             twin._open_head()
         twin._finish()
         return self._named(twin._encoder())
+
+    @property
+    def version_(self) -> int:
+        """Version of a snapshot taken now: the number of instances learned, plus that of instances unlearned."""
+        return int(getattr(self, "n_samples_seen_", 0) + getattr(self, "n_unlearned_", 0))
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the codes of X in the form that ``output`` asks for.

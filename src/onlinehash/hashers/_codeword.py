@@ -116,7 +116,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
         n_inputs = len(self._weights) - bool(self.fit_bias)
         weights = self._weights[:n_inputs].copy()
         intercept = self._weights[n_inputs].copy() if self.fit_bias else None
-        return Encoder(weights, intercept, self._frozen_features(), self.n_samples_seen_, self.name)
+        return Encoder(weights, intercept, self._frozen_features(), self.version_, self.name)
 
     @property
     def weights_(self) -> NDArray[Any]:

@@ -172,7 +172,7 @@ class SketchHasher(BatchHasher):
         intercept = -(self._moments.mean @ weights)
         features = self._features.freeze()
         return Encoder(
-            weights.astype(self._dtype), intercept.astype(self._dtype), features, self.n_samples_seen_, self.name
+            weights.astype(self._dtype), intercept.astype(self._dtype), features, self.version_, self.name
         )
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:

@@ -92,7 +92,7 @@ class HROH(WithCodewords):
     Attributes
     ----------
     n_unlearned_ : int
-        Number of rows that were taken out again. The version of a snapshot is ``n_samples_seen_ + n_unlearned_``.
+        Number of rows that were unlearned.
 
     Examples
     --------
@@ -344,7 +344,7 @@ class HROH(WithCodewords):
             weights[:-1].astype(self._dtype),
             (_CONSTANT * weights[-1]).astype(self._dtype),
             features,
-            self.n_samples_seen_ + self.n_unlearned_,
+            self.version_,
             self.name,
         )
 

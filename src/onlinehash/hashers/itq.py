@@ -149,7 +149,7 @@ class ITQ(BatchHasher):
         weights, intercept = directions @ rotation, -(offset @ rotation)
         features = self._features.freeze()
         return Encoder(
-            weights.astype(self._dtype), intercept.astype(self._dtype), features, self.n_samples_seen_, self.name
+            weights.astype(self._dtype), intercept.astype(self._dtype), features, self.version_, self.name
         )
 
     def _principal_directions(self) -> Matrix:

@@ -288,7 +288,7 @@ class MIHash(LinearHasher):
         return self._numbering.labels
 
     def _encoder(self) -> Encoder:
-        return Encoder(self._in_use.copy(), None, self._features.freeze(), self.n_samples_seen_, self.name)
+        return Encoder(self._in_use.copy(), None, self._features.freeze(), self.version_, self.name)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         n_items = self._reservoir.size
