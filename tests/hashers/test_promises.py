@@ -67,3 +67,28 @@ class Forgetful(HCOH):
 def test_a_hasher_that_breaks_a_promise_is_found_out():
     with pytest.raises(AssertionError, match="breaks check_"):
         check_hasher(Forgetful(n_bits=8, random_state=0))
+
+
+class Boaster(HCOH):
+    name = "boaster"
+    unlearns = True
+
+
+class Trickster(HROH):
+    name = "trickster"
+
+    def unlearn(self, X, y, sample_weight=None):
+        self.n_unlearned_ += len(X)  # and nothing else
+        return self
+
+
+@pytest.mark.parametrize(
+    "hasher, broken",
+    [
+        (Boaster(n_bits=8, random_state=0), "check_capabilities_are_declared: unlearns is True"),
+        (Trickster(n_bits=8, n_components=32, random_state=0), "check_unlearned_rows_leave_no_trace"),
+    ],
+)
+def test_a_hasher_that_declares_what_it_cannot_do_is_found_out(hasher, broken):
+    with pytest.raises(AssertionError, match=f"breaks {broken}"):
+        check_hasher(hasher)

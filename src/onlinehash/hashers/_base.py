@@ -94,8 +94,18 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     The first batch fixes the parameters. To learn, take a snapshot or save after one was changed is refused, except for
     those in :attr:`changeable`; ``fit`` starts again with the new ones.
 
+    What else a method can do is declared by class attributes, all False here: :attr:`unlearns`, :attr:`merges` and
+    :attr:`takes_weights`.
+
     Attributes
     ----------
+    unlearns : bool
+        Whether it has ``unlearn(X, y)``, which takes rows out again, and counts them in ``n_unlearned_``.
+    merges : bool
+        Whether it has ``empty_clone()``, ``merge(other)`` and ``split_points(n_rows)``, by which the parts of a stream
+        are learned apart and put together.
+    takes_weights : bool
+        Whether ``fit`` and ``partial_fit`` take ``sample_weight``.
     changeable : mapping from name to check
         Parameters that may change at any time, and the check of their values. ``output`` is one of them: what
         :meth:`transform` returns, "codes" (packed bytes), "bits" (0 and 1) or "signs" (-1 and +1).
@@ -130,6 +140,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     traits: ClassVar[Traits]
     supervised: ClassVar[bool] = True
     multi_label: ClassVar[bool] = False
+    unlearns: ClassVar[bool] = False
+    merges: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = False
     changeable: ClassVar[Changeable] = {"output": check_output}
     n_bits: int
     preprocess: Any
@@ -293,6 +306,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Keep the parameters as they are now: those that are learned with."""
         self._learned_with = {name: _frozen(value) for name, value in self.get_params(deep=False).items()}
 
+    def _resized(self, n_bits: int) -> Self | None:
+        """Return a hasher of another code length that has learned the same; None where that takes the data."""
+        return None
+
+    def _as_part(self) -> Self:
+        """Prepare an empty clone to learn a part of a stream, only to be merged."""
+        return self
+
     def _demand_same_parameters(self, *besides: str) -> None:
         """Raise if a parameter that shapes the state was changed since learning began; check those that may change."""
         for name, before in self.__dict__.get("_learned_with", {}).items():
@@ -365,7 +386,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def version_(self) -> int:
         """Version of a snapshot taken now: the number of instances learned, plus that of instances unlearned."""
-        return int(getattr(self, "n_samples_seen_", 0) + getattr(self, "n_unlearned_", 0))
+        n_unlearned = getattr(self, "n_unlearned_", 0) if self.unlearns else 0
+        return int(getattr(self, "n_samples_seen_", 0) + n_unlearned)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the codes of X in the form that ``output`` asks for.

@@ -108,11 +108,14 @@ class HROH(WithCodewords):
 
     name: ClassVar[str] = "hroh"
     traits: ClassVar[Traits] = Traits(
-        takes="single rows, in any order; sample weights; merges, unlearns",
+        takes="single rows, in any order",
         cost="O(m^2), a snapshot O(m^3); m = d + 2048",
         memory="O(m^2)",
         shines="most labelled streams; sorted ones, new classes, few bits",
     )
+    unlearns: ClassVar[bool] = True
+    merges: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "alpha": _check_penalty}
 
     def __init__(
@@ -407,6 +410,9 @@ class HROH(WithCodewords):
             twin.feature_names_in_ = self.feature_names_in_
         return twin
 
+    def _as_part(self) -> Self:
+        return self.set_params(assignment="arrival")  # type: ignore[no-any-return]  # no part need settle codewords
+
     def split_points(self, n_rows: int) -> list[int]:
         """Return where the next ``n_rows`` instances of the stream may be cut, to be learned in parts.
 
@@ -426,6 +432,8 @@ class HROH(WithCodewords):
         [256, 1024, 2048, 4096, 4864]
         """
         self._demand_same_parameters()
+        if self.decay < 1.0:
+            raise InvalidInputError(f"With decay={self.decay} the last rows count most; only decay=1 learns in parts.")
         if not self.__sklearn_is_fitted__():
             n_before, first = 0, _BLOCK
         elif self._head is not None:
@@ -528,6 +536,9 @@ class HROH(WithCodewords):
         the codewords are chosen afresh from all that was learned.
         """
         return self._with(n_bits=check_code_length(n_bits), structure_bits=structure_bits)
+
+    def _resized(self, n_bits: int) -> Self | None:
+        return self.with_bits(n_bits, self.structure_bits) if self.__sklearn_is_fitted__() else None
 
     def with_codebook(self, codebook: str | Mapping[int | str, ArrayLike]) -> Self:
         """Return a hasher with another codebook that has learned what this one has."""
