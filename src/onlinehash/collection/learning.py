@@ -106,6 +106,11 @@ def name_features(hasher: OnlineHasher, names: Sequence[str] | None) -> None:
 def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
     """Return a hasher of our own, made from a name or another, with a seed that stays."""
     own = make_hasher(hasher) if isinstance(hasher, str) else load_hasher(hasher.to_bytes())
+    if not isinstance(hasher, str) and type(own) is not type(hasher):
+        raise InvalidInputError(
+            f"{type(hasher).__name__} is saved under the name {hasher.name!r}, which is that of another class; give it "
+            "a name of its own and call register_hasher."
+        )
     check_n_bits(own.n_bits)
     if not isinstance(own.random_state, int):
         own.random_state = own._draw_seed()
