@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from onlinehash._files import Source, read_arrays
 from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNameError
-from onlinehash.hashers._base import LAYOUT, OnlineHasher
+from onlinehash.hashers._base import LAYOUT, OnlineHasher, WeightedHasher
 from onlinehash.hashers.adapthash import AdaptHash
 from onlinehash.hashers.bsodh import BSODH
 from onlinehash.hashers.frosh import FROSH
@@ -132,6 +132,7 @@ __all__ = [
     "MIHash",
     "OnlineHasher",
     "SketchHash",
+    "WeightedHasher",
     "load_hasher",
     "make_hasher",
     "register_hasher",

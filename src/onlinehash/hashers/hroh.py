@@ -18,7 +18,15 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, RunningCentring, WithInputs
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
-from onlinehash.hashers._base import Changeable, Mask, OnlineHasher, Traits, Weights, check_code_length
+from onlinehash.hashers._base import (
+    Changeable,
+    OnlineHasher,
+    Traits,
+    WeightedHasher,
+    Weights,
+    check_code_length,
+    check_weights,
+)
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeStatistics
 from onlinehash.hashers._settling import SettlingClasses, next_settling
@@ -38,7 +46,7 @@ def _check_penalty(name: str, value: Any) -> None:
         check_positive(name, value)
 
 
-class HROH(WithCodewords):
+class HROH(WeightedHasher, WithCodewords):
     """Learn by ridge regression on class codewords, from sums over the stream.
 
     With z = phi(x) the features of a row and t the codeword of its class, all that is kept is::
@@ -115,7 +123,6 @@ class HROH(WithCodewords):
     )
     unlearns: ClassVar[bool] = True
     merges: ClassVar[bool] = True
-    takes_weights: ClassVar[bool] = True
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "alpha": _check_penalty}
 
     def __init__(
@@ -148,27 +155,6 @@ class HROH(WithCodewords):
         self.output = output
 
     # ------------------------------------------------------------------ learning
-
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget what was learned and learn from X; see :meth:`partial_fit`."""
-        rows, targets, labelled = self._check(X, y, None)
-        self._start_again(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
-        self._keep_names(X)
-        return self
-
-    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from the next instances of the stream: one row or many.
-
-        Parameters
-        ----------
-        X, y : as in every hasher
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts; one that counts 2 is as good as two. Not negative.
-        """
-        rows, targets, labelled = self._check_next(X, y)
-        self._absorb(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
-        self._keep_names(X)
-        return self
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # an empty clone has its precision already
@@ -241,10 +227,7 @@ class HROH(WithCodewords):
         self._n_waiting = 0
         self._n_summed = 0
 
-    def _learn(self, X: Features, targets: Targets) -> None:
-        self._learn_weighted(X, targets, None)
-
-    def _learn_weighted(self, X: Features, targets: Targets, weights: Weights) -> None:
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         rows = self._preprocessed(X)
         members = self._members(targets, weights)
         start = 0
@@ -500,7 +483,7 @@ class HROH(WithCodewords):
         if isinstance(self._features, RunningCentring):
             raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
         rows, targets, labelled = self._check_next(X, y)
-        weights = _check_weights(sample_weight, len(rows), labelled)
+        weights = check_weights(sample_weight, len(rows), labelled)
         if labelled is not None:
             rows, weights = rows[labelled], None if weights is None else weights[labelled]
             targets = targets.take(labelled) if isinstance(targets, LabelSets) else targets[labelled]  # type: ignore[index]
@@ -656,19 +639,3 @@ class HROH(WithCodewords):
         self._waiting = Members(*(arrays[f"waiting_{name}"] for name in names))
         self._n_waiting = len(arrays["waiting_rows"])
         self._rows[: self._n_waiting] = arrays["waiting_rows"]
-
-
-def _check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"sample_weight holds something that is not a number: {error}.") from error
-    if weights.shape != (n_rows,):
-        raise InvalidInputError(f"sample_weight has shape {weights.shape}; X has {n_rows} rows, pass one weight a row.")
-    if not weights[labelled if labelled is not None else slice(None)].any():
-        raise InvalidInputError("sample_weight is zero for every row that has a label; nothing would be learned.")
-    if not (np.isfinite(weights) & (weights >= 0.0)).all():
-        raise InvalidInputError("sample_weight holds a value that is negative or not finite; use weights from 0.")
-    return weights
