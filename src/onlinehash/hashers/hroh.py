@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +31,7 @@ from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeStatistics
 from onlinehash.hashers._settling import SettlingClasses, next_settling
 from onlinehash.hashers._solution import RidgeSolution
-from onlinehash.types import Features, LabelSets, Targets
+from onlinehash.types import Features, LabelSets, Signs, Targets
 
 _BLOCK = 256  # rows that wait to be summed together
 _MANY_ROWS = 1024  # summed at once where they come at once
@@ -44,6 +44,14 @@ _ROUNDING = 1e-10  # of the sums of squares, after any number of additions
 def _check_penalty(name: str, value: Any) -> None:
     if value is not None:
         check_positive(name, value)
+
+
+class _Solved(NamedTuple):
+    """A solution, the penalty as it was given, and the codewords it was solved for."""
+
+    alpha: float | None
+    solution: RidgeSolution
+    codewords: Signs
 
 
 class HROH(WeightedHasher, WithCodewords):
@@ -171,8 +179,7 @@ class HROH(WeightedHasher, WithCodewords):
         self._n_features = n_features
         self.n_unlearned_ = 0
         self._map: WithInputs | None = None
-        self._solved: RidgeSolution | None = None
-        self._solved_for: float | None = None  # the penalty as it was given
+        self._solved: _Solved | None = None
         if self.features == "none":
             self._make_room(n_features)
         elif self.features != "anchors" and self.bandwidth is not None:
@@ -307,21 +314,11 @@ class HROH(WeightedHasher, WithCodewords):
     def codewords_(self) -> NDArray[np.int8]:
         """The codeword of each class, in the order of ``classes_``; provisional until the class has settled on it."""
         self._demand_learned()
-        if self._classes.provisional:
-            self.snapshot()
-        return self._classes.codewords.copy()
-
-    def snapshot(self) -> Encoder:
-        """Return the hash functions as they are now, frozen; later learning does not touch them."""
-        self._demand_learned()
-        self._demand_same_parameters()
-        whole = self._completed()
-        encoder = whole._encoder()
-        self._classes.codewords = whole._classes.codewords  # those that these hash functions were learned towards
-        return self._named(encoder)
+        words = self._completed()._solution()[1] if self._classes.provisional else self._classes.codewords
+        return words.copy()
 
     def _encoder(self) -> Encoder:
-        weights = self._weights()
+        weights, _ = self._solution()
         frozen = self._features.freeze()
         features: FeatureMap = frozen
         if self._map is not None:
@@ -334,30 +331,32 @@ class HROH(WeightedHasher, WithCodewords):
             self.name,
         )
 
-    def _weights(self) -> Matrix:
-        """Return the solution for all rows, those that wait included.
+    def _solution(self) -> tuple[Matrix, Signs]:
+        """Return the weights for all rows, those that wait included, and the codewords they are learned towards.
 
-        Looking leaves no trace in the sums: few rows that wait move the solution for the others, many are added
-        to a copy.
+        Both are a deterministic function of the sums and the rows that wait: few of these move the solution for the
+        others, many are added to a copy. Only the solution for the sums is kept, for the next time.
         """
         rows = self._rows[: self._n_waiting]
         if self._n_waiting and (self.decay < 1.0 or _FEW * self._n_waiting > self._statistics.total):
             statistics = copy.deepcopy(self._statistics)
             self._add_to(statistics, rows, self._waiting)
-            return self._solve(statistics).weights(self._classes.codewords)
-        if self._solved is None or self._solved_for != self.alpha:
-            self._solved, self._solved_for = self._solve(self._statistics), self.alpha
+            solved = self._solve(statistics)
+            return solved.solution.weights(solved.codewords), solved.codewords
+        if (kept := self._solved) is None or kept.alpha != self.alpha:
+            self._solved = kept = self._solve(self._statistics)
+        codewords = self._classes.followed_by_new(kept.codewords)
         if not self._n_waiting:
-            return self._solved.weights(self._classes.codewords)
-        return self._solved.with_rows(rows, self._waiting, self._classes.codewords)
+            return kept.solution.weights(codewords), codewords
+        return kept.solution.with_rows(rows, self._waiting, codewords), codewords
 
-    def _solve(self, statistics: RidgeStatistics) -> RidgeSolution:
-        if self._classes.provisional:
-            self._classes.assign(statistics)
+    def _solve(self, statistics: RidgeStatistics) -> _Solved:
+        codewords = self._classes.assigned(statistics)
         n_class_bits, penalty = self.n_bits - self.structure_bits, self.alpha or 0.0
         if n_class_bits and not penalty:
             penalty = statistics.choose_penalty(self.seed_, self._in_order(statistics))
-        return RidgeSolution(statistics, self._classes.codewords, n_class_bits, float(penalty), self._n_features)
+        solution = RidgeSolution(statistics, codewords, n_class_bits, float(penalty), self._n_features)
+        return _Solved(self.alpha, solution, codewords)
 
     def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the classes that have rows by their labels: an order that does not depend on the stream's."""
@@ -369,7 +368,8 @@ class HROH(WeightedHasher, WithCodewords):
     def empty_clone(self) -> Self:
         """Return a hasher that has seen nothing but has the same feature map, so that the two can :meth:`merge`.
 
-        It takes rows of the same width, and computes in the same precision.
+        It takes rows of the same width, and computes in the same precision. Without a ``bandwidth``, the map is fixed
+        after 256 rows; a clone made before has that of the rows so far, so merge before this hasher learns more.
 
         Examples
         --------
@@ -385,9 +385,7 @@ class HROH(WeightedHasher, WithCodewords):
         twin = type(self)(**self.get_params(deep=False) | {"random_state": self.seed_})
         self._demand_map_of_its_own()
         if self.features != "none":
-            if self._head is not None:
-                self._open_head()
-            twin.bandwidth = self._bandwidth
+            twin.bandwidth = self._completed()._bandwidth
         twin.n_features_in_, twin._dtype = self.n_features_in_, self._dtype
         if hasattr(self, "feature_names_in_"):
             twin.feature_names_in_ = self.feature_names_in_
