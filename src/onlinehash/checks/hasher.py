@@ -117,7 +117,7 @@ def check_snapshot_is_frozen(hasher: Any) -> None:
 
 
 def check_looking_does_not_change_the_stream(hasher: Any) -> None:
-    """Taking snapshots on the way makes no difference to what is learned."""
+    """Taking snapshots on the way makes no difference to what is learned, nor to what is saved."""
     X, y = _stream()
     looked_at, alone = clone(hasher), clone(hasher)
     for start in range(0, len(X), 7):
@@ -125,6 +125,7 @@ def check_looking_does_not_change_the_stream(hasher: Any) -> None:
         alone.partial_fit(X[start : start + 7], y[start : start + 7])
     same = np.array_equal(looked_at.decision_function(X), alone.decision_function(X))
     promise(same, "a snapshot changed the hasher")
+    promise(looked_at.to_bytes() == alone.to_bytes(), "a snapshot changed what is saved")
 
 
 def check_snapshot_and_hasher_agree(hasher: Any) -> None:
