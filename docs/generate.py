@@ -65,8 +65,11 @@ def hashers_page() -> str:
         row = precision.get(next((m for m, h in by_name.items() if h == name), ""), {})
         values = " / ".join(f"{row[n]:.3f}".removeprefix("0") if n in row else "-" for n in (16, 32))
         traits = hasher.traits
+        abilities = ", ".join(ability for ability in ("merges", "unlearns") if getattr(hasher, ability))
+        weights = "sample weights" if hasher.takes_weights else ""
+        takes = "; ".join(filter(None, (traits.takes, weights, abilities)))
         lines.append(
-            f"| [{hasher.__name__}]({name}.md) | {labels} | {traits.takes} | {traits.cost} | {traits.memory} "
+            f"| [{hasher.__name__}]({name}.md) | {labels} | {takes} | {traits.cost} | {traits.memory} "
             f"| {values} | {traits.shines} |"
         )
     return "\n".join(lines) + "\n"

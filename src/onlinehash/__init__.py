@@ -49,9 +49,11 @@ if TYPE_CHECKING:
     from onlinehash.hashers import OSH as OSH
     from onlinehash.hashers import AdaptHash as AdaptHash
     from onlinehash.hashers import MIHash as MIHash
+    from onlinehash.hashers import OnlineHasher as OnlineHasher
     from onlinehash.hashers import SketchHash as SketchHash
     from onlinehash.hashers import load_hasher as load_hasher
     from onlinehash.hashers import make_hasher as make_hasher
+    from onlinehash.hashers import register_hasher as register_hasher
     from onlinehash.indexes import BucketIndex as BucketIndex
     from onlinehash.indexes import FlatIndex as FlatIndex
     from onlinehash.loading import load as load
@@ -76,7 +78,9 @@ _HOMES = {
     "OKH": "hashers",
     "OSH": "hashers",
     "SketchHash": "hashers",
+    "OnlineHasher": "hashers",
     "make_hasher": "hashers",
+    "register_hasher": "hashers",
     "load_hasher": "hashers",
     "Client": "client",
     "Collection": "collection",

@@ -9,7 +9,7 @@ from tests.reference import hroh as reference
 from onlinehash import HROH, load_dataset
 from onlinehash.codebooks import LadderCodebook
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, NotLearnedError
-from onlinehash.hashers import load_hasher
+from onlinehash.hashers import HASHERS, OnlineHasher, WeightedHasher, load_hasher
 
 PENALTY = 0.3
 
@@ -280,6 +280,17 @@ def test_a_sibling_has_the_same_map(cut):
     bandwidth = first.snapshot().features.curved.bandwidth
     whole = make(bandwidth=bandwidth, random_state=first.seed_).partial_fit(X, y)
     assert_close(solution(first.merge(second)), solution(whole))
+
+
+def test_a_clone_made_before_the_map_is_fixed_does_not_fix_it():
+    X, y = stream(600)
+    first, alone = (make(bandwidth=None).partial_fit(X[:50], y[:50]) for _ in range(2))
+    second = first.empty_clone().partial_fit(X[300:], y[300:])
+    for each in (first, alone):
+        each.partial_fit(X[50:300], y[50:300])
+    assert first.to_bytes() == alone.to_bytes()
+    with pytest.raises(InvalidInputError, match="bandwidth is"):
+        first.merge(second)
 
 
 def test_the_other_hasher_may_hold_new_labels_and_know_them_in_another_order():
@@ -744,7 +755,7 @@ def test_the_penalty_does_not_depend_on_the_number_of_bits():
         hasher = make(n_bits).partial_fit(X, y)
         hasher._flush()
         hasher.snapshot()
-        penalties.add(hasher._solved._parts[0].factor.penalty)
+        penalties.add(hasher._solved.solution._parts[0].factor.penalty)
     assert len(penalties) == 1
 
 
@@ -908,3 +919,28 @@ def test_fit_starts_again_and_takes_weights():
     again = hasher.fit(X, y, weights)
     assert (again.n_samples_seen_, again.n_unlearned_) == (300, 0)
     assert np.array_equal(solution(again), solution(make().partial_fit(X, y, weights)))
+
+
+@pytest.mark.parametrize("n", [100, 700, 1500])  # before the head is complete, before and after classes settle
+def test_looks_leave_no_trace(n):
+    X, y = stream(2000, n_classes=20)
+    looked_at, alone = (make(8, bandwidth=None, codebook="ladder").partial_fit(X[:n], y[:n]) for _ in range(2))
+    before = {name: pickle.dumps(value) for name, value in looked_at.__dict__.items() if name != "_solved"}
+    words = looked_at.codewords_
+    looked_at.snapshot()
+    looked_at.score(X[:50], y[:50])
+    looked_at.empty_clone()
+    assert looked_at.to_bytes() == alone.to_bytes()
+    assert {name: pickle.dumps(value) for name, value in looked_at.__dict__.items() if name != "_solved"} == before
+    assert np.array_equal(looked_at.codewords_, words)
+    for each in (looked_at, alone):
+        each.partial_fit(X[n:], y[n:])
+    assert looked_at.to_bytes() == alone.to_bytes()
+    assert np.array_equal(looked_at.decision_function(X), alone.decision_function(X))
+
+
+def test_every_hasher_learns_and_freezes_by_the_same_methods():
+    for hasher in HASHERS.values():
+        assert hasher.snapshot is OnlineHasher.snapshot
+        assert hasher.fit is (WeightedHasher if hasher.takes_weights else OnlineHasher).fit
+        assert hasher.partial_fit is (WeightedHasher if hasher.takes_weights else OnlineHasher).partial_fit

@@ -32,14 +32,14 @@ def test_gradient_and_first_steps_equal_the_authors_run(name):
         np.arange(300, 400), n_bits=n_bits, n_bins=n_bins, reservoir_size=1000, init=W0, trigger_interval=10**9
     )
     hasher._offer = lambda n_rows: [None] * n_rows  # a fixed reservoir, as in the recorded run
-    hasher._learn(X[:1], Y[:1])
+    hasher._learn(X[:1], Y[:1], None)
     assert np.abs((W0 - hasher._weights) - golden["grad1"]).max() < 1e-14
     done = 1
     for k, step in enumerate(golden["steps"].ravel().astype(int)):
         if step > 50:
             break
         if step > done:
-            hasher._learn(X[done:step], Y[done:step])
+            hasher._learn(X[done:step], Y[done:step], None)
             done = step
         assert np.abs(hasher._weights - golden["W_steps"][:, :, k]).max() < 1e-9
     assert done > 1
@@ -57,11 +57,11 @@ def test_the_full_loop_follows_the_authors_run():
     hasher._n_unoffered = 0
     done = 0
     for k, step in enumerate(golden["steps"].ravel().astype(int)):
-        hasher._learn(X[done:step], Y[done:step])
+        hasher._learn(X[done:step], Y[done:step], None)
         done = step
         if step <= 50:
             assert np.abs(hasher._weights - golden["W_steps"][:, :, k]).max() < 1e-9
-    hasher._learn(X[done:], Y[done:])
+    hasher._learn(X[done:], Y[done:], None)
     held = golden["residx"].ravel().astype(int) - 1
     assert hasher._reservoir.size == len(held) == 60
     assert np.array_equal(hasher._items, X[held])
@@ -101,7 +101,7 @@ def test_a_block_with_a_changing_reservoir_equals_the_formulas_instance_by_insta
             if place == len(items):
                 items, labels = np.vstack([items, x]), np.append(labels, y)
             items[place], labels[place] = x, y
-    hasher._learn(X[:40], Y[:40])
+    hasher._learn(X[:40], Y[:40], None)
     assert np.abs(hasher._weights - W).max() < 1e-9
     assert np.array_equal(hasher._items[: len(items)], items)
 

@@ -6,7 +6,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onlinehash.checks import check_hasher, hasher_checks
-from onlinehash.hashers import FROSH, HASHERS, HCOH, HMOH, HROH, ITQ, OKH, OSH, MIHash, SketchHash
+from onlinehash.encoders import Encoder
+from onlinehash.hashers import FROSH, HASHERS, HCOH, HMOH, HROH, ITQ, OKH, OSH, MIHash, SketchHash, WeightedHasher
 
 pytestmark = pytest.mark.slow
 
@@ -69,3 +70,68 @@ class Forgetful(HCOH):
 def test_a_hasher_that_breaks_a_promise_is_found_out():
     with pytest.raises(AssertionError, match="breaks check_"):
         check_hasher(Forgetful(n_bits=8, random_state=0))
+
+
+class Boaster(HCOH):
+    name = "boaster"
+    unlearns = True
+
+
+class Trickster(HROH):
+    name = "trickster"
+
+    def unlearn(self, X, y, sample_weight=None):
+        self.n_unlearned_ += len(X)  # and nothing else
+        return self
+
+
+@pytest.mark.parametrize(
+    "hasher, broken",
+    [
+        (Boaster(n_bits=8, random_state=0), "check_capabilities_are_declared: unlearns is True"),
+        (Trickster(n_bits=8, n_components=32, random_state=0), "check_unlearned_rows_leave_no_trace"),
+    ],
+)
+def test_a_hasher_that_declares_what_it_cannot_do_is_found_out(hasher, broken):
+    with pytest.raises(AssertionError, match=f"breaks {broken}"):
+        check_hasher(hasher)
+
+
+class ClassMeans(WeightedHasher):
+    """As simple as a method with weights can be: signs of the differences to weighted class means."""
+
+    name = "class_means"
+
+    def __init__(self, n_bits=32, *, preprocess="none", random_state=None, output="codes"):
+        self.n_bits = n_bits
+        self.preprocess = preprocess
+        self.random_state = random_state
+        self.output = output
+
+    def _start(self, n_features):
+        self._labels, self._sums, self._totals = [], np.zeros((0, n_features)), np.zeros((0, 1))
+
+    def _learn(self, X, targets, weights):
+        counts = np.ones(len(X)) if weights is None else weights
+        for row, label, count in zip(self._preprocessed(X), targets.tolist(), counts, strict=True):
+            if label not in self._labels:
+                self._labels.append(label)
+                self._sums, self._totals = np.vstack([self._sums, 0 * row]), np.vstack([self._totals, [[0.0]]])
+            self._sums[self._labels.index(label)] += count * row
+            self._totals[self._labels.index(label)] += count
+
+    def _encoder(self):
+        means = self._sums / np.maximum(self._totals, 1e-300)
+        first, second = np.random.default_rng([self.seed_, len(means)]).integers(len(means), size=(2, self.n_bits))
+        weights = (means[first] - means[second]).T.astype(self._dtype)
+        return Encoder(weights, None, self._features.freeze(), self.version_, self.name)
+
+    def _state(self):
+        return {"labels": self._labels}, {"sums": self._sums, "totals": self._totals}
+
+    def _restore(self, state, arrays):
+        self._labels, self._sums, self._totals = state["labels"], arrays["sums"].copy(), arrays["totals"].copy()
+
+
+def test_a_method_with_weights_is_written_as_any_other():
+    check_hasher(ClassMeans(n_bits=12, random_state=0))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onlinehash import HROH
+from onlinehash import HROH, load_hasher
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 
 RNG = np.random.default_rng(0)
@@ -73,3 +73,10 @@ def test_a_hasher_with_its_own_generator_keeps_it():
     hasher = HROH(16, n_components=64, random_state=generator).partial_fit(X, Y)
     assert hasher.unlearn(X[:9], Y[:9]).random_state is generator
     assert hasher.partial_fit(X[:9], Y[:9]).n_samples_seen_ == 409
+
+
+def test_the_version_counts_instances_learned_and_unlearned():
+    hasher = HROH(8, n_components=32, random_state=0)
+    assert hasher.version_ == 0
+    hasher.partial_fit(X[:300], Y[:300]).unlearn(X[:20], Y[:20])
+    assert hasher.version_ == hasher.snapshot().version == load_hasher(hasher.to_bytes()).version_ == 320

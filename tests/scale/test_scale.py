@@ -136,6 +136,17 @@ def test_a_worker_that_is_killed_changes_nothing(data, learned, tmp_path):
     assert again.to_bytes() == learned[0].to_bytes()
 
 
+class Own(HROH):
+    name = "own"
+
+
+def test_a_method_from_outside_that_merges_is_learned_in_parts(data, learned):
+    again = scale.learn(data[0], make(Own), rows_per_task=TASK)
+    assert type(again) is Own
+    assert again.version_ == learned[0].version_
+    assert np.array_equal(again.transform(data[1]), learned[0].transform(data[1]))
+
+
 def test_a_hasher_that_has_learned_goes_on_and_is_left_as_it_is(data):
     folder, X, y = data
     first = make().partial_fit(X[:700], y[:700])

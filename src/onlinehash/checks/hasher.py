@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from onlinehash.checks._promise import check_all, promise
-from onlinehash.exceptions import OnlineHashError
+from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.types import Batch
 
 HasherCheck = Callable[[Any], None]
@@ -59,6 +60,10 @@ def hasher_checks() -> Iterator[HasherCheck]:
     yield check_changed_parameters_are_refused
     yield check_output_is_as_asked_for
     yield check_memory_does_not_grow
+    yield check_capabilities_are_declared
+    yield check_unlearned_rows_leave_no_trace
+    yield check_merged_parts_equal_the_stream
+    yield check_weights_count
 
 
 def check_same_seed_gives_same_codes(hasher: Any) -> None:
@@ -108,11 +113,11 @@ def check_snapshot_is_frozen(hasher: Any) -> None:
     hasher.partial_fit(X[50:], y[50:])
     promise(np.array_equal(encoder.encode(X), before), "learning changed an encoder that had left the hasher")
     promise(encoder.version == 50, f"version is {encoder.version} after 50 instances")
-    promise(hasher.snapshot().version == len(X), "the version does not follow the stream")
+    promise(hasher.snapshot().version == hasher.version_ == len(X), "the version does not follow the stream")
 
 
 def check_looking_does_not_change_the_stream(hasher: Any) -> None:
-    """Taking snapshots on the way makes no difference to what is learned."""
+    """Taking snapshots on the way makes no difference to what is learned, nor to what is saved."""
     X, y = _stream()
     looked_at, alone = clone(hasher), clone(hasher)
     for start in range(0, len(X), 7):
@@ -120,6 +125,7 @@ def check_looking_does_not_change_the_stream(hasher: Any) -> None:
         alone.partial_fit(X[start : start + 7], y[start : start + 7])
     same = np.array_equal(looked_at.decision_function(X), alone.decision_function(X))
     promise(same, "a snapshot changed the hasher")
+    promise(looked_at.to_bytes() == alone.to_bytes(), "a snapshot changed what is saved")
 
 
 def check_snapshot_and_hasher_agree(hasher: Any) -> None:
@@ -322,6 +328,78 @@ def check_memory_does_not_grow(hasher: Any) -> None:
     promise(
         sizes[-1] <= 1.02 * sizes[1] + slack, f"it held {sizes[1]} bytes after 4000 rows and {sizes[-1]} after 8000"
     )
+
+
+def check_capabilities_are_declared(hasher: Any) -> None:
+    """``unlearns``, ``merges`` and ``takes_weights`` say which methods a hasher has."""
+    methods = {"unlearns": ("unlearn",), "merges": ("empty_clone", "merge", "split_points")}
+    for capability, names in methods.items():
+        declared = getattr(hasher, capability)
+        for name in names:
+            promise(hasattr(hasher, name) == declared, f"{capability} is {declared}, which {name}() contradicts")
+    for name in ("fit", "partial_fit"):
+        takes = "sample_weight" in signature(getattr(hasher, name)).parameters
+        promise(takes == hasher.takes_weights, f"takes_weights is {hasher.takes_weights}, which {name}() contradicts")
+
+
+def check_unlearned_rows_leave_no_trace(hasher: Any) -> None:
+    """A hasher that unlearns is afterwards as if the rows had not been learned, unless its parameters refuse that."""
+    if not hasher.unlearns:
+        return
+    X, y = _stream(400)
+    alone, unlearned = clone(hasher).partial_fit(X[:300], y[:300]), clone(hasher).partial_fit(X, y)
+    before = unlearned.to_bytes()
+    try:
+        unlearned.unlearn(X[300:], y[300:])
+    except InvalidInputError:
+        promise(unlearned.to_bytes() == before, "unlearn was refused and left a trace")
+        return
+    same = np.allclose(unlearned.decision_function(X), alone.decision_function(X), rtol=1e-5, atol=1e-7)
+    promise(same, "rows that were unlearned left a trace in the hash functions")
+    promise(unlearned.n_unlearned_ == 100, f"n_unlearned_ is {unlearned.n_unlearned_} after 100 rows")
+    promise(unlearned.snapshot().version == unlearned.version_ == 500, "the version does not count unlearned rows")
+
+
+def check_merged_parts_equal_the_stream(hasher: Any) -> None:
+    """A hasher that merges learns a stream in parts as it does in order, unless its parameters refuse that."""
+    if not hasher.merges:
+        return
+    X, y = _stream(900)
+    whole = clone(hasher).partial_fit(X, y)
+    try:
+        split_points = hasher.split_points(len(X))
+        hasher.partial_fit(X[: split_points[0]], y[: split_points[0]])
+        parts = [hasher.empty_clone() for _ in split_points[1:]]
+    except InvalidInputError:
+        return
+    for part, start, stop in zip(parts, split_points, split_points[1:], strict=False):
+        hasher.merge(part.partial_fit(X[start:stop], y[start:stop]))
+    if split_points[-1] < len(X):
+        hasher.partial_fit(X[split_points[-1] :], y[split_points[-1] :])
+    same = np.allclose(hasher.decision_function(X), whole.decision_function(X), rtol=1e-5, atol=1e-7)
+    promise(same, "parts that were merged differ from the stream learned in order")
+    promise(hasher.version_ == len(X), f"the version is {hasher.version_} after {len(X)} rows in parts")
+
+
+def check_weights_count(hasher: Any) -> None:
+    """Where weights are taken, a weight of 1 is none, other weights count, and bad ones are refused."""
+    if not hasher.takes_weights:
+        return
+    X, y = _stream(300)
+    plain = clone(hasher).partial_fit(X, y).decision_function(X)
+    ones = clone(hasher).partial_fit(X, y, sample_weight=np.ones(len(X))).decision_function(X)
+    promise(np.array_equal(ones, plain), "weights of 1 learn something else than no weights")
+    weighted = clone(hasher).partial_fit(X, y, sample_weight=1.0 + np.arange(len(X)) % 3).decision_function(X)
+    promise(not np.allclose(weighted, plain), "weights make no difference")
+    hasher.partial_fit(X, y)
+    before = hasher.to_bytes()
+    for bad in (np.ones(len(X) - 1), -np.ones(len(X)), np.full(len(X), np.nan)):
+        try:
+            hasher.partial_fit(X, y, sample_weight=bad)
+        except InvalidInputError:
+            promise(hasher.to_bytes() == before, "refused weights left a trace")
+        else:
+            raise AssertionError(f"weights of shape {bad.shape} that start with {bad[0]} were accepted")
 
 
 def _stream(n_samples: int = 120) -> Batch:

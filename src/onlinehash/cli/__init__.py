@@ -105,6 +105,13 @@ def _set_verbose(ctx: typer.Context, wanted: bool) -> None:
     ctx.meta[_COMMAND] = ctx.command
 
 
+def _import(modules: list[str] | None) -> None:
+    from onlinehash.experiments.custom import load_module
+
+    for module in modules or ():
+        load_module(module)
+
+
 def _show_help(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         typer.echo(ctx.get_help())
@@ -123,6 +130,16 @@ def _options_of_all(
         bool,
         typer.Option("--verbose", "-v", help="Show the log, and where an error comes from.", callback=_set_verbose),
     ] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import this module first, which registers hashers of your own; repeatable.",
+            callback=_import,
+            show_default=False,
+        ),
+    ] = None,
     show_help: Annotated[
         bool,
         typer.Option("--help", "-h", help="Show this message and exit.", callback=_show_help, is_eager=True),

@@ -28,11 +28,26 @@ def parse_setting(setting: str) -> tuple[str, Any]:
         return name, text
 
 
+def registered(method: str) -> str:
+    """Return the name of a hasher; ``module:Class`` is imported and registered under its own."""
+    if ":" not in method:
+        return method
+    from onlinehash.experiments.custom import load_class
+    from onlinehash.hashers import register_hasher
+
+    own: type[OnlineHasher] = register_hasher(load_class(method))
+    return own.name
+
+
 def hasher_from_options(method: str, given: dict[str, Any], defaults: dict[str, Any]) -> OnlineHasher:
-    """Return a hasher with the parameters given, which it must know, and those defaults that it knows."""
+    """Return a hasher with the parameters given, which it must know, and those defaults that it knows.
+
+    A method ``module:Class`` is imported and registered.
+    """
     from onlinehash.exceptions import UnknownNameError
     from onlinehash.hashers import make_hasher
 
+    method = registered(method)
     known = make_hasher(method).get_params(deep=False)
     for name in given:
         if name not in known:

@@ -24,6 +24,9 @@ _SENTENCES = {
     r"To learn anew from what is left, delete, then call collection\.change_hasher\(\.\.\.\)\.": (
         "Leave out --unlearn, then run: onlinehash collection refresh"
     ),
+    r"import the module that defines it and call register_hasher before": (
+        "give --import MODULE, the module that registers it"
+    ),
     r"Use features of that width, or a new object\.": "Use vectors of that width, or learn a new hasher.",
     r"or call partial_fit file after file": "or learn file after file: onlinehash learn --resume",
 }

@@ -29,7 +29,7 @@ _POLICIES = {"drifted": "WhenDrifted", "informative": "WhenInformative"}
 @app.command("create")
 def create(
     place: _Place,
-    method: Annotated[str, typer.Option(help="Name of the hasher.")] = "hcoh",
+    method: Annotated[str, typer.Option(help="Name of the hasher, or module:Class of your own.")] = "hcoh",
     bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")

@@ -61,7 +61,9 @@ def run(
     vector: Vector = None,
     ignore: Ignore = None,
     header: Header = None,
-    method: Annotated[str | None, typer.Option(help="Name of the hasher.", show_default="hcoh")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default="hcoh")
+    ] = None,
     bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="By default the method's own.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Instances that share a step.")] = None,

@@ -21,7 +21,11 @@ def run(
     host: Annotated[str, typer.Option(help="Address; any but this machine's own demands keys.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8000,
     method: Annotated[
-        str | None, typer.Option(help="Create the collection, with this hasher, if there is none.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Create the collection, with this hasher (a name, or module:Class), if there is none.",
+            show_default=False,
+        ),
     ] = None,
     readonly: Annotated[
         bool, typer.Option("--readonly", help="Follow a collection that another process writes.")
@@ -51,6 +55,7 @@ def run(
     if demo == (place is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
     from onlinehash.cli._screen import note
+    from onlinehash.cli._settings import registered
     from onlinehash.service import ApiKeys, Limits, create_app, server
     from onlinehash.service.demo import make_demo_router, open_demo
 
@@ -68,7 +73,7 @@ def run(
             shown = stack.enter_context(open_demo(dataset))
             collection, routers = shown.collection, [make_demo_router(shown, keys)]
         else:
-            hasher = None if place.exists() else method
+            hasher = None if place.exists() or method is None else registered(method)
             collection, routers = place.open(hasher, readonly=readonly), []
             stack.callback(collection.close, refresh=False)  # a stop must not wait for a refresh
         app = create_app(collection, limits=limits, keys=keys, routers=routers)

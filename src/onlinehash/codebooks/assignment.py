@@ -77,10 +77,10 @@ class ClassTable:
         """Return the class number of every label; all of them were admitted."""
         return np.fromiter((self._numbers[label] for label in y.tolist()), np.intp, len(y))
 
-    def reassign(self, places: NDArray[np.intp]) -> None:
-        """Give class ``i`` the codeword that the codebook has for the class of arrival ``places[i]``."""
+    def codewords_at(self, places: NDArray[np.intp]) -> Signs:
+        """Return the codewords of the classes where class ``i`` has the one for the class of arrival ``places[i]``."""
         words = [self.codebook.codeword(int(place), label) for place, label in zip(places, self.labels, strict=True)]
-        self.codewords = np.array(words, np.int8).reshape(len(self), self.codebook.n_bits)
+        return np.array(words, np.int8).reshape(len(self), self.codebook.n_bits)
 
     def targets(self, y: Labels | LabelSets) -> Signs:
         """Return the target of every row, shape (n_rows, n_bits).

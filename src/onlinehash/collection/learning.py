@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onlinehash._validation import check_n_bits
 from onlinehash.collection.stores.protocol import ItemStore
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers import HROH, OnlineHasher, load_hasher, make_hasher
+from onlinehash.hashers import OnlineHasher, load_hasher, make_hasher
 
 _AT_A_TIME = 1 << 22  # bytes of features read at a time
 
@@ -30,14 +30,14 @@ def learn(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | N
 
 def unlearn(hasher: OnlineHasher, features: NDArray[Any], labels: Sequence[str | None]) -> None:
     """Unlearn rows that were learned as they are stored."""
-    if not isinstance(hasher, HROH):
+    if not hasher.unlearns:
         raise InvalidInputError(
             f"unlearn=True, but {hasher!r} cannot unlearn; HROH can. To learn anew from what is left, delete, then "
             "call collection.change_hasher(...)."
         )
     rows, y = _labelled(features, labels)
     if len(rows):
-        hasher.unlearn(rows, y)
+        cast(Any, hasher).unlearn(rows, y)
 
 
 def _labelled(features: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDArray[np.float32], Any]:
@@ -71,16 +71,17 @@ def relearn(hasher: OnlineHasher, store: ItemStore) -> None:
 
 def with_bits(hasher: OnlineHasher, n_bits: int, store: ItemStore) -> OnlineHasher:
     """Return a hasher of another code length: from what was learned, where the method can, or else from all items."""
-    if isinstance(hasher, HROH) and n_learned(hasher):
-        return hasher.with_bits(n_bits, hasher.structure_bits)
+    resized = hasher._resized(n_bits)
+    if resized is not None:
+        return resized
     new = type(hasher)(**{**hasher.get_params(deep=False), "n_bits": check_n_bits(n_bits)})
     relearn(new, store)
     return new
 
 
 def n_learned(hasher: OnlineHasher | None) -> int:
-    """Return the version that a snapshot would have: the number of instances learned, and of those unlearned again."""
-    return getattr(hasher, "n_samples_seen_", 0) + getattr(hasher, "n_unlearned_", 0)
+    """Return the version that a snapshot would have; 0 without a hasher."""
+    return 0 if hasher is None else hasher.version_
 
 
 def _follow(hasher: OnlineHasher, store: ItemStore, after: int, *, retired: bool) -> None:
@@ -109,6 +110,11 @@ def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
     if not isinstance(hasher, (str, OnlineHasher)):
         raise InvalidInputError(f"hasher={hasher!r} is neither a hasher nor the name of one.")
     own = make_hasher(hasher) if isinstance(hasher, str) else load_hasher(hasher.to_bytes())
+    if not isinstance(hasher, str) and type(own) is not type(hasher):
+        raise InvalidInputError(
+            f"{type(hasher).__name__} is saved under the name {hasher.name!r}, which is that of another class; give it "
+            "a name of its own and call register_hasher."
+        )
     check_n_bits(own.n_bits)
     if not isinstance(own.random_state, int):
         own.random_state = own._draw_seed()

@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,11 +61,24 @@ def load_class(name: str) -> type[Any]:
     module_name, _, class_name = name.partition(":")
     if not module_name or not class_name:
         raise UnknownNameError(f"{name!r} does not name a class; write module:Class.")
+    module = load_module(module_name)
+    found = getattr(module, class_name, None)
+    if not inspect.isclass(found):
+        own = [name for name, value in vars(module).items() if inspect.isclass(value) and not name.startswith("_")]
+        if not own:
+            raise UnknownNameError(f"The module {module_name!r} has no class; write the method as a class in it.")
+        raise UnknownNameError.among(f"class of {module_name}", class_name, own)
+    _check_methods(found, name)
+    return found
+
+
+def load_module(module_name: str) -> ModuleType:
+    """Import a module; those of the current folder are found, as by ``python -m``."""
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{module_name}.".startswith(f"{missing}."):
@@ -75,14 +89,6 @@ def load_class(name: str) -> type[Any]:
             f"The module {module_name!r} cannot be imported: {_said(error)}. "
             f"Correct it until this works: python -c 'import {module_name}'"
         ) from error
-    found = getattr(module, class_name, None)
-    if not inspect.isclass(found):
-        own = [name for name, value in vars(module).items() if inspect.isclass(value) and not name.startswith("_")]
-        if not own:
-            raise UnknownNameError(f"The module {module_name!r} has no class; write the method as a class in it.")
-        raise UnknownNameError.among(f"class of {module_name}", class_name, own)
-    _check_methods(found, name)
-    return found
 
 
 def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> None:

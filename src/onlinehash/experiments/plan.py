@@ -228,7 +228,7 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
             raise FileFormatError("a reference has no bits to choose; leave out bits.")
         check_settings(hasher, REFERENCES[hasher], own)
         bits = [_stored_bits(hasher, shared["dataset"], shared.get("labels"))]
-    elif is_custom(hasher):
+    elif is_custom(hasher := _spelled(hasher)):
         own.pop("bits", None)
         check_settings(hasher, load_class(hasher), own)
     elif hasher in HASHERS:
@@ -239,6 +239,14 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
     for n_bits in bits:
         for seed in seeds:
             yield Run(method, hasher, n_bits=n_bits, seed=seed, params=own, **shared)
+
+
+def _spelled(hasher: str) -> str:
+    """Return ``module:Class`` for a registered hasher that is not one of ours: every process of a run finds it so."""
+    own = HASHERS.get(hasher)
+    if own is None or own.__module__.startswith("onlinehash."):
+        return hasher
+    return f"{own.__module__}:{own.__qualname__}"
 
 
 def _check_shared(shared: dict[str, Any]) -> None:

@@ -1,15 +1,17 @@
-"""Hashers: one method a file, all behind one contract.
+"""Hashers: one method per file, one contract for all.
 
-A new method is a new file and a new line in the registry.
+A new method is a new file and a new line in the registry; a method from outside joins it by :func:`register_hasher`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import re
+from typing import Any, TypeVar
 
-from onlinehash._files import Source, name_of, read_arrays
-from onlinehash.exceptions import FileFormatError, UnknownNameError
-from onlinehash.hashers._base import LAYOUT, OnlineHasher
+from onlinehash._files import Source, read_arrays
+from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNameError
+from onlinehash.hashers._base import LAYOUT, OnlineHasher, WeightedHasher
 from onlinehash.hashers.adapthash import AdaptHash
 from onlinehash.hashers.bsodh import BSODH
 from onlinehash.hashers.frosh import FROSH
@@ -27,6 +29,58 @@ HASHERS: dict[str, type[OnlineHasher]] = {
     hasher.name: hasher
     for hasher in (AdaptHash, BSODH, FROSH, HCOH, HMOH, HROH, ITQ, LSH, MIHash, OKH, OSH, SketchHash)
 }
+
+_Class = TypeVar("_Class", bound=type[OnlineHasher])
+
+
+def register_hasher(hasher: _Class) -> _Class:
+    """Register a hasher class of your own, so that it is found by its name; also a class decorator.
+
+    Afterwards :func:`make_hasher`, :func:`load_hasher` and :meth:`onlinehash.Collection.open` know it, in this process.
+    :func:`onlinehash.checks.check_hasher` checks what it does.
+
+    Parameters
+    ----------
+    hasher : subclass of OnlineHasher
+        With a ``name`` of its own, a lower-case identifier, and parameters that all have a default, among them
+        ``n_bits``, ``preprocess`` and ``random_state``. To register a class again changes nothing.
+
+    Examples
+    --------
+    >>> class Signs(LSH):
+    ...     name = "signs"
+    >>> register_hasher(Signs).__name__
+    'Signs'
+    >>> make_hasher("signs", n_bits=8)
+    Signs(n_bits=8)
+    >>> del HASHERS["signs"]
+    """
+    if not inspect.isclass(hasher) or not issubclass(hasher, OnlineHasher):
+        raise InvalidInputError(f"{hasher!r} is not a subclass of OnlineHasher; derive your class from it.")
+    own, name = hasher.__name__, getattr(hasher, "name", None)
+    if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
+        raise InvalidInputError(
+            f"{own}.name={name!r} is not a lower-case identifier; set the class attribute name, such as 'mine'."
+        )
+    if (known := HASHERS.get(name)) is not None and _origin(known) != _origin(hasher):
+        raise InvalidInputError(f"The name {name!r} of {own} is taken by {known.__name__}; give {own} another name.")
+    if inspect.isabstract(hasher):
+        missing = ", ".join(sorted(hasher.__abstractmethods__))
+        raise InvalidInputError(f"{own} lacks {missing}; a hasher needs them to learn and to be saved.")
+    params = {param.name: param for param in inspect.signature(hasher).parameters.values()}
+    for needed in ("n_bits", "preprocess", "random_state"):
+        if needed not in params:
+            raise InvalidInputError(f"{own} has no parameter {needed}; a hasher takes and stores it.")
+    for param in params.values():
+        if param.default is param.empty:
+            raise InvalidInputError(f"The parameter {param.name} of {own} has no default; give it one.")
+    HASHERS[name] = hasher
+    return hasher
+
+
+def _origin(hasher: type[OnlineHasher]) -> tuple[str, str]:
+    """Return where a class was defined: the same for one that was defined again, by a reload or in a notebook."""
+    return hasher.__module__, hasher.__qualname__
 
 
 def make_hasher(name: str, **params: Any) -> OnlineHasher:
@@ -57,7 +111,8 @@ def load_hasher(source: Source) -> OnlineHasher:
     method = header.get("method")
     if method not in HASHERS:
         raise FileFormatError(
-            f"{name_of(source)} holds a {method} hasher, which this version does not know. Upgrade onlinehash."
+            f"The hasher {method!r} is not registered here; import the module that defines it and call register_hasher "
+            "before."
         )
     return HASHERS[method]._taken_from(source, header, arrays)
 
@@ -77,6 +132,8 @@ __all__ = [
     "MIHash",
     "OnlineHasher",
     "SketchHash",
+    "WeightedHasher",
     "load_hasher",
     "make_hasher",
+    "register_hasher",
 ]

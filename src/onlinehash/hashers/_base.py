@@ -94,8 +94,18 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     The first batch fixes the parameters. To learn, take a snapshot or save after one was changed is refused, except for
     those in :attr:`changeable`; ``fit`` starts again with the new ones.
 
+    What else a method can do is declared by class attributes, all False here: :attr:`unlearns`, :attr:`merges` and
+    :attr:`takes_weights`.
+
     Attributes
     ----------
+    unlearns : bool
+        Whether it has ``unlearn(X, y)``, which takes rows out again, and counts them in ``n_unlearned_``.
+    merges : bool
+        Whether it has ``empty_clone()``, ``merge(other)`` and ``split_points(n_rows)``, by which the parts of a stream
+        are learned apart and put together.
+    takes_weights : bool
+        Whether ``fit`` and ``partial_fit`` take ``sample_weight``, as those of :class:`WeightedHasher` do.
     changeable : mapping from name to check
         Parameters that may change at any time, and the check of their values. ``output`` is one of them: what
         :meth:`transform` returns, "codes" (packed bytes), "bits" (0 and 1) or "signs" (-1 and +1).
@@ -107,6 +117,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Number of instances learned from.
     n_unlabelled_ : int
         Number of rows without a label, which a supervised method does not learn from.
+    version_ : int
+        Version of a snapshot taken now: the number of instances learned, plus that of instances unlearned, where the
+        method unlearns. 0 before the first.
     seed_ : int
         The seed in use; drawn from ``random_state`` at the first batch.
 
@@ -127,6 +140,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     traits: ClassVar[Traits]
     supervised: ClassVar[bool] = True
     multi_label: ClassVar[bool] = False
+    unlearns: ClassVar[bool] = False
+    merges: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = False
     changeable: ClassVar[Changeable] = {"output": check_output}
     n_bits: int
     preprocess: Any
@@ -144,7 +160,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X : array-like of shape (n_samples, n_features)
         y : labels, as in :meth:`partial_fit`
         """
-        self._start_again(*self._check(X, y, None))
+        return self._fit(X, y, None)
+
+    def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> Self:
+        rows, targets, labelled = self._check(X, y, None)
+        self._start_again(rows, targets, labelled, check_weights(sample_weight, len(rows), labelled))
         self._keep_names(X)
         return self
 
@@ -163,7 +183,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             a list of lists of labels, or a 0/1 indicator matrix of shape (n_samples, n_classes). Unsupervised methods
             ignore it.
         """
-        self._absorb(*self._check_next(X, y))
+        return self._partial_fit(X, y, None)
+
+    def _partial_fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> Self:
+        rows, targets, labelled = self._check_next(X, y)
+        self._absorb(rows, targets, labelled, check_weights(sample_weight, len(rows), labelled))
         self._keep_names(X)
         return self
 
@@ -190,7 +214,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_finite(rows, precision_of(rows) if n_features is None else self._dtype)
         return rows, targets, labelled
 
-    def _start_again(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights = None) -> None:
+    def _start_again(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights) -> None:
         """Forget what was learned and learn from checked rows; if that fails, nothing was forgotten."""
         fresh = type(self)(**self.get_params(deep=False))
         fresh._absorb(X, targets, labelled, weights)
@@ -198,7 +222,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
 
-    def _absorb(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights = None) -> None:
+    def _absorb(self, X: NDArray[Any], targets: Targets, labelled: Mask, weights: Weights) -> None:
         n_labelled = len(X) if labelled is None else int(labelled.sum())
         if n_labelled and not self.__sklearn_is_fitted__():
             before = dict(self.__dict__)
@@ -253,7 +277,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             if self._head is not None:
                 self._collect(rows, part, shares)
             elif len(rows):
-                self._learn_weighted(rows, part, shares)
+                self._learn(rows, part, shares)
 
     def _collect(self, rows: Features, targets: Targets, weights: Weights) -> None:
         """Keep rows until the head of the stream is complete, then start with it."""
@@ -267,7 +291,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             if len(rows) > missing:
                 rest = slice(missing, None)
                 shares = None if weights is None else weights[rest]
-                self._learn_weighted(rows[rest], _some(targets, rest), shares)
+                self._learn(rows[rest], _some(targets, rest), shares)
 
     def _open_head(self) -> None:
         assert self._head is not None
@@ -275,20 +299,23 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         targets = check_targets(labels, len(labels))[0] if self.supervised else None
         self._head = None
         self._open(rows, targets)
-        self._learn_weighted(rows, targets, weights)
+        self._learn(rows, targets, weights)
 
     def _twin(self) -> Self:
         """Return a copy with the same parameters, the objects themselves, and a state of its own."""
         return copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
 
-    def _learn_weighted(self, X: Features, targets: Targets, weights: Weights) -> None:
-        """Learn from the next rows; a method that takes weights overrides this instead of :meth:`_learn`."""
-        assert weights is None
-        self._learn(X, targets)
-
     def _fix_parameters(self) -> None:
         """Keep the parameters as they are now: those that are learned with."""
         self._learned_with = {name: _frozen(value) for name, value in self.get_params(deep=False).items()}
+
+    def _resized(self, n_bits: int) -> Self | None:
+        """Return a hasher of another code length that has learned the same; None where that takes the data."""
+        return None
+
+    def _as_part(self) -> Self:
+        """Prepare an empty clone to learn a part of a stream, only to be merged."""
+        return self
 
     def _demand_same_parameters(self, *besides: str) -> None:
         """Raise if a parameter that shapes the state was changed since learning began; check those that may change."""
@@ -332,8 +359,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Refuse labels that cannot be learned from; nothing has changed yet."""
 
     @abstractmethod
-    def _learn(self, X: Features, targets: Targets) -> None:
-        """Learn from the next rows, in the precision of the stream."""
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
+        """Learn from the next rows, in the precision of the stream; weights are None unless some were given."""
 
     def _preprocessed(self, X: Features) -> Features:
         """Move the preprocessing along the stream and return the rows it gives."""
@@ -358,6 +385,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             twin._open_head()
         twin._finish()
         return self._named(twin._encoder())
+
+    @property
+    def version_(self) -> int:
+        """Version of a snapshot taken now: the number of instances learned, plus that of instances unlearned."""
+        n_unlearned = getattr(self, "n_unlearned_", 0) if self.unlearns else 0
+        return int(getattr(self, "n_samples_seen_", 0) + n_unlearned)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the codes of X in the form that ``output`` asks for.
@@ -506,6 +539,46 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.target_tags.required = self.supervised
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+class WeightedHasher(OnlineHasher):
+    """Base of methods whose :meth:`_learn` takes the weights of rows: ``fit`` and ``partial_fit`` accept them."""
+
+    takes_weights: ClassVar[bool] = True
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget what was learned and learn from X; see :meth:`partial_fit`."""
+        return self._fit(X, y, sample_weight)
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from the next instances of the stream: one row or many.
+
+        Parameters
+        ----------
+        X, y : as in every hasher
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts; one that counts 2 is as good as two. Not negative.
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+
+def check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:
+    """Return one weight per row, none of them negative, or None."""
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"sample_weight holds something that is not a number: {error}.") from error
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(
+            f"sample_weight has shape {weights.shape}; X has {n_rows} rows, pass one weight per row."
+        )
+    if not weights[labelled if labelled is not None else slice(None)].any():
+        raise InvalidInputError("sample_weight is zero for every row that has a label; nothing would be learned.")
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise InvalidInputError("sample_weight holds a value that is negative or not finite; use weights from 0.")
+    return weights
 
 
 def _some(targets: Targets, rows: slice | NDArray[Any]) -> Targets:

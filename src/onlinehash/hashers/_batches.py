@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
 from onlinehash._validation import check_labels
-from onlinehash.hashers._base import OnlineHasher
+from onlinehash.hashers._base import OnlineHasher, Weights
 from onlinehash.types import Features, Labels, Targets
 
 
@@ -33,7 +33,7 @@ class BatchHasher(OnlineHasher):
     def _learn_batch(self, rows: Features, labels: Any) -> None:
         """Learn from one batch of preprocessed rows, or from a shorter one at the end."""
 
-    def _learn(self, X: Features, targets: Targets) -> None:
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         rows = self._preprocessed(X)
         labels: Labels | None = np.asarray(targets) if self.supervised else None
         if len(self._waiting_rows):

@@ -53,7 +53,7 @@ class WithCodewords(OnlineHasher):
         """
         codes = self._packed(X)
         labels = check_labels(y, len(codes))
-        distances = hamming_distances(codes, pack_signs(self._classes.codewords))
+        distances = hamming_distances(codes, pack_signs(self.codewords_))
         nearest = distances == distances.min(axis=1, keepdims=True)
         own = [self._classes.number(label) for label in labels.tolist()]
         credit = [0.0 if number is None else nearest[i, number] / nearest[i].sum() for i, number in enumerate(own)]

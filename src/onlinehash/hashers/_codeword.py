@@ -13,7 +13,7 @@ from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import Changeable, OnlineHasher
+from onlinehash.hashers._base import Changeable, OnlineHasher, Weights
 from onlinehash.hashers._block import BLOCK, BlockUpdate, block_rows
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._linear import LinearHasher
@@ -66,7 +66,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
         """Turn the projections of a block into its gradients, in place."""
 
-    def _learn(self, X: Features, targets: Targets) -> None:
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         assert targets is not None
         signs = self._classes.targets(targets)
         capacity = len(self._targets)
@@ -116,7 +116,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
         n_inputs = len(self._weights) - bool(self.fit_bias)
         weights = self._weights[:n_inputs].copy()
         intercept = self._weights[n_inputs].copy() if self.fit_bias else None
-        return Encoder(weights, intercept, self._frozen_features(), self.n_samples_seen_, self.name)
+        return Encoder(weights, intercept, self._frozen_features(), self.version_, self.name)
 
     @property
     def weights_(self) -> NDArray[Any]:

@@ -33,7 +33,7 @@ class LinearHasher(OnlineHasher):
         return self._features.freeze()
 
     def _encoder(self) -> Encoder:
-        return Encoder(self._weights.copy(), None, self._frozen_features(), self.n_samples_seen_, self.name)
+        return Encoder(self._weights.copy(), None, self._frozen_features(), self.version_, self.name)
 
 
 def starting_weights(init: Any, n_inputs: int, n_bits: int, seed: int) -> NDArray[np.float64]:

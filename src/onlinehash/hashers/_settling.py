@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from onlinehash.codebooks import ClassTable, Codebook, swap_for_learnability
 from onlinehash.hashers._ridge import RidgeStatistics
+from onlinehash.types import Signs
 
 _ENOUGH = 20  # rows with which a class may keep its codeword for good
 _FIRST = 1024  # instances after which classes do so for the first time; then after twice as many, and so on
@@ -30,8 +31,8 @@ def next_settling(n_summed: int) -> int:
 class SettlingClasses(ClassTable):
     """A table of classes in which similar ones get similar codewords.
 
-    Until a class has settled, its codeword is provisional: it follows from the sums and from what the others have
-    settled on, whoever looks and whenever.
+    Until a class has settled, its codeword is provisional: :meth:`assigned` gives it, as a deterministic function of
+    the sums and of what the others have settled on.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class SettlingClasses(ClassTable):
         self.settled = settled
         self._n_compared = n_compared
         if settled:
-            self.reassign(self._places(np.arange(len(self))))
+            self.codewords = self.codewords_at(self._places(np.arange(len(self))))
 
     @property
     def provisional(self) -> bool:
@@ -60,15 +61,28 @@ class SettlingClasses(ClassTable):
 
     def settle(self, statistics: RidgeStatistics) -> None:
         """Let classes with enough rows keep the codewords they have now."""
-        places, counts = self.assign(statistics), statistics.counts
+        places, counts = self._assigned_places(statistics), statistics.counts
+        self.codewords = self.codewords_at(places)
         self.settled |= {n: int(place) for n, place in enumerate(places[: len(counts)]) if counts[n] >= _ENOUGH}
 
-    def assign(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
-        """Give codewords to the classes that have not settled on one, and return their places in the codebook."""
+    def assigned(self, statistics: RidgeStatistics) -> Signs:
+        """Return the codewords of all classes: those settled on, and provisional ones from the sums."""
+        return self.codewords_at(self._assigned_places(statistics)) if self.provisional else self.codewords
+
+    def followed_by_new(self, codewords: Signs) -> Signs:
+        """Return codewords that were assigned, followed by those of the classes that came since, in order of arrival.
+
+        The same as :meth:`assigned` would return for the same sums, which do not know these classes.
+        """
+        known = len(codewords)
+        new = [self.codebook.codeword(known + i, label) for i, label in enumerate(self.labels[known:])]
+        return np.vstack([codewords, *new]) if new else codewords
+
+    def _assigned_places(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
+        """Return the places of all classes in the codebook."""
         seen = statistics.seen
         places = self._places(seen)
-        self.reassign(places)
-        words = self.codewords[seen, : self._n_compared]
+        words = self.codewords_at(places)[seen, : self._n_compared]
         overlaps = words.astype(np.float64) @ words.T
         if len(seen) > _MANY_CLASSES or not np.any(overlaps - np.diag(np.diag(overlaps))):
             return places  # no order of orthogonal words is better than another
@@ -77,7 +91,6 @@ class SettlingClasses(ClassTable):
         movable = np.flatnonzero([int(number) not in self.settled for number in seen])
         swapped = swap_for_learnability(0.5 * (explained + explained.T), words, movable)
         places[seen] = places[seen][swapped]
-        self.reassign(places)
         return places
 
     def _places(self, seen: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -171,9 +171,7 @@ class SketchHasher(BatchHasher):
             weights = directions @ self._rotation(directions)
         intercept = -(self._moments.mean @ weights)
         features = self._features.freeze()
-        return Encoder(
-            weights.astype(self._dtype), intercept.astype(self._dtype), features, self.n_samples_seen_, self.name
-        )
+        return Encoder(weights.astype(self._dtype), intercept.astype(self._dtype), features, self.version_, self.name)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()

@@ -152,7 +152,7 @@ class HMOH(CodewordHasher):
     def _encoder(self) -> Encoder:
         # Scaled by the number of mistakes as published; a positive factor, so that the codes do not depend on it.
         weights = self._sum / np.maximum(self._mistakes, 1).astype(self._dtype)
-        return Encoder(weights, None, self._frozen_features(), self.n_samples_seen_, self.name)
+        return Encoder(weights, None, self._frozen_features(), self.version_, self.name)
 
     def _frozen_features(self) -> FeatureMap:
         return self._features.freeze() if self._anchors is None else frozen(self._anchors, self._features)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,12 +18,20 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, RunningCentring, WithInputs
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
-from onlinehash.hashers._base import Changeable, Mask, OnlineHasher, Traits, Weights, check_code_length
+from onlinehash.hashers._base import (
+    Changeable,
+    OnlineHasher,
+    Traits,
+    WeightedHasher,
+    Weights,
+    check_code_length,
+    check_weights,
+)
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeStatistics
 from onlinehash.hashers._settling import SettlingClasses, next_settling
 from onlinehash.hashers._solution import RidgeSolution
-from onlinehash.types import Features, LabelSets, Targets
+from onlinehash.types import Features, LabelSets, Signs, Targets
 
 _BLOCK = 256  # rows that wait to be summed together
 _MANY_ROWS = 1024  # summed at once where they come at once
@@ -38,7 +46,15 @@ def _check_penalty(name: str, value: Any) -> None:
         check_positive(name, value)
 
 
-class HROH(WithCodewords):
+class _Solved(NamedTuple):
+    """A solution, the penalty as it was given, and the codewords it was solved for."""
+
+    alpha: float | None
+    solution: RidgeSolution
+    codewords: Signs
+
+
+class HROH(WeightedHasher, WithCodewords):
     """Learn by ridge regression on class codewords, from sums over the stream.
 
     With z = phi(x) the features of a row and t the codeword of its class, all that is kept is::
@@ -92,7 +108,7 @@ class HROH(WithCodewords):
     Attributes
     ----------
     n_unlearned_ : int
-        Number of rows that were taken out again. The version of a snapshot is ``n_samples_seen_ + n_unlearned_``.
+        Number of rows that were unlearned.
 
     Examples
     --------
@@ -108,11 +124,13 @@ class HROH(WithCodewords):
 
     name: ClassVar[str] = "hroh"
     traits: ClassVar[Traits] = Traits(
-        takes="single rows, in any order; sample weights; merges, unlearns",
+        takes="single rows, in any order",
         cost="O(m^2), a snapshot O(m^3); m = d + 2048",
         memory="O(m^2)",
         shines="most labelled streams; sorted ones, new classes, few bits",
     )
+    unlearns: ClassVar[bool] = True
+    merges: ClassVar[bool] = True
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "alpha": _check_penalty}
 
     def __init__(
@@ -146,27 +164,6 @@ class HROH(WithCodewords):
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget what was learned and learn from X; see :meth:`partial_fit`."""
-        rows, targets, labelled = self._check(X, y, None)
-        self._start_again(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
-        self._keep_names(X)
-        return self
-
-    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from the next instances of the stream: one row or many.
-
-        Parameters
-        ----------
-        X, y : as in every hasher
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts; one that counts 2 is as good as two. Not negative.
-        """
-        rows, targets, labelled = self._check_next(X, y)
-        self._absorb(rows, targets, labelled, _check_weights(sample_weight, len(rows), labelled))
-        self._keep_names(X)
-        return self
-
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # an empty clone has its precision already
 
@@ -182,8 +179,7 @@ class HROH(WithCodewords):
         self._n_features = n_features
         self.n_unlearned_ = 0
         self._map: WithInputs | None = None
-        self._solved: RidgeSolution | None = None
-        self._solved_for: float | None = None  # the penalty as it was given
+        self._solved: _Solved | None = None
         if self.features == "none":
             self._make_room(n_features)
         elif self.features != "anchors" and self.bandwidth is not None:
@@ -238,10 +234,7 @@ class HROH(WithCodewords):
         self._n_waiting = 0
         self._n_summed = 0
 
-    def _learn(self, X: Features, targets: Targets) -> None:
-        self._learn_weighted(X, targets, None)
-
-    def _learn_weighted(self, X: Features, targets: Targets, weights: Weights) -> None:
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         rows = self._preprocessed(X)
         members = self._members(targets, weights)
         start = 0
@@ -321,21 +314,11 @@ class HROH(WithCodewords):
     def codewords_(self) -> NDArray[np.int8]:
         """The codeword of each class, in the order of ``classes_``; provisional until the class has settled on it."""
         self._demand_learned()
-        if self._classes.provisional:
-            self.snapshot()
-        return self._classes.codewords.copy()
-
-    def snapshot(self) -> Encoder:
-        """Return the hash functions as they are now, frozen; later learning does not touch them."""
-        self._demand_learned()
-        self._demand_same_parameters()
-        whole = self._completed()
-        encoder = whole._encoder()
-        self._classes.codewords = whole._classes.codewords  # those that these hash functions were learned towards
-        return self._named(encoder)
+        words = self._completed()._solution()[1] if self._classes.provisional else self._classes.codewords
+        return words.copy()
 
     def _encoder(self) -> Encoder:
-        weights = self._weights()
+        weights, _ = self._solution()
         frozen = self._features.freeze()
         features: FeatureMap = frozen
         if self._map is not None:
@@ -344,34 +327,36 @@ class HROH(WithCodewords):
             weights[:-1].astype(self._dtype),
             (_CONSTANT * weights[-1]).astype(self._dtype),
             features,
-            self.n_samples_seen_ + self.n_unlearned_,
+            self.version_,
             self.name,
         )
 
-    def _weights(self) -> Matrix:
-        """Return the solution for all rows, those that wait included.
+    def _solution(self) -> tuple[Matrix, Signs]:
+        """Return the weights for all rows, those that wait included, and the codewords they are learned towards.
 
-        Looking leaves no trace in the sums: few rows that wait move the solution for the others, many are added
-        to a copy.
+        Both are a deterministic function of the sums and the rows that wait: few of these move the solution for the
+        others, many are added to a copy. Only the solution for the sums is kept, for the next time.
         """
         rows = self._rows[: self._n_waiting]
         if self._n_waiting and (self.decay < 1.0 or _FEW * self._n_waiting > self._statistics.total):
             statistics = copy.deepcopy(self._statistics)
             self._add_to(statistics, rows, self._waiting)
-            return self._solve(statistics).weights(self._classes.codewords)
-        if self._solved is None or self._solved_for != self.alpha:
-            self._solved, self._solved_for = self._solve(self._statistics), self.alpha
+            solved = self._solve(statistics)
+            return solved.solution.weights(solved.codewords), solved.codewords
+        if (kept := self._solved) is None or kept.alpha != self.alpha:
+            self._solved = kept = self._solve(self._statistics)
+        codewords = self._classes.followed_by_new(kept.codewords)
         if not self._n_waiting:
-            return self._solved.weights(self._classes.codewords)
-        return self._solved.with_rows(rows, self._waiting, self._classes.codewords)
+            return kept.solution.weights(codewords), codewords
+        return kept.solution.with_rows(rows, self._waiting, codewords), codewords
 
-    def _solve(self, statistics: RidgeStatistics) -> RidgeSolution:
-        if self._classes.provisional:
-            self._classes.assign(statistics)
+    def _solve(self, statistics: RidgeStatistics) -> _Solved:
+        codewords = self._classes.assigned(statistics)
         n_class_bits, penalty = self.n_bits - self.structure_bits, self.alpha or 0.0
         if n_class_bits and not penalty:
             penalty = statistics.choose_penalty(self.seed_, self._in_order(statistics))
-        return RidgeSolution(statistics, self._classes.codewords, n_class_bits, float(penalty), self._n_features)
+        solution = RidgeSolution(statistics, codewords, n_class_bits, float(penalty), self._n_features)
+        return _Solved(self.alpha, solution, codewords)
 
     def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the classes that have rows by their labels: an order that does not depend on the stream's."""
@@ -383,7 +368,8 @@ class HROH(WithCodewords):
     def empty_clone(self) -> Self:
         """Return a hasher that has seen nothing but has the same feature map, so that the two can :meth:`merge`.
 
-        It takes rows of the same width, and computes in the same precision.
+        It takes rows of the same width, and computes in the same precision. Without a ``bandwidth``, the map is fixed
+        after 256 rows; a clone made before has that of the rows so far, so merge before this hasher learns more.
 
         Examples
         --------
@@ -399,13 +385,14 @@ class HROH(WithCodewords):
         twin = type(self)(**self.get_params(deep=False) | {"random_state": self.seed_})
         self._demand_map_of_its_own()
         if self.features != "none":
-            if self._head is not None:
-                self._open_head()
-            twin.bandwidth = self._bandwidth
+            twin.bandwidth = self._completed()._bandwidth
         twin.n_features_in_, twin._dtype = self.n_features_in_, self._dtype
         if hasattr(self, "feature_names_in_"):
             twin.feature_names_in_ = self.feature_names_in_
         return twin
+
+    def _as_part(self) -> Self:
+        return self.set_params(assignment="arrival")  # type: ignore[no-any-return]  # no part need settle codewords
 
     def split_points(self, n_rows: int) -> list[int]:
         """Return where the next ``n_rows`` instances of the stream may be cut, to be learned in parts.
@@ -426,6 +413,8 @@ class HROH(WithCodewords):
         [256, 1024, 2048, 4096, 4864]
         """
         self._demand_same_parameters()
+        if self.decay < 1.0:
+            raise InvalidInputError(f"With decay={self.decay} the last rows count most; only decay=1 learns in parts.")
         if not self.__sklearn_is_fitted__():
             n_before, first = 0, _BLOCK
         elif self._head is not None:
@@ -492,7 +481,7 @@ class HROH(WithCodewords):
         if isinstance(self._features, RunningCentring):
             raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
         rows, targets, labelled = self._check_next(X, y)
-        weights = _check_weights(sample_weight, len(rows), labelled)
+        weights = check_weights(sample_weight, len(rows), labelled)
         if labelled is not None:
             rows, weights = rows[labelled], None if weights is None else weights[labelled]
             targets = targets.take(labelled) if isinstance(targets, LabelSets) else targets[labelled]  # type: ignore[index]
@@ -528,6 +517,9 @@ class HROH(WithCodewords):
         the codewords are chosen afresh from all that was learned.
         """
         return self._with(n_bits=check_code_length(n_bits), structure_bits=structure_bits)
+
+    def _resized(self, n_bits: int) -> Self | None:
+        return self.with_bits(n_bits, self.structure_bits) if self.__sklearn_is_fitted__() else None
 
     def with_codebook(self, codebook: str | Mapping[int | str, ArrayLike]) -> Self:
         """Return a hasher with another codebook that has learned what this one has."""
@@ -645,19 +637,3 @@ class HROH(WithCodewords):
         self._waiting = Members(*(arrays[f"waiting_{name}"] for name in names))
         self._n_waiting = len(arrays["waiting_rows"])
         self._rows[: self._n_waiting] = arrays["waiting_rows"]
-
-
-def _check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"sample_weight holds something that is not a number: {error}.") from error
-    if weights.shape != (n_rows,):
-        raise InvalidInputError(f"sample_weight has shape {weights.shape}; X has {n_rows} rows, pass one weight a row.")
-    if not weights[labelled if labelled is not None else slice(None)].any():
-        raise InvalidInputError("sample_weight is zero for every row that has a label; nothing would be learned.")
-    if not (np.isfinite(weights) & (weights >= 0.0)).all():
-        raise InvalidInputError("sample_weight holds a value that is negative or not finite; use weights from 0.")
-    return weights

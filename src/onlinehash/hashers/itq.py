@@ -148,9 +148,7 @@ class ITQ(BatchHasher):
             rotation = fit_rotation(projections, start, self.n_iterations)
         weights, intercept = directions @ rotation, -(offset @ rotation)
         features = self._features.freeze()
-        return Encoder(
-            weights.astype(self._dtype), intercept.astype(self._dtype), features, self.n_samples_seen_, self.name
-        )
+        return Encoder(weights.astype(self._dtype), intercept.astype(self._dtype), features, self.version_, self.name)
 
     def _principal_directions(self) -> Matrix:
         """Return the first eigenvectors of the covariance, one a column; fewer where its rank is lower."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from onlinehash._files import Arrays
-from onlinehash.hashers._base import Traits
+from onlinehash.hashers._base import Traits, Weights
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.types import Features, Targets
 
@@ -60,7 +60,7 @@ class LSH(LinearHasher):
     def _start(self, n_features: int) -> None:
         self._start_weights(n_features)
 
-    def _learn(self, X: Features, targets: Targets) -> None:
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         self._preprocessed(X)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:

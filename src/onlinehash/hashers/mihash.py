@@ -16,7 +16,7 @@ from onlinehash.codes.hamming import as_words, distance_dtype
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._anchors import head_rows
-from onlinehash.hashers._base import Changeable, OnlineHasher, Traits
+from onlinehash.hashers._base import Changeable, OnlineHasher, Traits, Weights
 from onlinehash.hashers._block import block_rows, lower_gram, subtract_earlier
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._numbering import Numbering
@@ -198,7 +198,7 @@ class MIHash(LinearHasher):
 
     # ------------------------------------------------------------------ learning
 
-    def _learn(self, X: Features, targets: Targets) -> None:
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         labels = self._numbered(targets)
         rows = self._preprocessed(X)
         start = 0
@@ -288,7 +288,7 @@ class MIHash(LinearHasher):
         return self._numbering.labels
 
     def _encoder(self) -> Encoder:
-        return Encoder(self._in_use.copy(), None, self._features.freeze(), self.n_samples_seen_, self.name)
+        return Encoder(self._in_use.copy(), None, self._features.freeze(), self.version_, self.name)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         n_items = self._reservoir.size

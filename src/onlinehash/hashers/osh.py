@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.codebooks import ClassTable, Codebook
-from onlinehash.hashers._base import Traits
+from onlinehash.hashers._base import Traits, Weights
 from onlinehash.hashers._block import subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
 from onlinehash.hashers._linear import starting_weights
@@ -100,11 +100,11 @@ class OSH(CodewordHasher):
     def _starting_weights(self, n_inputs: int) -> NDArray[np.float64]:
         return starting_weights(self.init, n_inputs, self.n_bits, self.seed_)
 
-    def _learn(self, X: Features, targets: Targets) -> None:
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         if isinstance(targets, LabelSets):  # one update for every label of a row
             X = np.repeat(X, [len(labels) for labels in targets], axis=0)
             targets = np.array([label for labels in targets for label in labels])
-        super()._learn(X, targets)
+        super()._learn(X, targets, weights)
 
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
         rate = self._dtype.type(self.learning_rate)

@@ -6,11 +6,11 @@ import copy
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from onlinehash._validation import check_positive_int
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
-from onlinehash.hashers import HROH, OnlineHasher
+from onlinehash.hashers import OnlineHasher
 from onlinehash.scale.cluster import Cluster, cluster, on_one_thread
 from onlinehash.scale.partitions import (
     Partition,
@@ -38,7 +38,7 @@ class _Table(NamedTuple):
         """The number of labelled rows up to the end of each partition."""
         return list(accumulate(partition.n_labelled for partition in self.partitions))
 
-    def learn(self, hasher: HROH, start: int, stop: int) -> None:
+    def learn(self, hasher: OnlineHasher, start: int, stop: int) -> None:
         """Have a hasher learn some of the rows."""
         for place, X, y in read_labelled(self.partitions, self.vector, self.labels, self.width, start, stop):
             with named(place):
@@ -55,7 +55,7 @@ def learn(
     n_workers: int | None = None,
     rows_per_task: int = 1 << 16,
     progress: Progress = lambda done, total: None,
-) -> HROH:
+) -> OnlineHasher:
     """Learn from Parquet files with many processes, and return the hasher that one process would have learned.
 
     Every process sums rows, and sums are added up pair by pair. The hasher returned has seen all rows in the order of
@@ -70,7 +70,7 @@ def learn(
     ----------
     paths : path, or list of paths
         Parquet files, or folders of them, that this process and every worker find in the same place.
-    hasher : HROH
+    hasher : OnlineHasher that merges, such as HROH
         Left as it is. What it has learned already, the one returned has learned too.
     vector : str, default="vector"
         Column of the vectors: lists of numbers.
@@ -87,10 +87,11 @@ def learn(
 
     Returns
     -------
-    hasher : HROH
+    hasher : OnlineHasher
     """
     check_positive_int("rows_per_task", rows_per_task)
-    whole = copy.deepcopy(_check_hasher(hasher))
+    _check_hasher(hasher)
+    whole: Any = copy.deepcopy(hasher)
     files = find_files(paths)
     with cluster(address, n_workers) as workers:
         surveys = [workers.call(survey, path, vector, labels, True) for path, _ in files]
@@ -100,16 +101,17 @@ def learn(
         split_points = whole.split_points(n_labelled)
         table.learn(whole, 0, split_points[0])
         done = split_points[0]
-        segments = _Segments(workers, table, whole.empty_clone().set_params(assignment="arrival"), rows_per_task)
+        segments = _Segments(workers, table, whole.empty_clone()._as_part(), rows_per_task)
         for n_learned in workers.ended(segments.started(split_points)):
             done += n_learned
             progress(done, n_labelled)
         for state in segments.states:
-            whole.merge(HROH.load(workers.get(state)))
+            whole.merge(type(whole).load(workers.get(state)))
     table.learn(whole, split_points[-1], n_labelled)
     whole.n_unlabelled_ += n_rows - n_labelled
     progress(n_labelled, n_labelled)
-    return whole
+    learned: OnlineHasher = whole
+    return learned
 
 
 class _Segments:
@@ -118,9 +120,9 @@ class _Segments:
     The shape of the trees follows from the data set alone, so that sums are rounded the same whoever computes them.
     """
 
-    def __init__(self, workers: Cluster, table: _Table, clone: HROH, rows_per_task: int) -> None:
+    def __init__(self, workers: Cluster, table: _Table, clone: OnlineHasher, rows_per_task: int) -> None:
         self._workers, self._table, self._rows_per_task = workers, table, rows_per_task
-        self._clone = workers.put(clone)
+        self._clone, self._kind = workers.put(clone), type(clone)
         self.states: list[Any] = []
 
     def started(self, split_points: list[int]) -> Iterator[Any]:
@@ -137,18 +139,18 @@ class _Segments:
                 )
                 level = 0
                 while waiting and waiting[-1][0] == level:
-                    state = self._workers.call(_merge, waiting.pop()[1], state)
+                    state = self._workers.call(_merge, self._kind, waiting.pop()[1], state)
                     level += 1
                 waiting.append((level, state))
                 yield n_learned
             while len(waiting) > 1:
                 (_, left), (level, right) = waiting[-2:]
-                waiting[-2:] = [(level, self._workers.call(_merge, left, right))]
+                waiting[-2:] = [(level, self._workers.call(_merge, self._kind, left, right))]
             self.states.append(waiting[0][1])
 
 
 @on_one_thread
-def _learn_part(clone: HROH, table: _Table, start: int, stop: int) -> tuple[int, bytes]:
+def _learn_part(clone: OnlineHasher, table: _Table, start: int, stop: int) -> tuple[int, bytes]:
     """Return how many rows there were to learn, and the hasher that has learned them."""
     hasher = copy.deepcopy(clone)  # what a task is given may not be changed
     table.learn(hasher, start, stop)
@@ -156,9 +158,10 @@ def _learn_part(clone: HROH, table: _Table, start: int, stop: int) -> tuple[int,
 
 
 @on_one_thread
-def _merge(left: bytes, right: bytes) -> bytes:
+def _merge(kind: Any, left: bytes, right: bytes) -> bytes:
     """Return the hasher that has learned what two have, the left one first."""
-    return HROH.load(left).merge(HROH.load(right)).to_bytes()
+    merged: OnlineHasher = kind.load(left).merge(kind.load(right))
+    return merged.to_bytes()
 
 
 def _pieces(ends: list[int], start: int, stop: int, at_most: int) -> list[int]:
@@ -177,15 +180,13 @@ def _pieces(ends: list[int], start: int, stop: int, at_most: int) -> list[int]:
     return split_points
 
 
-def _check_hasher(hasher: OnlineHasher) -> HROH:
-    if not isinstance(hasher, HROH):
+def _check_hasher(hasher: OnlineHasher) -> None:
+    if not hasher.merges:
         raise InvalidInputError(
             f"{type(hasher).__name__} learns row after row; only methods with merge() can be learned in parts. "
             "Use HROH, or call partial_fit file after file."
         )
-    if hasher.decay != 1.0:
-        raise InvalidInputError(f"With decay={hasher.decay} the last rows count most; only decay=1 learns in parts.")
-    return hasher
+    cast(Any, hasher).split_points(0)  # refuses parameters under which nothing is learned in parts
 
 
 def _join(surveys: list[Survey], vector: str, labels: str) -> _Table:

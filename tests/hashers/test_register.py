@@ -1,0 +1,183 @@
+"""A hasher from outside is found by its name once it is registered."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import onlinehash as oh
+from onlinehash.cli import app
+from onlinehash.exceptions import FileFormatError, InvalidInputError
+from onlinehash.hashers import HASHERS, HCOH, HROH, LSH
+
+MODULE = """
+import onlinehash as oh
+
+@oh.register_hasher
+class Own(oh.HCOH):
+    name = "own"
+"""
+NOT_REGISTERED = (
+    "The hasher 'own' is not registered here; import the module that defines it and call register_hasher before."
+)
+RNG = np.random.default_rng(0)
+Y = np.arange(60) % 3
+X = RNG.normal(size=(3, 8))[Y] + 0.1 * RNG.normal(size=(60, 8))
+
+
+@pytest.fixture(autouse=True)
+def registry():
+    before = dict(HASHERS)
+    yield
+    HASHERS.clear()
+    HASHERS.update(before)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "own_hashers.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop("own_hashers", None)
+
+
+def python(program):
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    return run.stdout.strip() or run.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_registered_hasher_goes_the_whole_way(module, by_name):
+    from own_hashers import Own
+
+    with oh.Collection.open("items.oh", "own" if by_name else Own(n_bits=16, random_state=0)) as items:
+        for start in (0, 20, 40):
+            batch = slice(start, start + 20)
+            items.add(range(start, start + 20), X[batch], Y[batch])
+        items.refresh()
+        found = items.search(X[:1], k=5).keys
+        assert type(items.hasher) is Own
+        items.hasher.save("own.oh")
+    assert type(oh.load("own.oh")) is Own
+    search = "np.load('x.npy'), k=5).keys)"
+    np.save("x.npy", X[:1])
+    opened = f"import numpy as np, onlinehash as oh; print(oh.Collection.open('items.oh').search({search}"
+    assert python(opened).endswith(NOT_REGISTERED)
+    assert python("import onlinehash as oh; oh.load_hasher('own.oh')").endswith(NOT_REGISTERED)
+    assert python(f"import own_hashers; {opened}") == str(found)
+    loaded = "import own_hashers, onlinehash as oh; print(type(oh.load_hasher('own.oh')).__name__)"
+    assert python(loaded) == "Own"
+
+
+def test_the_command_line_takes_a_class_and_a_module(module):
+    np.savez("items.npz", X=X, y=Y)
+    runner = CliRunner()
+    made = runner.invoke(app, ["collection", "create", "items.oh", "--method", "own_hashers:Own", "--bits", "16"])
+    assert (made.exit_code, "which learns with Own(n_bits=16" in made.output) == (0, True), made.output
+    learned = runner.invoke(app, ["learn", "items.npz", "--method", "own_hashers:Own", "--out", "own.oh"])
+    assert learned.exit_code == 0, learned.output
+    del HASHERS["own"], sys.modules["own_hashers"]
+    refused = runner.invoke(app, ["collection", "add", "items.oh", "items.npz"])
+    assert (refused.exit_code, "give --import MODULE, the module that registers it" in refused.output) == (1, True)
+    added = runner.invoke(app, ["collection", "add", "items.oh", "items.npz", "--import", "own_hashers"])
+    assert added.exit_code == 0, added.output
+    encoded = runner.invoke(app, ["encode", "own.oh", "items.npz", "--out", "codes.npy", "--import", "own_hashers"])
+    assert encoded.exit_code == 0, encoded.output
+    missing = runner.invoke(app, ["collection", "add", "items.oh", "items.npz", "--import", "nowhere"])
+    assert (missing.exit_code, "There is no module 'nowhere'" in missing.output) == (1, True), missing.output
+
+
+def test_a_plan_compares_a_registered_hasher_by_name(module):
+    import own_hashers  # noqa: F401
+
+    from onlinehash.experiments.plan import parse_plan
+
+    content = {"dataset": "digits", "bits": [8], "seeds": [0], "methods": {"Own": {}}}
+    assert [run.hasher for run in parse_plan("mine", content).runs] == ["own_hashers:Own"]
+
+
+class Own(LSH):
+    name = "own"
+
+
+class Unnamed(oh.OnlineHasher):
+    pass
+
+
+class Loud(LSH):
+    name = "Loud!"
+
+
+class Heir(LSH):
+    pass
+
+
+class Unfinished(oh.OnlineHasher):
+    name = "unfinished"
+
+
+class Demanding(LSH):
+    name = "demanding"
+
+    def __init__(self, n_bits, preprocess="running", init="random", random_state=None):
+        self.n_bits, self.preprocess, self.init, self.random_state = n_bits, preprocess, init, random_state
+
+
+class Unseeded(LSH):
+    name = "unseeded"
+
+    def __init__(self, n_bits=32, preprocess="running", init="random"):
+        self.n_bits, self.preprocess, self.init = n_bits, preprocess, init
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (dict, "is not a subclass of OnlineHasher"),
+        (LSH(8), "is not a subclass of OnlineHasher"),
+        (Unnamed, "Unnamed.name=None is not a lower-case identifier"),
+        (Loud, "Loud.name='Loud!' is not a lower-case identifier"),
+        (Heir, "The name 'lsh' of Heir is taken by LSH; give Heir another name"),
+        (Unfinished, "Unfinished lacks _encoder, _learn, _restore, _start, _state"),
+        (Demanding, "The parameter n_bits of Demanding has no default"),
+        (Unseeded, "Unseeded has no parameter random_state"),
+    ],
+)
+def test_a_class_that_breaks_the_form_is_refused(given, message):
+    before = dict(HASHERS)
+    with pytest.raises(InvalidInputError, match=message):
+        oh.register_hasher(given)
+    assert before == HASHERS
+
+
+def test_a_class_may_be_registered_and_defined_again():
+    assert oh.register_hasher(oh.register_hasher(Own)) is Own
+    again = type("Own", (Own,), {"__module__": __name__, "__qualname__": "Own"})  # as a notebook does
+    assert oh.register_hasher(again) is again
+    assert type(oh.make_hasher("own")) is again
+    assert oh.register_hasher(HCOH) is HCOH
+
+
+def test_an_object_of_another_class_than_its_name_says_is_refused(tmp_path):
+    with pytest.raises(InvalidInputError, match="Heir is saved under the name 'lsh', which is that of another class"):
+        oh.Collection.open(tmp_path / "items.oh", Heir(8))
+    with pytest.raises(FileFormatError, match="The hasher 'own' is not registered here"):
+        oh.Collection.open(tmp_path / "items.oh", Own(8))
+    assert not list(tmp_path.iterdir())
+
+
+class OwnSums(HROH):
+    name = "own_sums"
+
+
+def test_capabilities_that_are_declared_are_used_by_a_collection(tmp_path):
+    oh.register_hasher(OwnSums)
+    with oh.Collection.open(tmp_path / "items.oh", OwnSums(16, n_components=32, random_state=0)) as items:
+        items.add(range(60), X, Y)
+        items.delete(range(10), unlearn=True)
+        assert items.hasher.version_ == 70
+        items.change_hasher(8)
+        assert (type(items.hasher), items.hasher.n_bits, items.hasher.version_) == (OwnSums, 8, 70)
