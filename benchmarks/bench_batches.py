@@ -67,8 +67,7 @@ def on_the_command_line(path: Path, split: Split, n_batches: int) -> float:
     X, y = split.database
     items = path.with_suffix(".npz")
     np.savez(items, features=X[:N_ITEMS], keys=np.arange(N_ITEMS), labels=y[:N_ITEMS])
-    command("collection", "create", path, "--method", "hroh", "--bits", N_BITS)
-    command("collection", "add", path, items, "--batch", N_ITEMS // n_batches)
+    command("ingest", items, "--into", path, "--bits", N_BITS, "--batch", N_ITEMS // n_batches)
     return quality(path, split)
 
 
@@ -78,10 +77,7 @@ def by_stream(path: Path, split: Split, n_batches: int) -> float:
     with messages.open("w") as file:
         for key in range(N_ITEMS):
             file.write(json.dumps({"key": key, "vector": X[key].tolist(), "label": int(y[key])}) + "\n")
-    command(
-        "learn", "--from", messages, "--into", path, "--method", "hroh", "--bits", N_BITS,
-        "--batch", N_ITEMS // n_batches,
-    )  # fmt: skip
+    command("ingest", messages, "--once", "--into", path, "--bits", N_BITS, "--batch", N_ITEMS // n_batches)
     return quality(path, split)
 
 

@@ -43,5 +43,5 @@ def run() -> Run:
 
 @pytest.fixture
 def model(folder: Path, run: Run) -> str:
-    run("learn X.npy y.npy --out model.oh")
+    run("learn X.npy y.npy --method hcoh --out model.oh")
     return "model.oh"

@@ -202,8 +202,8 @@ def test_names_that_are_unknown_are_answered_with_the_known(folder, run, model):
 
 def test_values_out_of_range_are_refused(folder, run, model):
     refused(run, "learn X.npy y.npy --out new.oh --bits 0", "--bits 0 is not positive; use at least 1.")
-    refused(run, "learn X.npy y.npy --out new.oh --learning-rate -1", "--learning-rate -1")
-    refused(run, "learn X.npy y.npy --out new.oh --preprocess maybe", "--preprocess 'maybe'")
+    refused(run, "learn X.npy y.npy --out new.oh --method hcoh --set learning_rate=-1", "--set learning_rate=-1")
+    refused(run, "learn X.npy y.npy --out new.oh --set preprocess=maybe", "--set preprocess='maybe'")
     refused(run, "search D.npy Q.npy --model model.oh -k 0", "error: -k 0 is not positive")
     refused(run, "search D.npy Q.npy --model model.oh --radius -1", "--radius -1")
 

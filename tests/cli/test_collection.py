@@ -17,13 +17,14 @@ def items(folder, run, split):
     """A collection of the first 300 digits, with integer keys and labels."""
     np.save("X.npy", split.stream.X[:300])
     np.save("X.labels.npy", split.stream.y[:300])
-    run("collection create items.oh --bits 16 --refresh never")
-    run("collection add items.oh X.npy")
+    run("collection create items.oh --method hcoh --bits 16 --refresh-policy never")
+    run("ingest X.npy --into items.oh")
     return "items.oh"
 
 
 def test_create_takes_method_parameters_and_policy(run):
-    run("collection create a.oh --method hmoh --bits 24 --set n_anchors=50 --seed 3 --refresh 500 --dtype float16")
+    options = "--bits 24 --set n_anchors=50 --seed 3 --refresh-policy 500 --dtype float16"
+    run(f"collection create a.oh --method hmoh {options}")
     with Collection.open("a.oh") as collection:
         hasher = collection.hasher
         assert (hasher.name, hasher.n_bits, hasher.n_anchors, hasher.random_state) == ("hmoh", 24, 50, 3)
@@ -32,19 +33,18 @@ def test_create_takes_method_parameters_and_policy(run):
     assert "exists already" in result.stderr
 
 
-def test_add_learns_and_stores(run, items, split):
+def test_ingesting_a_file_learns_and_stores(run, items, split):
     with Collection.open(items) as collection:
         assert len(collection) == collection.hasher.n_samples_seen_ == 300
         assert collection._policy == Never()
         assert collection.get(7)[0].labels == split.stream.y[7]
-    result = run(f"collection add {items} X.npy --first-key 1000 --batch 64")
+    result = run(f"ingest X.npy --into {items} --first-key 1000 --batch 64")
     assert "Added 300 items, 300 with labels; items.oh holds 600." in result.stderr
 
 
-def test_add_names_columns(run):
+def test_ingesting_names_columns(run):
     Path("a.csv").write_text("sku,kind,x,y\nb1,boot,1,2\nh1,hat,-1,3\n")
-    run("collection create a.oh --bits 8")
-    run("collection add a.oh a.csv --key sku --labels kind")
+    run("ingest a.csv --into a.oh --method hcoh --bits 8 --key sku --labels kind")
     found = json.loads(run("collection search a.oh --like h1 -k 1 --rescore none --json").stdout)
     assert found == {"query": 0, "keys": ["h1"], "distances": [0], "labels": ["hat"], "payload": [None]}
 
@@ -105,8 +105,8 @@ def test_stats_are_a_table_or_json(run, items):
 
 def test_export_writes_items_and_codes(run, items):
     assert "Wrote 300 items to a.jsonl" in run(f"collection export {items} a.jsonl").stderr
-    run("collection create b.oh --bits 16 --refresh never")
-    run("collection add b.oh a.jsonl")
+    run("collection create b.oh --method hcoh --bits 16 --refresh-policy never")
+    run("ingest a.jsonl --into b.oh")
     one, two = Collection.open(items), Collection.open("b.oh")
     with one, two:
         assert [(i.key, i.labels, i.features.tolist()) for i in one.items()] == [
@@ -123,11 +123,8 @@ def test_export_writes_items_and_codes(run, items):
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
-        ("add none.oh X.npy", 1, "There is no collection none.oh; make it with 'onlinehash collection create'"),
+        ("stats none.oh", 1, "There is no collection none.oh; make it with 'onlinehash collection create'"),
         ("stats X.npy", 1, "not a collection"),
-        ("add items.oh none.npy", 1, "There is no file none.npy"),
-        ("add items.oh X.npy", 1, "has no keys, and this collection has items already"),
-        ("add items.oh bad.jsonl", 1, "bad.jsonl, line 1: not JSON"),
         ("search items.oh", 2, "give a file of queries or --like"),
         ("search items.oh X.npy --radius 3 -k 2", 2, "--radius finds all items within"),
         ("search items.oh wide.npy", 1, "has 3 features"),
@@ -138,8 +135,8 @@ def test_export_writes_items_and_codes(run, items):
         ("export items.oh a.txt", 1, "has the extension '.txt'; use one of .npy"),
         ("export items.oh none/a.csv", 1, "There is no folder none"),
         ("create new.oh --method hchoh", 1, "Did you mean 'hcoh'?"),
-        ("create new.oh --refresh often", 2, "'often' is not drifted, informative, a number or never"),
-        ("create new.oh --set slop=3", 1, "Unknown parameter of hcoh 'slop'"),
+        ("create new.oh --refresh-policy often", 2, "'often' is not drifted, informative, a number or never"),
+        ("create new.oh --set slop=3", 1, "Unknown parameter of hroh 'slop'"),
         ("create new.oh --dtype int8", 1, "--dtype 'int8' is not one of"),
     ],
 )

@@ -30,12 +30,13 @@ def test_the_demo_shows_a_rise_searches_and_a_picture(folder, run):
     result = run("demo --quick --out pictures/here")
     text = result.stdout
     assert "1500 labelled instances arrive" in text
-    assert "32 bits: mAP" in text
+    assert "HROH, 32 bits: mAP" in text
+    assert "HCOH, 32 bits: mAP" in text
     assert "✓" in text
     assert "█" in text
-    assert "Picture: pictures/here/hcoh.png" in text
-    assert Path("pictures/here/hcoh.png").read_bytes().startswith(b"\x89PNG")
-    assert [path.name for path in Path("pictures/here").iterdir()] == ["hcoh.png"]
+    assert "Picture: pictures/here/demo.png" in text
+    assert Path("pictures/here/demo.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in Path("pictures/here").iterdir()] == ["demo.png"]
     assert max(map(len, text.splitlines())) < 110
     assert result.stderr == ""
     assert not {"\x1b", "\r"} & set(text)
@@ -52,17 +53,20 @@ def test_the_baseline_of_the_demo_equals_a_slow_ranking(split):
     assert got.mean_average_precision == pytest.approx(np.mean(averages), abs=1e-4)
 
 
-def test_the_examples_are_one_query_a_class(split):
-    hasher = _demo_run.HCOH(32, random_state=0).partial_fit(*split.stream)
-    examples = _demo_run.search_examples(hasher.snapshot(), split, n_queries=10, k=3)
+def test_the_examples_are_one_query_per_class_for_both_methods(split):
+    encoder = _demo_run.HCOH(32, random_state=0).partial_fit(*split.stream).snapshot()
+    examples = _demo_run.search_examples({"HROH": encoder, "HCOH": encoder}, split, n_queries=10, k=3)
     assert split.queries.y[examples.queries].tolist() == list(range(10))
-    assert examples.found.keys.shape == (10, 3)
+    assert [found.keys.shape for found in examples.found.values()] == [(10, 3), (10, 3)]
 
 
 def test_labels_of_curves_do_not_overlap():
     heights = _apart([0.89, 0.89, 0.86, 0.81, 0.3], 0.05)
     assert np.diff(sorted(heights)).min() > 0.049
     assert heights[4] == 0.3
+    heights = _apart([0.99, 0.99, 0.98], 0.05)
+    assert np.diff(sorted(heights)).min() > 0.049
+    assert max(heights) <= 0.98
 
 
 @pytest.mark.parametrize(("side", "lines", "width"), [(8, 4, 8), (28, 7, 14), (5, 3, 5)])

@@ -26,8 +26,8 @@ def place(request, folder):
 
 
 def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):
-    run(f"collection create {place} --bits 16")
-    run(f"collection add {place} X.npy --labels y.npy")
+    run(f"collection create {place} --method hcoh --bits 16")
+    run(f"ingest X.npy --into {place} --labels y.npy")
     run(f"collection delete {place} 3 4")
     found = json.loads(run(f"collection search {place} --like 7 -k 3 --json").stdout)
     assert found["keys"][0] == 7

@@ -16,28 +16,28 @@ def codes_of(path, split):
 
 
 def test_learning_a_file_equals_the_python_api(run, split):
-    run("learn X.npy y.npy --out a.oh --bits 24 --learning-rate 0.3 --batch-size 2 --seed 5")
+    run("learn X.npy y.npy --out a.oh --method hcoh --bits 24 --set learning_rate=0.3 --set batch_size=2 --seed 5")
     hasher = HCOH(24, learning_rate=0.3, batch_size=2, random_state=5).partial_fit(*split.stream)
     np.testing.assert_array_equal(codes_of("a.oh", split), hasher.transform(split.queries.X))
 
 
 def test_a_data_set_is_learned_like_its_stream_in_a_file(run, split):
-    run("learn --dataset digits --out a.oh")
-    run("learn X.npy y.npy --out b.oh")
+    run("learn --dataset digits --set n_components=64 --out a.oh")
+    run("learn X.npy y.npy --set n_components=64 --out b.oh")
     assert Path("a.oh").read_bytes() == Path("b.oh").read_bytes()
 
 
 def test_the_published_protocol_learns_without_centring(run):
-    run("learn --dataset digits --protocol published --out a.oh")
+    run("learn --dataset digits --protocol published --method hcoh --out a.oh")
     assert load_hasher("a.oh").preprocess == "none"
 
 
 def test_resuming_equals_learning_in_one_go(run, split):
     np.savez("first.npz", X=split.stream.X[:701], y=split.stream.y[:701])
     np.savez("rest.npz", X=split.stream.X[701:], y=split.stream.y[701:])
-    run("learn first.npz --out a.oh --batch-size 4")
+    run("learn first.npz --out a.oh --method hcoh --set batch_size=4")
     run("learn rest.npz --resume a.oh --out b.oh")
-    run("learn X.npy y.npy --out whole.oh --batch-size 4")
+    run("learn X.npy y.npy --out whole.oh --method hcoh --set batch_size=4")
     resumed, whole = load_hasher("b.oh"), load_hasher("whole.oh")
     assert resumed.n_samples_seen_ == whole.n_samples_seen_ == 1500
     np.testing.assert_allclose(resumed.weights_, whole.weights_, atol=1e-5)
@@ -45,9 +45,9 @@ def test_resuming_equals_learning_in_one_go(run, split):
 
 
 def test_the_size_of_chunks_makes_no_difference(run, split, monkeypatch):
-    run("learn X.npy y.npy --out a.oh")
+    run("learn X.npy y.npy --out a.oh --method hcoh")
     monkeypatch.setattr(_chunks, "_ELEMENTS", 64 * 100)
-    run("learn X.npy y.npy --out b.oh")
+    run("learn X.npy y.npy --out b.oh --method hcoh")
     np.testing.assert_array_equal(codes_of("a.oh", split), codes_of("b.oh", split))
 
 
@@ -58,7 +58,7 @@ def test_a_csv_file_may_hold_its_labels_in_a_column(run, split, header, column):
     names = ",".join([f"f{i}" for i in range(64)] + ["digit"]) if header else ""
     table = np.column_stack([split.stream.X, split.stream.y])
     np.savetxt("t.csv", table, fmt="%.9g", delimiter=",", header=names, comments="")
-    run(f"learn t.csv --label-column {column} --out a.oh")
+    run(f"learn t.csv --label-column {column} --method hcoh --out a.oh")
     learned = load_hasher("a.oh")
     assert learned.n_samples_seen_ == 1500
     assert learned.classes_.tolist() == HCOH().partial_fit(*split.stream).classes_.tolist()
@@ -88,13 +88,13 @@ def test_labels_may_be_text_files(run, name, text, labels):
 
 
 def test_set_passes_any_parameter_as_json_or_text(run):
-    run("learn X.npy y.npy --out a.oh --set fit_bias=true --set n_bits=12 --set preprocess=none")
+    run("learn X.npy y.npy --out a.oh --method hcoh --set fit_bias=true --set n_bits=12 --set preprocess=none")
     hasher = load_hasher("a.oh")
     assert (hasher.fit_bias, hasher.n_bits, hasher.preprocess) == (True, 12, "none")
 
 
 def test_an_unknown_parameter_is_named_with_the_known_ones(run):
-    error = run("learn X.npy y.npy --out a.oh --set learning_rat=1", 1).stderr
+    error = run("learn X.npy y.npy --out a.oh --method hcoh --set learning_rat=1", 1).stderr
     assert error.startswith("error: Unknown parameter of hcoh 'learning_rat'. Did you mean 'learning_rate'?")
     assert "Known: batch_size" in error
 
@@ -103,7 +103,7 @@ def test_an_unknown_method_is_answered_with_a_hint(run):
     assert "Did you mean 'hcoh'?" in run("learn X.npy y.npy --out a.oh --method hcho", 1).stderr
 
 
-@pytest.mark.parametrize("option", ["--bits 8", "--method hcoh", "--set n_bits=8", "--preprocess none"])
+@pytest.mark.parametrize("option", ["--bits 8", "--method hcoh", "--set n_bits=8", "--set preprocess=none"])
 def test_resume_refuses_parameters_that_the_file_has(run, model, option):
     run(f"learn X.npy y.npy --resume {model} --out b.oh {option}", 2)
 
@@ -129,6 +129,14 @@ def test_methods_without_labels_need_none(run, split):
     np.testing.assert_array_equal(codes_of("a.oh", split), hasher.transform(split.queries.X))
 
 
-def test_a_data_set_gives_its_learning_rate_to_hcoh_alone(run):
+def test_a_data_set_gives_its_learning_rate_to_hcoh_alone(run, split):
     run("learn --dataset digits --method osh --out a.oh")
     assert load_hasher("a.oh").learning_rate == 0.1
+    run("learn --dataset digits --method hcoh --out b.oh")
+    assert load_hasher("b.oh").learning_rate == split.learning_rate
+
+
+def test_hroh_with_its_own_settings_is_learned_unless_another_method_is_chosen(run):
+    run("learn --dataset digits --set n_components=64 --out a.oh")
+    hasher = load_hasher("a.oh")
+    assert (hasher.name, hasher.n_bits, hasher.preprocess) == ("hroh", 32, "unit")

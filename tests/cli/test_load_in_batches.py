@@ -55,12 +55,12 @@ def test_adding_in_batches_is_as_good_as_at_once(tmp_path, items, messages, spli
     for batch in (1000, 125, 10):
         path = tmp_path / f"added-{batch}.oh"
         run("collection", "create", path, *HROH)
-        run("collection", "add", path, items, "--batch", batch)
+        run("ingest", items, "--into", path, "--batch", batch)
         found[path.name], stats = quality(path, split)
         assert (stats.version, stats.pending) == (1000, False)
     for batch in (125, 20):
         path = tmp_path / f"streamed-{batch}.oh"
-        run("learn", "--from", messages, "--into", path, *HROH, "--batch", batch)
+        run("ingest", messages, "--once", "--into", path, *HROH, "--batch", batch)
         found[path.name], stats = quality(path, split)
         assert (stats.version, stats.pending) == (1000, False)
     assert max(found.values()) - min(found.values()) < 0.01
@@ -70,7 +70,7 @@ def test_a_load_without_a_refresh_says_so_and_searches_warn(tmp_path, items, spl
     path = tmp_path / "items.oh"
     run("collection", "create", path, *HROH)
     program = [sys.executable, "-m", "onlinehash"]
-    add = [*program, "collection", "add", path, items, "--batch", "100", "--no-refresh"]
+    add = [*program, "ingest", items, "--into", path, "--batch", "100", "--no-refresh"]
     said = subprocess.run(add, capture_output=True, text=True, check=True).stderr
     assert "Closed with codes that do not know" in said
     search = [*program, "collection", "search", path, "--like", "3"]
@@ -87,7 +87,7 @@ def test_a_load_without_a_refresh_says_so_and_searches_warn(tmp_path, items, spl
 
 def test_a_collection_that_never_refreshes_is_left_alone(tmp_path, items):
     path = tmp_path / "items.oh"
-    run("collection", "create", path, *HROH, "--refresh", "never")
-    run("collection", "add", path, items, "--batch", 500)
+    run("collection", "create", path, *HROH, "--refresh-policy", "never")
+    run("ingest", items, "--into", path, "--batch", 500)
     with Collection.open(path, readonly=True) as collection:
         assert collection.stats().version == 500

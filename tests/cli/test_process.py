@@ -24,7 +24,7 @@ def call(*arguments, **options):
 
 
 def test_a_pipeline_of_programs_is_silent_but_for_results(folder):
-    learned = call("learn", "X.npy", "y.npy", "--out", "m.oh")
+    learned = call("learn", "X.npy", "y.npy", "--method", "hcoh", "--out", "m.oh")
     searched = call("search", "D.npy", "Q.npy", "--model", "m.oh", "-k", "1", "--json")
     for done in (learned, searched):
         assert done.returncode == 0
@@ -110,7 +110,7 @@ def test_help_is_quick_because_it_imports_nothing_heavy():
 def test_help_and_version_name_the_program():
     done = call("--help")
     assert done.returncode == 0
-    for command in ("demo", "learn", "encode", "search", "evaluate", "datasets"):
+    for command in ("demo", "ingest", "learn", "encode", "search", "evaluate", "datasets"):
         assert command in done.stdout
         assert "Usage: onlinehash" in done.stdout
     assert call("--version").stdout == f"onlinehash {onlinehash.__version__}\n"
@@ -135,8 +135,7 @@ def test_the_shell_completes_commands_and_options(tmp_path):
 def test_labels_of_any_script_are_printed_whatever_standard_output_takes(tmp_path, encoding):
     (tmp_path / "a.csv").write_text("id,label,x\nä1,日本,1\nä2,日本,2\n", "utf-8")
     plain = {**os.environ, "PYTHONIOENCODING": encoding}
-    call("collection", "create", "a.oh", "--bits", "8", cwd=tmp_path)
-    call("collection", "add", "a.oh", "a.csv", cwd=tmp_path)
+    call("ingest", "a.csv", "--into", "a.oh", "--method", "hcoh", "--bits", "8", cwd=tmp_path)
     command = [*PROGRAM, "collection", "search", "a.oh", "--like", "ä1", "-k", "1"]
     table, lines = (
         subprocess.check_output([*command, *more], cwd=tmp_path, env=plain).decode(encoding)

@@ -44,9 +44,9 @@ FORMATS = ["csv", "jsonl", "parquet"]
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_add_says_which_column_became_what_and_how_many_have_labels(run, tables, split, ending):
-    run("collection create a.oh --bits 16")
-    said = run(f"collection add a.oh digits.{ending}").stderr
+def test_ingest_says_which_column_became_what_and_how_many_have_labels(run, tables, split, ending):
+    run("collection create a.oh --method hcoh --bits 16")
+    said = run(f"ingest digits.{ending} --into a.oh").stderr
     vector = "x0 to x63 (64 columns)" if ending == "csv" else "vector"
     assert f"digits.{ending}: id: id; labels: label; vector: {vector}; payload: none\n" in said
     assert "Added 300 items, 300 with labels; a.oh holds 300.\n" in said
@@ -59,12 +59,12 @@ def test_add_says_which_column_became_what_and_how_many_have_labels(run, tables,
 def test_an_index_of_pandas_is_refused_with_the_options_that_help(run, folder):
     Path("a.csv").write_text(",x,y\n0,1,2\n1,3,4\n")
     run("collection create a.oh --method lsh")
-    error = run("collection add a.oh a.csv", 1).stderr
+    error = run("ingest a.csv --into a.oh", 1).stderr
     assert "a column without a name" in error
     assert "Use --key '' if it holds the ids, or --ignore '' to leave it out." in error
     assert (
         "id: row number; labels: none; vector: x, y; payload: none; not used: ''"
-        in run("collection add a.oh a.csv --ignore ''").stderr
+        in run("ingest a.csv --into a.oh --ignore ''").stderr
     )
 
 
@@ -73,7 +73,7 @@ def test_columns_are_left_out_or_chosen_by_pattern_and_range(run, folder):
     for i, options in enumerate(("--ignore year", "--vector 'x*'", "--vector x0:x2")):
         run(f"collection create {i}.oh --method lsh")
         assert (
-            "vector: x0, x1, x2; payload: none; not used: year" in run(f"collection add {i}.oh a.csv {options}").stderr
+            "vector: x0, x1, x2; payload: none; not used: year" in run(f"ingest a.csv --into {i}.oh {options}").stderr
         )
         with Collection.open(f"{i}.oh", readonly=True) as collection:
             assert collection.get(8)[0].features.tolist() == [4, 5, 6]
@@ -82,34 +82,34 @@ def test_columns_are_left_out_or_chosen_by_pattern_and_range(run, folder):
 def test_a_header_of_numbers_is_not_guessed(run, folder):
     Path("a.csv").write_text("0,1,2\n5,6,7\n")
     run("collection create a.oh --method lsh")
-    assert "Use --header or --no-header." in run("collection add a.oh a.csv", 1).stderr
-    assert "Added 1 items" in run("collection add a.oh a.csv --header").stderr
-    assert "Added 2 items" in run("collection add a.oh a.csv --no-header --first-key 5").stderr
+    assert "Use --header or --no-header." in run("ingest a.csv --into a.oh", 1).stderr
+    assert "Added 1 items" in run("ingest a.csv --into a.oh --header").stderr
+    assert "Added 2 items" in run("ingest a.csv --into a.oh --no-header --first-key 5").stderr
 
 
 # ---------------------------------------------------------------------- items that cannot be found
 
 
 def test_items_without_labels_under_a_supervised_hasher_are_warned_of(run, tables):
-    run("collection create a.oh --method hroh")
+    run("collection create a.oh --method hroh --set n_components=64")
     warning = "warning: 0 of 300 items are searchable: hroh learns from labels, and none has one."
-    said = run("collection add a.oh bare.csv --quiet").stderr
+    said = run("ingest bare.csv --into a.oh --quiet").stderr
     assert said.startswith(warning)
     assert "--labels COLUMN" in said
     assert "--method itq" in said
     assert warning in run("collection stats a.oh").stderr
     assert warning in run("collection search a.oh digits.csv").stderr
-    run("collection add a.oh digits.csv")
+    run("ingest digits.csv --into a.oh")
     assert "warning" not in run("collection search a.oh digits.csv").stderr
     run("collection create b.oh --method itq")
-    assert "warning" not in run("collection add b.oh bare.csv").stderr
+    assert "warning" not in run("ingest bare.csv --into b.oh").stderr
 
 
 def test_rows_without_labels_are_counted_while_learning(run, folder):
     Path("a.jsonl").write_text(
         '{"vector": [1, 2], "label": "a"}\n{"vector": [2, 1]}\n{"vector": [0, 1], "label": "b"}\n'
     )
-    assert "1 of 3 rows have no label; hcoh does not learn from them" in run("learn a.jsonl --out m.oh --bits 8").stderr
+    assert "1 of 3 rows have no label; hroh does not learn from them" in run("learn a.jsonl --out m.oh --bits 8").stderr
     assert load_hasher("m.oh").n_samples_seen_ == 2
 
 
@@ -120,8 +120,8 @@ def test_rows_without_labels_are_counted_while_learning(run, folder):
 def test_all_commands_take_tables(run, tables, split, ending):
     np.save("first.npy", split.stream.X[:300])
     np.save("labels.npy", np.array([NAMES[label] for label in split.stream.y[:300]]))
-    run("learn first.npy labels.npy --out a.oh --bits 16")
-    run(f"learn digits.{ending} --out b.oh --bits 16")
+    run("learn first.npy labels.npy --out a.oh --method hcoh --bits 16")
+    run(f"learn digits.{ending} --out b.oh --method hcoh --bits 16")
     run("encode a.oh first.npy --out a.npy")
     run(f"encode b.oh digits.{ending} --out b.npy")
     np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
@@ -135,7 +135,7 @@ def test_all_commands_take_tables(run, tables, split, ending):
 
 
 def test_ids_that_are_text_are_found_and_written(run, tables):
-    run("learn digits.csv --out m.oh --bits 16")
+    run("learn digits.csv --out m.oh --method hcoh --bits 16")
     run("encode m.oh digits.csv --out codes.npy")
     Path("ids.csv").write_text("id\n" + "".join(f"item {i}\n" for i in range(300)))
     run("search codes.npy codes.npy --keys ids.csv -k 1 --out found.csv")
@@ -149,7 +149,7 @@ def test_ids_that_are_text_are_found_and_written(run, tables):
 def test_a_header_above_labels_is_known(run, folder, text):
     np.save("two.npy", np.eye(2))
     Path("y.csv").write_text(text)
-    run("learn two.npy y.csv --out a.oh --bits 8")
+    run("learn two.npy y.csv --method hcoh --out a.oh --bits 8")
     assert load_hasher("a.oh").classes_.tolist() == ["cat", "dog"]
 
 
@@ -159,26 +159,26 @@ def test_a_header_above_labels_is_known(run, folder, text):
 @pytest.mark.parametrize("ending", [*FORMATS, "npy"])
 def test_a_dash_is_standard_input(run, tables, split, ending):
     np.save("digits.npy", split.stream.X[:300])
-    run("learn digits.csv --out m.oh --bits 16")
+    run("learn digits.csv --out m.oh --method hcoh --bits 16")
     run("encode m.oh digits.csv --out a.npy")
     run("encode m.oh - --out b.npy", stdin=Path(f"digits.{ending}").read_bytes())
     np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
 
 
 def test_collections_take_standard_input_and_write_standard_output(run, tables):
-    run("collection create a.oh --bits 16")
-    said = run("collection add a.oh -", stdin=Path("digits.jsonl").read_bytes()).stderr
+    run("collection create a.oh --method hcoh --bits 16")
+    said = run("ingest - --into a.oh", stdin=Path("digits.jsonl").read_bytes()).stderr
     assert "standard input: id: id; labels: label" in said
     lines = run("collection export a.oh -").stdout.splitlines()
     assert len(lines) == 300
     assert json.loads(lines[0])["key"] == "d0"
     assert run("collection search a.oh - -k 1 --json", stdin="\n".join(lines)).stdout.count("\n") == 300
-    assert "standard input, line 1: not JSON" in run("collection add a.oh -", 1, stdin="{nothing").stderr
+    assert "standard input, line 1: not JSON" in run("ingest - --into a.oh", 1, stdin="{nothing").stderr
 
 
 def test_a_dash_is_standard_output(run, tables):
-    run("learn digits.csv --out m.oh --bits 16")
-    assert run("learn digits.csv --out - --bits 16").stdout_bytes == Path("m.oh").read_bytes()
+    run("learn digits.csv --out m.oh --method hcoh --bits 16")
+    assert run("learn digits.csv --out - --method hcoh --bits 16").stdout_bytes == Path("m.oh").read_bytes()
     codes = run("encode m.oh digits.csv --out -").stdout
     run("encode m.oh digits.csv --out codes.csv")
     assert codes == Path("codes.csv").read_text()
@@ -189,8 +189,8 @@ def test_a_dash_is_standard_output(run, tables):
 
 
 def test_searches_order_items_of_one_code_by_their_vectors(run, tables):
-    run("collection create a.oh --method hroh --bits 16")
-    run("collection add a.oh digits.csv")
+    run("collection create a.oh --method hroh --bits 16 --set n_components=64")
+    run("ingest digits.csv --into a.oh")
     keys, plain = (
         json.loads(run(f"collection search a.oh --like d7 -k 5 --json {options}").stdout)
         for options in ("", "--rescore none")
@@ -205,8 +205,8 @@ def test_searches_order_items_of_one_code_by_their_vectors(run, tables):
 def test_an_item_finds_itself_first_among_hundreds_with_its_code(run, folder):
     rng = np.random.default_rng(0)
     np.savez("a.npz", X=rng.normal([5, 5, 0, 0], 0.1, (400, 4)), y=np.zeros(400, int))
-    run("collection create a.oh --bits 8")
-    run("collection add a.oh a.npz")
+    run("collection create a.oh --method hcoh --bits 8")
+    run("ingest a.npz --into a.oh")
     by_code, by_vector = (
         json.loads(run(f"collection search a.oh --like 399 -k 1 --json {options}").stdout)["keys"]
         for options in ("--rescore none", "")

@@ -34,9 +34,9 @@ def test_help_is_short_or_long_and_flags_have_no_type(run, command):
 
 
 def test_quiet_says_nothing_but_results_before_or_after_the_command(run):
-    assert run("learn X.npy y.npy --out m.oh").stderr != ""
-    assert run("learn X.npy y.npy --out m.oh --quiet").stderr == ""
-    assert run("--quiet learn X.npy y.npy --out m.oh").stderr == ""
+    assert run("learn X.npy y.npy --method hcoh --out m.oh").stderr != ""
+    assert run("learn X.npy y.npy --method hcoh --out m.oh --quiet").stderr == ""
+    assert run("--quiet learn X.npy y.npy --method hcoh --out m.oh").stderr == ""
     assert run("learn nope.npy y.npy --out m.oh -q", 1).stderr == "error: There is no file nope.npy.\n"
 
 
@@ -52,19 +52,18 @@ def test_verbose_shows_where_an_error_comes_from(run):
         ("learn X.npy y.npy --out a.oh --method sketchhash --set sketch_size=33", "--set sketch_size=33 is odd"),
         ("learn X.npy y.npy --out a.oh --bits 1000000000", "a code has at most 16384 bits"),
         ("learn X.npy y.npy --out a.oh --bits 99999999999999999999999", "a code has at most 16384 bits"),
-        ("collection add c.oh X.npy", "name the column with --key, or number the rows from --first-key on"),
-        ("collection add c.oh X.npy --batch 0", "--batch 0 is not positive"),
+        ("ingest X.npy --into c.oh", "name the column with --key, or number the rows from --first-key on"),
+        ("ingest X.npy --into c.oh --batch 0", "--batch 0 is not positive"),
         ("collection delete c.oh 3 --unlearn", "--unlearn, but HCOH(random_state=0) cannot unlearn"),
         ("serve nope.oh", "There is no collection nope.oh; give --method to create it."),
-        ("collection add nope.oh X.npy", "onlinehash collection create"),
-        ("learn --from a.jsonl --into c.oh --method lsh --once", "Leave out --method and the parameters."),
+        ("collection search nope.oh X.npy", "onlinehash collection create"),
+        ("ingest a.jsonl --into c.oh --method lsh --once", "Leave out --method and the parameters."),
         ("collection stats .", ". is a folder"),
         ("collection stats Q.npy", "Q.npy"),
     ],
 )
 def test_errors_name_options_and_no_python(run, line, words):
-    run("collection create c.oh")
-    run("collection add c.oh X.npy --labels y.npy")
+    run("ingest X.npy --into c.oh --labels y.npy --method hcoh")
     Path("a.jsonl").write_text('{"key": 1, "vector": [1, 2]}\n')
     error = run(line, 1).stderr
     assert words in error
@@ -75,13 +74,13 @@ def test_errors_name_options_and_no_python(run, line, words):
 
 def test_a_second_writer_is_told_to_wait(run):
     with Collection.open("a.oh", "lsh"):
-        error = run("collection add a.oh X.npy", 1).stderr
+        error = run("ingest X.npy --into a.oh", 1).stderr
     assert "one writer at a time. Wait for the other; searches need not wait." in error
 
 
 def test_a_bug_is_one_line_and_says_so(run, monkeypatch):
     monkeypatch.setattr("onlinehash.cli._arrays.read_column", lambda *given: 1 / 0)
-    error = run("learn X.npy y.npy --out m.oh", 1).stderr
+    error = run("learn X.npy y.npy --method hcoh --out m.oh", 1).stderr
     assert error.startswith("error: ZeroDivisionError: division by zero (a bug in onlinehash; ")
     assert error.count("\n") == 1
 
@@ -101,10 +100,10 @@ def test_a_file_of_another_kind_is_named_with_the_command_that_takes_it(run, mod
     hasher = "model.oh is a hasher; use: onlinehash encode model.oh ..., or onlinehash search ITEMS QUERIES --model"
     for line in (
         "collection stats model.oh",
-        "collection add model.oh X.npy",
+        "ingest X.npy --into model.oh",
         "search model.oh Q.npy",
         "serve model.oh",
-        "learn --from a.jsonl --into model.oh --once",
+        "ingest a.jsonl --into model.oh --once",
     ):
         Path("a.jsonl").touch()
         assert hasher in run(line, 1).stderr
@@ -123,8 +122,7 @@ def test_tabs_newlines_and_other_scripts_stay_in_their_column(run):
     with Path("a.jsonl").open("w") as file:
         for i, (key, label) in enumerate(zip(ids, labels, strict=True)):
             file.write(json.dumps({"id": key, "label": label, "vector": [1.0, i]}) + "\n")
-    run("collection create a.oh --bits 8")
-    run("collection add a.oh a.jsonl")
+    run("ingest a.jsonl --into a.oh --method hcoh --bits 8")
     np.save("q.npy", np.array([[1.0, 1.0]]))
     lines = run("collection search a.oh q.npy").stdout.splitlines()
     assert [line.count("\t") for line in lines] == [3] * 5

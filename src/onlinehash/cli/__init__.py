@@ -24,6 +24,7 @@ from onlinehash.cli import (
     demo,
     encode,
     evaluate,
+    ingest,
     learn,
     report,
     reproduce,
@@ -156,6 +157,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.run)
+app.command("ingest")(ingest.run)
 app.command("learn")(learn.run)
 app.command("encode")(encode.run)
 app.command("search")(search.run)

@@ -1,4 +1,4 @@
-"""The picture of the demo: how quality rises, what searches find, what codes look like."""
+"""The picture of the demo: how the quality of two methods rises, and what their searches find."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 
-from onlinehash.cli._demo_run import Examples, Length, image_shape
-from onlinehash.codes import unpack_signs
+from onlinehash.cli._demo_run import METHODS, Examples, Learned, image_shape
 from onlinehash.datasets import Dataset, Split
 from onlinehash.experiments.run import Quality
 
@@ -26,9 +25,8 @@ _LOOKS = (
     ("#000000", (0, (6, 1.5)), "D"),
 )
 _RIGHT, _WRONG, _INK = "#009E73", "#D55E00", "#222222"
-_ITEMS_A_CLASS = 12
-_FLIPPED, _GAP = 2, 3  # in the image of codes, beside bits 0 and 1
 _SIZE, _PITCH = 0.84, 1.16  # of the pictures in the searches, and from row to row
+_SPACE = 0.4  # before the items of a method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,35 +36,34 @@ def paint(
     file: IO[bytes],
     data: Dataset,
     split: Split,
-    lengths: list[Length],
+    results: list[Learned],
     baseline: Quality | None,
     examples: Examples,
     shown: int,
 ) -> None:
     """Write the picture as PNG."""
-    figure = Figure(figsize=(13, 8.6), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(14, 8.6), layout=ConstrainedLayoutEngine(h_pad=0.1), facecolor="white")
     FigureCanvasAgg(figure)
-    halves: Any = figure.subfigures(1, 2, width_ratios=(1.08, 1), wspace=0.03)
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1, 1.16), wspace=0.03)
     left, right = halves
-    upper, lower = left.subplots(2, 1, height_ratios=(1.05, 1))
-    _curves(upper, data, split, lengths, baseline)
-    _codes(lower, data, split, next(length for length in lengths if length.n_bits == shown))
+    for ax, method in zip(left.subplots(len(METHODS), 1), METHODS, strict=True):
+        _curves(ax, data, split, [learned for learned in results if learned.method == method], baseline)
     _searches(right.subplots(), data, split, examples, shown)
     figure.savefig(file, format="png", dpi=130)
 
 
-def _curves(ax: Axes, data: Dataset, split: Split, lengths: list[Length], baseline: Quality | None) -> None:
-    last = lengths[0].curve.instances[-1]
+def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], baseline: Quality | None) -> None:
+    last = results[0].curve.instances[-1]
     if baseline is not None:
         value = baseline.mean_average_precision
-        text = f"{split.database.X[0].nbytes}-byte features, cosine: {value:.2f}"
+        text = f"{split.database.X[0].nbytes}-byte vectors, cosine: {value:.2f}"
         ax.axhline(value, color="#777777", linewidth=1)
         ax.text(1.0, value + 0.012, text, color="#666666", fontsize=8.5)
-    heights = _apart([length.curve.values[-1] for length in lengths], 0.055)
-    for length, height, (colour, style, marker) in zip(lengths, heights, _LOOKS, strict=False):
-        x, y = length.curve.instances, length.curve.values
+    heights = _apart([learned.curve.values[-1] for learned in results], 0.055)
+    for learned, height, (colour, style, marker) in zip(results, heights, _LOOKS, strict=False):
+        x, y = learned.curve.instances, learned.curve.values
         ax.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=4, linewidth=1.8)
-        text = f"{length.n_bits} bits: {y[-1]:.2f}"
+        text = f"{learned.n_bits} bits: {y[-1]:.2f}"
         ax.annotate(text, (last * 1.15, height), color=colour, fontsize=10, va="center", annotation_clip=False)
     ax.set_xscale("log")
     ax.set_xlim(0.9, last * 1.05)
@@ -77,11 +74,11 @@ def _curves(ax: Axes, data: Dataset, split: Split, lengths: list[Length], baseli
     ax.grid(color="#E5E5E5", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
-    _title(ax, f"mAP rises as instances arrive: HCOH on {data.name}")
+    _title(ax, f"{results[0].method} on {data.name}: mAP rises as instances arrive")
 
 
-def _apart(heights: list[float], gap: float) -> list[float]:
-    """Move labels up and down, as little as it takes, until they do not overlap."""
+def _apart(heights: list[float], gap: float, top: float = 0.98) -> list[float]:
+    """Move labels up and down, as little as it takes, until they do not overlap; none goes above the top."""
     placed = np.array(heights)
     order = np.argsort(placed, kind="stable")
     for _ in range(100):
@@ -90,49 +87,33 @@ def _apart(heights: list[float], gap: float) -> list[float]:
             if overlap > 0:
                 placed[low] -= overlap / 2
                 placed[high] += overlap / 2
+    for i in order[::-1]:
+        placed[i] = min(placed[i], top)
+        top = placed[i] - gap
     return [float(height) for height in placed]
 
 
-def _codes(ax: Axes, data: Dataset, split: Split, length: Length) -> None:
-    """Draw the codes of items, class by class, below the codeword that they were taught."""
-    assert length.hasher is not None
-    encoder, n_bits = length.hasher.snapshot(), length.n_bits
-    words = dict(zip(length.hasher.classes_.tolist(), length.hasher.codewords_, strict=True))
-    classes = sorted(words)[:10]
-    blocks: list[Any] = []
-    for label in classes:
-        rows = np.flatnonzero(split.database.y == label)[-_ITEMS_A_CLASS:]
-        signs = unpack_signs(encoder.encode(split.database.X[rows]), n_bits)
-        word = (words[label] > 0).astype(int)
-        codes = np.where(signs == words[label], word, _FLIPPED)
-        blocks += [np.tile(word, (3, 1)), np.full((1, n_bits), _GAP), codes, np.full((3, n_bits), _GAP)]
-    centres = np.cumsum([len(block) for block in blocks])[2::4] - (_ITEMS_A_CLASS + 4) / 2 - 0.5
-    image = np.vstack(blocks[:-1]).T
-    colours = ListedColormap(["#FFFFFF", _INK, "#E69F00", "#D3DCE6"])
-    ax.imshow(image, cmap=colours, vmin=0, vmax=3, aspect="auto", interpolation="nearest")
-    names = [_broken(data.class_names[label]) for label in classes]
-    ax.set_xticks(centres, names, fontsize=10 if max(map(len, names)) < 4 else 6.5)
-    ax.set_yticks([0, n_bits - 1], ["bit 1", f"bit {n_bits}"])
-    ax.tick_params(length=0)
-    ax.set_xlabel("class: its codeword, then items; orange bits differ from the codeword")
-    _title(ax, f"Codes gather at codewords: {_ITEMS_A_CLASS} items of each class, {n_bits} bits")
-
-
 def _searches(ax: Axes, data: Dataset, split: Split, examples: Examples, n_bits: int) -> None:
-    n_found = examples.found.keys.shape[1]
-    for row, (query, matches) in enumerate(zip(examples.queries, examples.found, strict=True)):
+    n_found = next(iter(examples.found.values())).keys.shape[1]
+    for row, query in enumerate(examples.queries):
         label, y = split.queries.y[query], row * _PITCH
         _cell(ax, 0, y, data, split.queries.X[query], label, (_INK, "-"))
-        for place, (key, distance) in enumerate(zip(matches.keys, matches.distances, strict=True)):
-            found, x = split.database.y[key], 1.2 + place
-            mark, *look = ("✓", _RIGHT, "-") if found == label else ("✗", _WRONG, "--")
-            _cell(ax, x, y, data, split.database.X[key], found, look)
-            text = f"{mark} {distance}"
-            ax.text(x + _SIZE / 2, y + _SIZE + 0.05, text, color=look[0], ha="center", va="top", fontsize=8)
+        for block, matches in enumerate(examples.found.values()):
+            start = 1 + _SPACE + block * (n_found + _SPACE)
+            for place, (key, distance) in enumerate(zip(matches.keys[row], matches.distances[row], strict=True)):
+                found, x = split.database.y[key], start + place
+                mark, *look = ("✓", _RIGHT, "-") if found == label else ("✗", _WRONG, "--")
+                _cell(ax, x, y, data, split.database.X[key], found, look)
+                text = f"{mark} {distance}"
+                ax.text(x + _SIZE / 2, y + _SIZE + 0.05, text, color=look[0], ha="center", va="top", fontsize=8)
     ax.text(_SIZE / 2, -0.1, "query", ha="center", fontsize=9.5)
-    ax.text(1.2, -0.1, "nearest first, with Hamming distance; ✓ same class, ✗ another", fontsize=9.5)
-    ax.set_xlim(-0.03, n_found + 1.1)
-    ax.set_ylim(len(examples.queries) * _PITCH, -0.35)
+    for block, method in enumerate(examples.found):
+        start = 1 + _SPACE + block * (n_found + _SPACE)
+        ax.text(start, -0.1, f"{method}, nearest first", fontsize=9.5)
+    bottom = len(examples.queries) * _PITCH
+    ax.text(0, bottom, "below an item: ✓ same class, ✗ another; its Hamming distance", va="top", fontsize=9.5)
+    ax.set_xlim(-0.03, 1 + len(examples.found) * (n_found + _SPACE))
+    ax.set_ylim(bottom + 0.3, -0.35)
     ax.set_aspect("equal")
     ax.set_axis_off()
     _title(

@@ -1,11 +1,11 @@
-"""The work of the demo: learn at several lengths, measure, search. Nothing here prints or draws."""
+"""The work of the demo: learn by two methods at several lengths, measure, search. Nothing here prints or draws."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,32 +13,36 @@ from numpy.typing import NDArray
 from onlinehash.datasets import Dataset, Split
 from onlinehash.encoders import Encoder
 from onlinehash.experiments.run import Quality, learning_curve
-from onlinehash.hashers import HCOH
+from onlinehash.hashers import HCOH, HROH, OnlineHasher
 from onlinehash.indexes import FlatIndex
 from onlinehash.metrics import Curve
 from onlinehash.types import Batch, Matches
 
+METHODS = ("HROH", "HCOH")
+LENGTHS = (8, 16, 32, 64, 128)
+N_COMPONENTS = 256  # of HROH: fewer than its default, so that a snapshot at every point takes milliseconds
 IMAGES = {"digits": (8, 8), "mnist": (28, 28), "fashion_mnist": (28, 28)}
 _MOST_PRODUCTS = 10_000_000  # beyond, ranking by real features would keep a newcomer waiting
 
 
 @dataclass
-class Length:
-    """What was measured at one length of code; grows while it learns."""
+class Learned:
+    """What was measured of one method at one length of code; grows while it learns."""
 
+    method: str
     n_bits: int
     curve: Curve = field(default_factory=Curve)
     quality: Quality | None = None
     microseconds: float | None = None
-    hasher: HCOH | None = None
+    hasher: OnlineHasher | None = None
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Queries, one a class, and the items found for them."""
+    """Queries, one per class, and the items that each method found for them."""
 
     queries: NDArray[np.intp]
-    found: Matches
+    found: dict[str, Matches]
 
 
 def instance_counts(n_stream: int, n_points: int) -> list[int]:
@@ -53,29 +57,30 @@ def instance_counts(n_stream: int, n_points: int) -> list[int]:
     return sorted({*spaced, *(10**p for p in range(9) if 10**p < n_stream)})
 
 
-def learn_at(length: Length, split: Split, points: list[int], seed: int) -> Iterator[Length]:
+def learn(learned: Learned, split: Split, points: list[int], seed: int) -> Iterator[Learned]:
     """Learn the stream, and yield after every measured point."""
-    settings: dict[str, Any] = {
-        "learning_rate": split.learning_rate,
-        "preprocess": split.preprocess,
-        "random_state": seed,
-    }
-    length.hasher = HCOH(length.n_bits, **settings)
-    for point in learning_curve(length.hasher, split, points):
-        length.curve.add(point.n_instances, point.quality.mean_average_precision)
-        length.quality = point.quality
-        yield length
-    again = HCOH(length.n_bits, **settings)
+    learned.hasher = _make(learned, split, seed)
+    for point in learning_curve(learned.hasher, split, points):
+        learned.curve.add(point.n_instances, point.quality.mean_average_precision)
+        learned.quality = point.quality
+        yield learned
+    again = _make(learned, split, seed)
     start = perf_counter()
     again.partial_fit(*split.stream)
-    length.microseconds = (perf_counter() - start) / len(split.stream.X) * 1e6
-    yield length
+    learned.microseconds = (perf_counter() - start) / len(split.stream.X) * 1e6
+    yield learned
+
+
+def _make(learned: Learned, split: Split, seed: int) -> OnlineHasher:
+    if learned.method == "HROH":
+        return HROH(learned.n_bits, n_components=N_COMPONENTS, random_state=seed)
+    return HCOH(learned.n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed)
 
 
 def warm_up(split: Split) -> None:
     """Compile what compiles at first use, so that nobody's time is measured with it."""
-    for n_bits in (8, 16, 32, 64, 128):
-        for _ in learn_at(Length(n_bits), _head(split), [1, 4], seed=0):
+    for method, n_bits in product(METHODS, LENGTHS):
+        for _ in learn(Learned(method, n_bits), _head(split), [1, 4], seed=0):
             pass
 
 
@@ -95,13 +100,16 @@ def rank_by_features(split: Split) -> Quality | None:
     return Quality(float(averages.mean()), float(precision[:, split.precision_at - 1].mean()), float(recall.mean()))
 
 
-def search_examples(encoder: Encoder, split: Split, n_queries: int, k: int) -> Examples:
+def search_examples(encoders: dict[str, Encoder], split: Split, n_queries: int, k: int) -> Examples:
     """Search for the first query of every class; none is picked by its result."""
     _, first = np.unique(split.queries.y, return_index=True)
     chosen = first[:n_queries]
-    index = FlatIndex(encoder.n_bits)
-    index.add(encoder.encode(split.database.X))
-    return Examples(chosen, index.search(encoder.encode(split.queries.X[chosen]), k))
+    found = {}
+    for method, encoder in encoders.items():
+        index = FlatIndex(encoder.n_bits)
+        index.add(encoder.encode(split.database.X))
+        found[method] = index.search(encoder.encode(split.queries.X[chosen]), k)
+    return Examples(chosen, found)
 
 
 def image_shape(dataset: Dataset) -> tuple[int, int] | None:

@@ -1,14 +1,61 @@
-"""``--method`` and ``--set NAME=VALUE``: any method, with any parameter."""
+"""Options that describe a new hasher or a new collection."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from onlinehash.collection.refresh import Policy
     from onlinehash.hashers import OnlineHasher
+
+DEFAULT_METHOD = "hroh"
+_POLICIES = {"drifted": "WhenDrifted", "informative": "WhenInformative"}
+
+Method = Annotated[
+    str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default=DEFAULT_METHOD)
+]
+Bits = Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
+]
+RefreshPolicy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="drifted|informative|N|never",
+        help="When to encode all items again while items come: when bits have flipped, when distances would tell "
+        "more about labels, or after every N instances. All but 'never' also do so when no more come.",
+        show_default="drifted",
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(metavar="float32|float16", help="In which the vectors are stored.", show_default="float32"),
+]
+
+
+def hasher_parameters(bits: int | None, settings: list[str] | None) -> dict[str, Any]:
+    """Return the parameters that were given with --bits and --set."""
+    return ({} if bits is None else {"n_bits": bits}) | dict(parse_setting(setting) for setting in settings or ())
+
+
+def parse_policy(text: str | None) -> Policy | None:
+    """Return the policy that --refresh-policy names."""
+    from onlinehash import collection
+
+    if text is None:
+        return None
+    if text == "never":
+        return collection.Never()
+    if text.isdecimal():
+        return collection.WhenIdle(collection.Every(int(text)))
+    if text not in _POLICIES:
+        raise typer.BadParameter(
+            f"{text!r} is not drifted, informative, a number or never.", param_hint="--refresh-policy"
+        )
+    return collection.WhenIdle(getattr(collection, _POLICIES[text])())
 
 
 def parse_setting(setting: str) -> tuple[str, Any]:

@@ -18,9 +18,6 @@ _SENTENCES = {
     r"Open the collection with readonly=True, or move it\.": "Make the folder writable, or move the collection.",
     r"Open it with readonly=True\.": "It can be searched, but not changed.",
     r"call partial_fit or fit first": "learn from labelled vectors first: onlinehash learn",
-    r"Open it without a hasher, and call collection\.change_hasher\(\.\.\.\) to change it\.": (
-        "Leave out --method and the parameters."
-    ),
     r"To learn anew from what is left, delete, then call collection\.change_hasher\(\.\.\.\)\.": (
         "Leave out --unlearn, then run: onlinehash collection refresh"
     ),

@@ -10,12 +10,11 @@ import typer
 
 from onlinehash.cli._columns import Header, Ignore, Key, Vector
 from onlinehash.cli._place import PLACE, Place
-from onlinehash.cli._refreshing import Refresh, finish_refresh, watch_refresh
+from onlinehash.cli._refreshing import finish_refresh, warn_unless_searchable, watch_refresh
+from onlinehash.cli._settings import Bits, Dtype, Method, RefreshPolicy, Settings
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection, Hits, Item
-    from onlinehash.collection.refresh import Policy
-    from onlinehash.collection.types import Stats
 
 app = typer.Typer(help="Keep items in one file, learn from them as they come, and search them.", no_args_is_help=True)
 
@@ -23,88 +22,28 @@ _Place = Annotated[Place, typer.Argument(metavar="COLLECTION", help=PLACE, parse
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _SHOWN = 20
 _RESCORED = 1000  # items by code, at least, that are ordered by their vectors
-_POLICIES = {"drifted": "WhenDrifted", "informative": "WhenInformative"}
 
 
 @app.command("create")
 def create(
     place: _Place,
-    method: Annotated[str, typer.Option(help="Name of the hasher, or module:Class of your own.")] = "hcoh",
-    bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
-    ] = None,
+    method: Method = None,
+    bits: Bits = None,
+    settings: Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the hasher.")] = 0,
-    refresh: Annotated[
-        str,
-        typer.Option(
-            metavar="drifted|informative|N|never",
-            help="When to encode all items again while items come: when bits have flipped, when distances would tell "
-            "more about labels, or after every N instances. All but 'never' also do so when no more come.",
-        ),
-    ] = "drifted",
-    dtype: Annotated[str, typer.Option(metavar="float32|float16", help="In which features are stored.")] = "float32",
+    refresh_policy: RefreshPolicy = None,
+    dtype: Dtype = None,
 ) -> None:
     """Make an empty collection."""
     from onlinehash.cli._screen import note
-    from onlinehash.cli._settings import hasher_from_options, parse_setting
+    from onlinehash.cli._settings import DEFAULT_METHOD, hasher_from_options, hasher_parameters, parse_policy
 
     place.check()
     if place.exists():
-        raise typer.BadParameter(f"{place} exists already; add to it with 'onlinehash collection add'.")
-    given = {} if bits is None else {"n_bits": bits}
-    given |= dict(parse_setting(setting) for setting in settings or ())
-    hasher = hasher_from_options(method, given, {"random_state": seed})
-    with place.open(hasher, _policy(refresh), feature_dtype=dtype):
+        raise typer.BadParameter(f"{place} exists already; fill it with 'onlinehash ingest SOURCE --into {place}'.")
+    hasher = hasher_from_options(method or DEFAULT_METHOD, hasher_parameters(bits, settings), {"random_state": seed})
+    with place.open(hasher, parse_policy(refresh_policy), feature_dtype=dtype):
         note(f"Made {place}, which learns with {hasher}.")
-
-
-@app.command("add")
-def add(
-    place: _Place,
-    items: Annotated[
-        Path,
-        typer.Argument(metavar="ITEMS", help=".csv, .jsonl, .parquet, .npy or .npz; - for standard input."),
-    ],
-    *,
-    key: Key = None,
-    vector: Vector = None,
-    labels: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of the labels.", show_default="labels or label")
-    ] = None,
-    payload: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of the payloads.", show_default="payload")
-    ] = None,
-    ignore: Ignore = None,
-    header: Header = None,
-    first_key: Annotated[int | None, typer.Option(help="Number the rows from here; for files without keys.")] = None,
-    batch: Annotated[int, typer.Option(help="Items stored at a time, each time whole or not at all.")] = 1000,
-    refresh: Refresh = True,
-) -> None:
-    """Add the items of a file and learn from them; an item whose key is there already is replaced.
-
-    A column is named as the file names it, or by its number: 1 is the first, -1 the last. For an .npy file of vectors
-    the other columns are files: by default X.keys.npy and X.labels.npy beside X.npy.
-    """
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._stdin import name_of, open_input
-    from onlinehash.collection.transfer import add_chunks, layout_of
-    from onlinehash.collection.transfer.chunks import Columns
-
-    columns = Columns(key, vector, labels, payload, ignore or (), header)
-    n_items = n_labelled = 0
-    with _open(place) as collection, open_input(items) as file:
-        layout = layout_of(file, columns)
-        if layout is not None:
-            note(f"{name_of(items)}: {layout}")
-        with progress_bar("Adding") as progress:
-            for chunk in add_chunks(collection, file, columns, first_key=first_key, batch=batch):
-                n_items += len(chunk)
-                n_labelled += chunk.n_labelled
-                progress(chunk.done, chunk.total)
-        note(f"Added {n_items} items, {n_labelled} with labels; {place} holds {len(collection)}.")
-        _warn_unless_searchable(collection.stats())
-        finish_refresh(collection, wanted=refresh)
 
 
 @app.command("search")
@@ -163,7 +102,7 @@ def search(
     if radius is not None and (k is not None or rescore in ("cosine", "l2") or asymmetric):
         raise typer.BadParameter("--radius finds all items within; it goes without -k, --rescore and --asymmetric.")
     with _open(place, readonly=True) as collection:
-        _warn_unless_searchable(collection.stats())
+        warn_unless_searchable(collection.stats())
         if queries is not None:
             X = read_rows(queries, Columns(key=key, vector=vector, ignore=ignore or (), header=header)).X
             check_vectors(X, name_of(queries))
@@ -237,7 +176,7 @@ def stats(place: _Place, as_json: _Json = False) -> None:
         print_json(values)
     else:
         print_rows(("what", "value"), [(name, "-" if value is None else value) for name, value in values.items()])
-    _warn_unless_searchable(now)
+    warn_unless_searchable(now)
 
 
 @app.command("export")
@@ -253,7 +192,7 @@ def export(
     ],
     codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
 ) -> None:
-    """Write all items to a file that 'onlinehash collection add' reads, or their codes for other programs."""
+    """Write all items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
     import shutil
     import sys
     from tempfile import TemporaryDirectory
@@ -293,40 +232,6 @@ def _open(place: Place, *, readonly: bool = False) -> Collection:
         raise DataNotFoundError(
             f"There is no collection {place}; make it with 'onlinehash collection create'."
         ) from error
-
-
-def _warn_unless_searchable(stats: Stats) -> None:
-    """Say why some items cannot be found."""
-    from onlinehash.cli._screen import warn
-    from onlinehash.hashers import HASHERS
-
-    if stats.n_searchable >= stats.n_items:
-        return
-    hasher = HASHERS.get(stats.method)
-    if stats.refresh_error is not None:
-        why = f"making their codes failed: {stats.refresh_error}"
-    elif stats.refreshing:
-        why = "their codes are being made."
-    elif not stats.n_learned and hasher is not None and hasher.supervised:
-        why = (
-            f"{stats.method} learns from labels, and none has one. Add them again with --labels COLUMN, or create the "
-            "collection with --method itq, which needs none."
-        )
-    else:
-        why = f"{stats.method} has not learned from enough items yet; add more."
-    warn(f"{stats.n_searchable} of {stats.n_items} items are searchable: {why}")
-
-
-def _policy(text: str) -> Policy:
-    from onlinehash import collection
-
-    if text == "never":
-        return collection.Never()
-    if text.isdecimal():
-        return collection.WhenIdle(collection.Every(int(text)))
-    if text not in _POLICIES:
-        raise typer.BadParameter(f"{text!r} is not drifted, informative, a number or never.", param_hint="--refresh")
-    return collection.WhenIdle(getattr(collection, _POLICIES[text])())
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:

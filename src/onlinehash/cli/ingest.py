@@ -1,0 +1,257 @@
+"""``onlinehash ingest``: items of a file, a folder or a stream into a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onlinehash.cli._columns import Header, Ignore, Key, Vector
+from onlinehash.cli._place import PLACE, Place
+from onlinehash.cli._refreshing import Refresh, finish_refresh, warn_unless_searchable
+from onlinehash.cli._settings import Bits, Dtype, Method, RefreshPolicy, Settings
+
+if TYPE_CHECKING:
+    from onlinehash.collection import Collection
+    from onlinehash.collection.refresh import Policy
+    from onlinehash.collection.sources import Consumer, ConsumerStats
+    from onlinehash.collection.transfer.chunks import Columns
+
+_SOURCE = (
+    "A file: .csv, .jsonl, .parquet, .npy or .npz, - for standard input; a folder of .parquet files; or a stream: "
+    "redis://host:port/0/stream, nats://host:port/stream."
+)
+_TELL = 10.0  # seconds between two lines where there is no terminal
+
+
+def run(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE, show_default=False)],
+    *,
+    into: Annotated[
+        Place,
+        typer.Option(
+            metavar="COLLECTION", help=f"Created if there is none. {PLACE}", parser=Place.parse, show_default=False
+        ),
+    ],
+    key: Key = None,
+    vector: Vector = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of the labels.", show_default="labels or label")
+    ] = None,
+    payload: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of the payloads.", show_default="payload")
+    ] = None,
+    ignore: Ignore = None,
+    header: Header = None,
+    first_key: Annotated[int | None, typer.Option(help="Number the rows from here; for files without keys.")] = None,
+    batch: Annotated[int, typer.Option(help="Items stored at a time, each time all or none of them.")] = 1000,
+    follow: Annotated[
+        bool | None,
+        typer.Option(
+            "--follow/--once",
+            help="Wait for more messages, or stop when there are none; both read a .jsonl file as a stream.",
+            show_default="--follow for redis:// and nats://",
+        ),
+    ] = None,
+    refresh: Refresh = True,
+    method: Method = None,
+    bits: Bits = None,
+    settings: Settings = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of a new hasher.", show_default="0")] = None,
+    refresh_policy: RefreshPolicy = None,
+    dtype: Dtype = None,
+) -> None:
+    """Store the items of a file, a folder or a stream in a collection, which learns from them.
+
+    An item whose key is there already is replaced. A column of a file is named as the file names it, or by its number:
+    1 is the first, -1 the last. For an .npy file of vectors the other columns are files: by default X.keys.npy and
+    X.labels.npy beside X.npy.
+
+    Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
+    whatever is stopped or killed in between. Ctrl-C or SIGTERM finish the current batch.
+    """
+    from onlinehash._validation import check_positive_int
+    from onlinehash.cli._settings import hasher_parameters, parse_policy
+    from onlinehash.collection.transfer.chunks import Columns
+
+    is_folder = Path(source).is_dir()
+    is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
+    is_csv = source == "-" or source.lower().endswith(".csv")
+    for_columns = {"--key": key, "--vector": vector, "--labels": labels, "--payload": payload, "--ignore": ignore}
+    for_csv = {"--no-header" if header is False else "--header": header}
+    if is_stream:
+        _refuse(for_columns | for_csv | {"--first-key": first_key}, "a file; the fields of messages have fixed names.")
+    else:
+        _refuse({"--follow" if follow else "--once": follow}, "a stream, a folder or a .jsonl file.")
+        _refuse({} if is_csv else for_csv, "a .csv file.")
+    if is_folder and not follow and next(Path(source).glob("*.parquet"), None) is None:
+        raise typer.BadParameter(f"{source} holds no .parquet files; other files are ingested one by one.")
+    check_positive_int("batch", batch)
+    given = hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
+    opening = partial(_open, into, method, given, parse_policy(refresh_policy), dtype)
+    if is_stream:
+        _ingest_stream(source, into, opening, batch=batch, follow=follow, refresh=refresh)
+    else:
+        columns = Columns(key, vector, labels, payload, ignore or (), header)
+        _ingest_file(Path(source), into, opening, columns, first_key=first_key, batch=batch, refresh=refresh)
+
+
+def _refuse(options: dict[str, Any], use: str) -> None:
+    """Raise if an option was given that makes no sense for the source."""
+    for name, value in options.items():
+        if value not in (None, []):
+            raise typer.BadParameter(f"{name} is for {use}")
+
+
+def _open(
+    into: Place, method: str | None, given: dict[str, Any], policy: Policy | None, dtype: str | None
+) -> Collection:
+    """Create the collection; or open it, if the options describe the hasher that it has."""
+    from onlinehash.cli._screen import note
+    from onlinehash.cli._settings import DEFAULT_METHOD, hasher_from_options
+    from onlinehash.collection.learning import same_recipe
+    from onlinehash.exceptions import InvalidInputError
+
+    if not into.exists():
+        into.check()
+        hasher = hasher_from_options(method or DEFAULT_METHOD, given, {"random_state": 0})
+        collection = into.open(hasher, policy, feature_dtype=dtype)
+        note(f"Made {into}, which learns with {hasher}.")
+        return collection
+    if method is not None or given:
+        with into.open(readonly=True) as present:
+            own = present.hasher
+        wanted = hasher_from_options(method or own.name, given, {})
+        if wanted.name == own.name:
+            wanted.set_params(**own.get_params(deep=False) | given)
+        if not same_recipe(own, wanted):
+            raise InvalidInputError(f"{into} learns with {own}, not {wanted}. Leave out --method and the parameters.")
+    return into.open(None, policy, feature_dtype=dtype)
+
+
+# ---------------------------------------------------------------------- files
+
+
+def _ingest_file(
+    path: Path,
+    into: Place,
+    opening: Callable[[], Collection],
+    columns: Columns,
+    *,
+    first_key: int | None,
+    batch: int,
+    refresh: bool,
+) -> None:
+    from onlinehash.cli._screen import note, progress_bar
+    from onlinehash.cli._stdin import name_of, open_input
+    from onlinehash.collection.transfer import add_chunks, layout_of
+
+    n_items = n_labelled = 0
+    with open_input(path) as file:
+        layout = layout_of(file, columns)
+        with opening() as collection:
+            if layout is not None:
+                note(f"{name_of(path)}: {layout}")
+            with progress_bar("Adding") as progress:
+                for chunk in add_chunks(collection, file, columns, first_key=first_key, batch=batch):
+                    n_items += len(chunk)
+                    n_labelled += chunk.n_labelled
+                    progress(chunk.done, chunk.total)
+            note(f"Added {n_items} items, {n_labelled} with labels; {into} holds {len(collection)}.")
+            warn_unless_searchable(collection.stats())
+            finish_refresh(collection, wanted=refresh)
+
+
+# ---------------------------------------------------------------------- streams
+
+
+def _ingest_stream(
+    address: str,
+    into: Place,
+    opening: Callable[[], Collection],
+    *,
+    batch: int,
+    follow: bool | None,
+    refresh: bool,
+) -> None:
+    from onlinehash.cli._screen import note
+    from onlinehash.collection.sources import Consumer, open_source
+
+    with open_source(address) as source, opening() as collection:
+        consumer = Consumer(source, collection, batch_size=batch)
+        with _stop_on_signals(consumer) as stopped, _shown() as show:
+            stats = consumer.run(follow=follow, progress=show)
+        note(f"{_said(stats)}. {into} holds {len(collection)}.")
+        warn_unless_searchable(collection.stats())
+        finish_refresh(collection, wanted=refresh and not stopped)
+
+
+def _said(stats: ConsumerStats) -> str:
+    counts = {
+        "deleted": stats.deleted,
+        "sent to the dead letters": stats.dead_letters,
+        "there already": stats.redelivered,
+    }
+    some = "".join(f", {count} {what}" for what, count in counts.items() if count)
+    left = "unknown" if stats.lag is None else stats.lag
+    return f"Stored {stats.stored} items{some}; lag {left}, {stats.rate:.0f} messages/s"
+
+
+@contextmanager
+def _stop_on_signals(consumer: Consumer) -> Iterator[list[int]]:
+    """Finish the batch in hand at the first signal, which is given back; end at once at the second."""
+    import signal
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    received: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        received.append(number)
+        consumer.stop()
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield received
+    finally:
+        restore()
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[ConsumerStats], None]]:
+    """Give a callback that shows how far a consumer is: a line that changes, or one now and then; and show the log."""
+    import logging
+    import sys
+
+    from rich.console import Console
+
+    from onlinehash.cli._screen import loudness, note
+
+    console, told = Console(stderr=True), perf_counter()
+    logger, handler = logging.getLogger("onlinehash"), logging.StreamHandler(sys.stderr)
+    with console.status("Waiting for messages") as status:
+
+        def show(stats: ConsumerStats) -> None:
+            nonlocal told
+            if console.is_terminal:
+                status.update(_said(stats))
+            elif perf_counter() >= told + _TELL:
+                note(_said(stats))
+                told = perf_counter()
+
+        if not loudness.verbose:  # which shows the log already
+            logger.addHandler(handler)
+        try:
+            yield show
+        finally:
+            logger.removeHandler(handler)

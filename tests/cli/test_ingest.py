@@ -1,0 +1,208 @@
+"""Files, folders and streams into a collection, by the program itself."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from tests.servers import wait_until
+
+from onlinehash import Collection
+from onlinehash.collection import Never
+
+PROGRAM = (sys.executable, "-m", "onlinehash.cli")
+VECTORS = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def line(key):
+    return json.dumps({"key": key, "vector": VECTORS[key % 64].tolist(), "label": key % 3}).encode()
+
+
+def call(*arguments):
+    done = subprocess.run([*PROGRAM, "ingest", *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return done.stderr
+
+
+def holds(n_items, path="items.oh"):
+    with Collection.open(path, readonly=True) as collection:
+        return len(collection) == n_items == collection.stats().n_learned
+
+
+def test_json_lines_as_a_stream_are_applied_once(run):
+    Path("items.jsonl").write_bytes(b"\n".join(line(key) for key in range(100)) + b"\nbad\n")
+    said = call("items.jsonl", "--once", "--into", "items.oh", "--method", "hcoh", "--bits", "16", "--batch", "30")
+    assert "Stored 100 items, 1 sent to the dead letters; lag 0" in said
+    assert said.endswith("items.oh holds 100.\n")
+    assert "items.jsonl: 1 not applied; the first is" in said
+    assert holds(100)
+    again = run("ingest items.jsonl --into items.oh --once").stderr
+    assert again.startswith("Stored 0 items; lag 0")
+
+
+def test_a_folder_of_tables(run):
+    Path("tables").mkdir()
+    for name, keys in {"b": range(50, 90), "a": range(60)}.items():
+        columns = {"key": list(keys), "vector": [VECTORS[key % 64] for key in keys], "label": [0] * len(keys)}
+        pyarrow.parquet.write_table(pyarrow.table(columns), f"tables/{name}.parquet")
+    assert "Stored 100 items" in run("ingest tables --into items.oh --set n_components=32 --seed 3").stderr
+    with Collection.open("items.oh") as collection:
+        assert (len(collection), collection.hasher.name, collection.hasher.random_state) == (90, "hroh", 3)
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory):
+    from tests.servers.redis import RedisServer
+
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_redis_until_sigterm(redis_server):
+    command = [*PROGRAM, "ingest", redis_server.url("items"), "--into", "items.oh", "--method", "hcoh", "--bits", "16"]
+    with redis_server.client() as client, subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        for key in range(50):
+            client.xadd("items", {"item": line(key)})
+        try:
+            wait_until(lambda: [(one["pending"], one["lag"]) for one in client.xinfo_groups("items")] == [(0, 0)])
+            for key in range(50, 500):
+                client.xadd("items", {"item": line(key)})
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 0, said
+        with Collection.open("items.oh") as collection:
+            stored = len(collection)
+            assert collection.hasher.n_samples_seen_ == stored
+        (group,) = client.xinfo_groups("items")
+        assert (group["pending"], group["lag"]) == (0, 500 - stored)  # what was taken was finished and acknowledged
+        assert f"Stored {stored} items; lag {500 - stored}" in said
+
+
+def test_ctrl_c_ends_following_a_file(run):
+    Path("items.jsonl").write_bytes(line(0) + b"\n")
+    before = signal.getsignal(signal.SIGINT)
+
+    def press():
+        wait_until(lambda: signal.getsignal(signal.SIGINT) is not before)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    assert "items.oh holds" in run("ingest items.jsonl --into items.oh --method hcoh --follow").stderr
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_nats_once(tmp_path_factory):
+    from tests.servers.nats import NatsServer
+
+    server = NatsServer(tmp_path_factory.mktemp("nats"))
+    try:
+        server.make("items")
+        server.publish("items", [line(key) for key in range(100)])
+        place = f"{server.url('items')}?durable=photos&subject=items.new"
+        assert "Stored 100 items; lag 0" in call(place, "--into", "items.oh", "--once", "--method", "lsh")
+        assert holds(100)
+    finally:
+        server.stop()
+
+
+def test_a_file_is_read_as_a_table_and_creates_the_collection(run):
+    Path("items.csv").write_text("sku,kind,a,b\n1,hat,1,2\n2,hat,0,1\n3,shoe,4,1\n")
+    said = run("ingest items.csv --into items.oh --key sku --labels kind --set n_components=32 --dtype float16").stderr
+    assert "Made items.oh, which learns with HROH(n_components=32, random_state=0).\n" in said
+    assert "items.csv: id: sku; labels: kind; vector: a, b; payload: none\n" in said
+    assert said.endswith("Added 3 items, 3 with labels; items.oh holds 3.\n")
+    assert holds(3)
+    assert "Added 3 items" in run("ingest items.csv --into items.oh --key sku --labels kind").stderr
+
+
+def test_hroh_is_the_method_unless_another_is_chosen(run):
+    Path("items.jsonl").write_bytes(line(0))
+    run("ingest items.jsonl --into items.oh")
+    run("collection create other.oh")
+    for path in ("items.oh", "other.oh"):
+        with Collection.open(path, readonly=True) as collection:
+            assert (collection.hasher.name, collection.hasher.n_bits) == ("hroh", 32)
+
+
+def test_items_that_cannot_be_searched_are_warned_of(run):
+    Path("items.jsonl").write_text('{"key": 1, "vector": [1, 2]}\n')
+    for more in ("", "--once"):
+        assert "warning: 0 of 1 items are searchable" in run(f"ingest items.jsonl --into items.oh {more}").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("items.jsonl", 2, "--into"),
+        ("--into items.oh", 2, "SOURCE"),
+        ("items.jsonl --into items.oh --batch 0", 1, "--batch 0 is not positive"),
+        ("none.jsonl --into items.oh", 1, "There is no file none.jsonl"),
+        ("none.jsonl --into items.oh --follow", 1, "There is no none.jsonl"),
+        ("bad.jsonl --into items.oh", 1, "bad.jsonl, line 1: not JSON"),
+        ("items.txt --into items.oh", 1, "items.txt has the extension '.txt'; use one of .npy"),
+        ("items.jsonl --into none/items.oh", 1, "There is no folder none"),
+        ("items.jsonl --into items.oh --method hcho", 1, "Did you mean 'hcoh'?"),
+        ("items.jsonl --into items.oh --set slop=3", 1, "Unknown parameter of hroh 'slop'"),
+        ("items.jsonl --into items.oh --refresh-policy often", 2, "'often' is not drifted, informative, a number"),
+        ("items.jsonl --into items.oh --dtype int8", 1, "--dtype 'int8' is not one of"),
+        ("kafka://host/items --into items.oh", 1, "is nothing that items come from"),
+        ("redis://host/0/items --into items.oh --key sku", 2, "--key is for a file"),
+        ("nats://host/items --into items.oh --first-key 0", 2, "--first-key is for a file"),
+        ("tables --into items.oh --ignore year", 2, "--ignore is for a file"),
+        ("tables --into items.oh", 2, "tables holds no .parquet files"),
+        ("items.jsonl --into items.oh --follow --no-header", 2, "--no-header is for a file"),
+        ("items.jsonl --into items.oh --header", 2, "--header is for a .csv file"),
+        ("items.csv --into items.oh --follow", 2, "--follow is for a stream, a folder or a .jsonl file"),
+        ("- --into items.oh --once", 2, "--once is for a stream, a folder or a .jsonl file"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_made(run, arguments, code, said):
+    Path("items.jsonl").write_bytes(line(0))
+    Path("bad.jsonl").write_text("{\n")
+    Path("items.txt").touch()
+    Path("tables").mkdir()
+    assert said in " ".join(run(f"ingest {arguments}", code).stderr.replace("│", "").split())
+    assert not Path("items.oh").exists()
+
+
+def test_a_server_that_does_not_answer_is_an_error(run):
+    assert "does not answer" in run("ingest redis://127.0.0.1:1/0/items --into items.oh", 1).stderr
+
+
+def test_a_file_without_keys_is_not_added_twice(run):
+    np.save("X.npy", VECTORS)
+    run("ingest X.npy --into items.oh --method lsh")
+    assert "has no keys, and this collection has items already" in run("ingest X.npy --into items.oh", 1).stderr
+
+
+def test_a_collection_keeps_its_hasher(run):
+    Path("items.jsonl").write_bytes(line(0))
+    for options in ("--method hcoh --bits 16", "--bits 16", "--method hcoh", "--seed 0", "--set n_bits=16", ""):
+        run(f"ingest items.jsonl --into items.oh {options}")
+    for options in ("--bits 24", "--method hroh", "--seed 1", "--method hroh --bits 16", "--set learning_rate=3"):
+        error = run(f"ingest items.jsonl --into items.oh {options} --refresh-policy never", 1).stderr
+        assert "items.oh learns with HCOH(n_bits=16, random_state=0), not " in error
+        assert "Leave out --method and the parameters." in error
+    with Collection.open("items.oh") as collection:
+        assert collection._policy != Never()
+    run("ingest items.jsonl --into items.oh --refresh-policy never")
+    with Collection.open("items.oh") as collection:
+        assert collection._policy == Never()
