@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
 from onlinehash.cli import app
+from onlinehash.hashers import HASHERS
 
 pytestmark = pytest.mark.slow
 
@@ -192,11 +193,16 @@ def typed(command, capsys):
     program, *words = shlex.split(command)
     if program == "pip":
         return ""
-    if program == "python":
-        runpy.run_path(words[0], run_name="__main__")
-        return capsys.readouterr().out
-    with threadpool_limits(1):  # much faster where other tests keep the cores busy
-        done = CliRunner().invoke(app, words)
+    known = dict(HASHERS)
+    try:
+        if program == "python":
+            runpy.run_path(words[0], run_name="__main__")
+            return capsys.readouterr().out
+        with threadpool_limits(1):  # much faster where other tests keep the cores busy
+            done = CliRunner().invoke(app, words)
+    finally:  # for a user each is a process, in which nothing of the one before is registered
+        HASHERS.clear()
+        HASHERS.update(known)
     assert done.exit_code == 0, done.output
     return done.output
 

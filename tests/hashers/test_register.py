@@ -80,13 +80,13 @@ def test_the_command_line_takes_a_class_and_a_module(module):
     learned = runner.invoke(app, ["learn", "items.npz", "--method", "own_hashers:Own", "--out", "own.oh"])
     assert learned.exit_code == 0, learned.output
     del HASHERS["own"], sys.modules["own_hashers"]
-    refused = runner.invoke(app, ["collection", "add", "items.oh", "items.npz"])
+    refused = runner.invoke(app, ["ingest", "items.npz", "--into", "items.oh"])
     assert (refused.exit_code, "give --import MODULE, the module that registers it" in refused.output) == (1, True)
-    added = runner.invoke(app, ["collection", "add", "items.oh", "items.npz", "--import", "own_hashers"])
+    added = runner.invoke(app, ["ingest", "items.npz", "--into", "items.oh", "--import", "own_hashers"])
     assert added.exit_code == 0, added.output
     encoded = runner.invoke(app, ["encode", "own.oh", "items.npz", "--out", "codes.npy", "--import", "own_hashers"])
     assert encoded.exit_code == 0, encoded.output
-    missing = runner.invoke(app, ["collection", "add", "items.oh", "items.npz", "--import", "nowhere"])
+    missing = runner.invoke(app, ["ingest", "items.npz", "--into", "items.oh", "--import", "nowhere"])
     assert (missing.exit_code, "There is no module 'nowhere'" in missing.output) == (1, True), missing.output
 
 

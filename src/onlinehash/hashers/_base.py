@@ -542,7 +542,14 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 
 class WeightedHasher(OnlineHasher):
-    """Base of methods whose :meth:`_learn` takes the weights of rows: ``fit`` and ``partial_fit`` accept them."""
+    """Base of methods whose :meth:`_learn` takes the weights of rows: ``fit`` and ``partial_fit`` accept them.
+
+    Examples
+    --------
+    >>> from onlinehash import HCOH, HROH
+    >>> issubclass(HROH, WeightedHasher), HROH.takes_weights, HCOH.takes_weights
+    (True, True, False)
+    """
 
     takes_weights: ClassVar[bool] = True
 
