@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from tests.collection.places import EnginePlace, FilePlace
 
-from onlinehash import HCOH
+from onlinehash import HCOH, Collection
 from onlinehash.collection import Never
 
 CENTRES = np.random.default_rng(7).normal(size=(4, 6)).astype(np.float32)
@@ -62,3 +62,12 @@ def small(place, data):
     collection.add(range(40), X, y)
     yield collection, X, y
     collection.close()
+
+
+@pytest.fixture
+def items(path, data):
+    """A collection of 40 items in a file, which is open."""
+    X, y = data.take(40)
+    with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
+        collection.add(range(40), X, y)
+        yield collection

@@ -105,15 +105,6 @@ def test_a_reader_follows_a_key_that_is_deleted_twice(small, place):
         same(reader, writer, X[:3])
 
 
-@pytest.fixture
-def items(path, data):
-    """A collection of 40 items in a file, which is open."""
-    X, y = data.take(40)
-    with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
-        collection.add(range(40), X, y)
-        yield collection
-
-
 def test_a_second_writer_is_refused_whatever_the_path_is_called(items, path, monkeypatch):
     (path.parent / "folder").mkdir()
     (path.parent / "link.oh").symlink_to(path)

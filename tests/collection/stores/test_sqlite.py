@@ -14,15 +14,6 @@ from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import FileFormatError
 
 
-@pytest.fixture
-def items(path, data):
-    """A collection of 40 items with labels 0 to 3, which is open."""
-    X, y = data.take(40)
-    with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
-        collection.add(range(40), X, y)
-        yield collection
-
-
 def test_codes_come_with_the_labels_of_their_items_in_order_of_key(path, data, monkeypatch):
     monkeypatch.setattr(sqlite, "_FETCH_CODES", 7)
     X, _ = data.take(30)
