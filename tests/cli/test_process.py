@@ -131,14 +131,21 @@ def test_the_shell_completes_commands_and_options(tmp_path):
     assert "onlinehash" in (tmp_path / ".bashrc").read_text()
 
 
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """A folder with a collection whose ids and labels are not ASCII."""
+    folder = tmp_path_factory.mktemp("foreign")
+    (folder / "a.csv").write_text("id,label,x\nä1,日本,1\nä2,日本,2\n", "utf-8")
+    call("ingest", "a.csv", "--into", "a.oh", "--method", "hcoh", "--bits", "8", cwd=folder)
+    return folder
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_labels_of_any_script_are_printed_whatever_standard_output_takes(tmp_path, encoding):
-    (tmp_path / "a.csv").write_text("id,label,x\nä1,日本,1\nä2,日本,2\n", "utf-8")
+def test_labels_of_any_script_are_printed_whatever_standard_output_takes(foreign, encoding):
     plain = {**os.environ, "PYTHONIOENCODING": encoding}
-    call("ingest", "a.csv", "--into", "a.oh", "--method", "hcoh", "--bits", "8", cwd=tmp_path)
     command = [*PROGRAM, "collection", "search", "a.oh", "--like", "ä1", "-k", "1"]
     table, lines = (
-        subprocess.check_output([*command, *more], cwd=tmp_path, env=plain).decode(encoding)
+        subprocess.check_output([*command, *more], cwd=foreign, env=plain).decode(encoding)
         for more in ((), ("--json",))
     )
     assert json.loads(lines)["labels"] == ["日本"]
