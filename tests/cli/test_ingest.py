@@ -73,6 +73,7 @@ def redis_server(tmp_path_factory):
     server.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 def test_redis_until_sigterm(redis_server):
     command = [*PROGRAM, "ingest", redis_server.url("items"), "--into", "items.oh", "--method", "hcoh", "--bits", "16"]
@@ -109,6 +110,7 @@ def test_ctrl_c_ends_following_a_file(run):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.slow
 def test_nats_once(tmp_path_factory):
     from tests.servers.nats import NatsServer
 

@@ -49,6 +49,7 @@ def python(program):
     return run.stdout.strip() or run.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_registered_hasher_goes_the_whole_way(module, by_name):
     from own_hashers import Own
