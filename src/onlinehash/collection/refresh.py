@@ -1,4 +1,4 @@
-"""When to make all codes anew: policies that look at what was learned since the codes in use."""
+"""When to encode all items again: policies that compare what was learned since with the codes in use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Policy(Protocol):
         """Tell whether to look again after ``n_learned`` instances, having looked after ``looked_at``."""
 
     def should_refresh(self, outlook: Outlook) -> bool:
-        """Tell whether codes should be made anew now."""
+        """Return whether all items should be encoded again now."""
 
 
 @dataclass(frozen=True)
