@@ -19,10 +19,9 @@ def server():
         yield running
 
 
-@pytest.fixture(params=["postgres", "milvus"])
-def place(request, folder):
-    engine = request.getfixturevalue("server").url if request.param == "postgres" else f"milvus:{folder / 'items.db'}"
-    return f"{engine}#items_{next(_NUMBERS)}"
+@pytest.fixture
+def place(server):
+    return f"{server.url}#items_{next(_NUMBERS)}"
 
 
 def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):

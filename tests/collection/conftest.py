@@ -37,21 +37,11 @@ def server():
         yield running
 
 
-@pytest.fixture(scope="session")
-def milvus_server():
-    from tests.servers.milvus import milvus
-
-    with milvus() as running:
-        yield running
-
-
-@pytest.fixture(params=["file", *(pytest.param(engine, marks=pytest.mark.slow) for engine in ("postgres", "milvus"))])
+@pytest.fixture(params=["file", pytest.param("postgres", marks=pytest.mark.slow)])
 def place(request, tmp_path):
     if request.param == "file":
         return FilePlace(tmp_path)
-    if request.param == "postgres":
-        return EnginePlace(request.getfixturevalue("server").url)
-    return EnginePlace(f"milvus:{request.getfixturevalue('milvus_server').uri}")
+    return EnginePlace(request.getfixturevalue("server").url)
 
 
 @pytest.fixture

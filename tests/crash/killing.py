@@ -14,8 +14,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "1"  # writers are forks of this process
-
 import numpy as np
 
 from onlinehash import HCOH, Collection, hamming_distances

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from onlinehash.collection import Collection
 
 PLACE = "A file, as in items.oh; or an engine and a name, as in postgresql://user@host/database#items."
-_ENGINES = ("postgresql:", "postgres:", "milvus:")
+_ENGINES = ("postgresql:", "postgres:")
 
 
 class Place(NamedTuple):
@@ -19,8 +19,8 @@ class Place(NamedTuple):
 
     Examples
     --------
-    >>> Place.parse("milvus:items.db#photos")
-    Place(name='photos', engine='milvus:items.db')
+    >>> Place.parse("postgresql://me@host/shop#photos")
+    Place(name='photos', engine='postgresql://me@host/shop')
     >>> str(Place.parse("items.oh"))
     'items.oh'
     """

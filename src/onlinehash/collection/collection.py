@@ -123,8 +123,7 @@ class Collection(Reading):
         readonly : bool, default=False
             See what another process commits; changes are refused.
         engine : str, optional
-            Where the collection lives and is searched, if not in a file: ``"postgresql://user@host/database"``, or
-            ``"milvus:"`` and the path of a file or the address of a server.
+            Where the collection lives and is searched, if not in a file: ``"postgresql://user@host/database"``.
         """
         given = None if hasher is None else learning.as_hasher(hasher)
         packed = None if refresh is None else pack_policy(refresh)

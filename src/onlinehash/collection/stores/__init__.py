@@ -15,7 +15,6 @@ from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 _ENGINES = {
     "postgresql": ("postgres", "PostgresStore"),
     "postgres": ("postgres", "PostgresStore"),
-    "milvus": ("milvus", "MilvusStore"),
 }
 _NAME = re.compile(r"[A-Za-z0-9_]{1,48}", re.ASCII)
 
@@ -30,7 +29,7 @@ def open_store(
     path : path of a file, or name
         With an engine, the name of the collection there: letters, digits and ``_``, at most 48.
     engine : str, optional
-        ``"postgresql://..."``, or ``"milvus:"`` and a file or an address. None: one SQLite file.
+        ``"postgresql://..."``. None: one SQLite file.
     readonly : bool, default=False
     create : bool, default=True
         Make an empty one if there is none, unless it is ``readonly``.
@@ -39,8 +38,8 @@ def open_store(
     --------
     >>> open_store("photos", "oracle://host/database")
     Traceback (most recent call last):
-    onlinehash.exceptions.InvalidInputError: engine 'oracle' is unknown; use 'postgresql://user@host/database',
-    'milvus:file.db' or 'milvus:http://host:19530', or leave it out for a file.
+    onlinehash.exceptions.InvalidInputError: engine 'oracle' is unknown; use 'postgresql://user@host/database', or leave
+    it out for a file.
     """
     if engine is None:
         file = Path(path)
@@ -50,8 +49,7 @@ def open_store(
     kind, _, rest = str(engine).partition(":")
     if kind not in _ENGINES:
         raise InvalidInputError(
-            f"engine {kind!r} is unknown; use 'postgresql://user@host/database', 'milvus:file.db' or "
-            "'milvus:http://host:19530', or leave it out for a file."
+            f"engine {kind!r} is unknown; use 'postgresql://user@host/database', or leave it out for a file."
         )
     name = str(path)
     if not _NAME.fullmatch(name):
