@@ -45,7 +45,7 @@ def hroh(split: Split, seed: int) -> Evaluated:
     for n_bits in (8, 16, 32, 64):
         encoder = HROH(n_bits, preprocess="unit", random_state=seed).partial_fit(*split.stream).snapshot()
         codes, queries = encoder.encode(split.database.X), encoder.encode(split.queries.X)
-        soft = encoder.encode_soft(split.queries.X)
+        soft = encoder.encode_asymmetric(split.queries.X)
         yield f"HROH, {n_bits} bits", codes.shape[1], partial(by_hamming, queries, codes, split)
         yield f"HROH (asymmetric), {n_bits} bits", codes.shape[1], partial(by_soft_queries, soft, codes, split)
 
@@ -119,6 +119,6 @@ def run() -> list[Row]:
             for way in (features, faiss_codes, rabitq, predicted_class, hroh):
                 for name, n_bytes, quality in way(split, seed):
                     for what, items in ((ALL, slice(None)), (UNLEARNED, slice(len(split.stream.X), None))):
-                        key = f"{DATASET}, {name}", f"{what}, {n_bytes:g} bytes an item"
-                        values.setdefault(key, []).append(quality(items))
+                        id = f"{DATASET}, {name}", f"{what}, {n_bytes:g} bytes an item"
+                        values.setdefault(id, []).append(quality(items))
     return [Row(what, mean(v), min(v), max(v), meaning, "-") for (what, meaning), v in values.items()]

@@ -29,17 +29,17 @@ BATCHES = (1, 8, 80, 800)
 
 def quality(path: Path, split: Split) -> float:
     with Collection.open(path, readonly=True) as collection:
-        keys, codes, encoder = collection.codes_and_encoder()
+        ids, codes, encoder = collection.codes_and_encoder()
     assert encoder is not None
     X, y = split.queries.X[:N_QUERIES], split.queries.y[:N_QUERIES]
-    return float(Ranking(encoder.encode(X), y, codes, split.database.y[np.array(keys)]).mean_average_precision())
+    return float(Ranking(encoder.encode(X), y, codes, split.database.y[np.array(ids)]).mean_average_precision())
 
 
 def in_python(path: Path, split: Split, n_batches: int) -> float:
     X, y = split.database
     collection = Collection.open(path, HROH(N_BITS, random_state=0))
     for rows in np.array_split(np.arange(N_ITEMS), n_batches):
-        collection.add(rows, X[rows], y[rows])
+        collection.upsert(rows, X[rows], y[rows])
     collection.search(split.queries.X[:1])
     found = quality(path, split)
     collection.close()
@@ -54,7 +54,7 @@ def over_http(path: Path, split: Split, n_batches: int) -> float:
         Client(url) as client,
     ):
         for rows in np.array_split(np.arange(N_ITEMS), n_batches):
-            client.add(rows.tolist(), X[rows], y[rows].tolist())
+            client.upsert(rows.tolist(), X[rows], y[rows].tolist())
         client.search(split.queries.X[:1])
         return quality(path, split)
 
@@ -66,7 +66,7 @@ def command(*words: object) -> None:
 def on_the_command_line(path: Path, split: Split, n_batches: int) -> float:
     X, y = split.database
     items = path.with_suffix(".npz")
-    np.savez(items, features=X[:N_ITEMS], keys=np.arange(N_ITEMS), labels=y[:N_ITEMS])
+    np.savez(items, features=X[:N_ITEMS], ids=np.arange(N_ITEMS), labels=y[:N_ITEMS])
     command("ingest", items, "--into", path, "--bits", N_BITS, "--batch", N_ITEMS // n_batches)
     return quality(path, split)
 
@@ -75,8 +75,8 @@ def by_stream(path: Path, split: Split, n_batches: int) -> float:
     X, y = split.database
     messages = path.with_suffix(".jsonl")
     with messages.open("w") as file:
-        for key in range(N_ITEMS):
-            file.write(json.dumps({"key": key, "vector": X[key].tolist(), "label": int(y[key])}) + "\n")
+        for id in range(N_ITEMS):
+            file.write(json.dumps({"id": id, "vectors": X[id].tolist(), "label": int(y[id])}) + "\n")
     command("ingest", messages, "--once", "--into", path, "--bits", N_BITS, "--batch", N_ITEMS // n_batches)
     return quality(path, split)
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from benchmarks.measure import Row, compare, interleaved
 from onlinehash import HCOH, BucketIndex, FlatIndex, load_dataset
-from onlinehash.types import Codes, SoftCodes
+from onlinehash.types import Codes, QueryValues
 
 N, K, N_BITS, NOISE, BATCH = 1_000_000, 10, 32, 0.1, 1000
 
 
-def learned_codes() -> tuple[Codes, Codes, SoftCodes]:
+def learned_codes() -> tuple[Codes, Codes, QueryValues]:
     split = load_dataset("mnist").split()
     hasher = HCOH(N_BITS, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=0)
     encoder = hasher.partial_fit(*split.stream).snapshot()
@@ -29,23 +29,24 @@ def learned_codes() -> tuple[Codes, Codes, SoftCodes]:
     parts = [X[: N - start] for start in range(0, N, len(X))]
     codes = [encoder.encode(part + scale * rng.standard_normal(part.shape, np.float32)) for part in parts]
     queries = split.queries.X[rng.permutation(len(split.queries.X))[:100]]
-    return np.concatenate(codes), encoder.encode(queries), encoder.encode_soft(queries)
+    return np.concatenate(codes), encoder.encode(queries), encoder.encode_asymmetric(queries)
 
 
-def one_by_one(search: Callable[..., object], queries: Codes | SoftCodes) -> None:
+def one_by_one(search: Callable[..., object], queries: Codes | QueryValues) -> None:
     for i in range(0, len(queries), 5):
         search(queries[i : i + 1], K)
 
 
 def run() -> list[Row]:
     faiss.omp_set_num_threads(1)
-    codes, queries, soft = learned_codes()
+    codes, queries, values = learned_codes()
     buckets, flat, theirs = BucketIndex(N_BITS), FlatIndex(N_BITS), faiss.IndexBinaryFlat(N_BITS)
-    for index in (buckets, flat, theirs):
-        index.add(codes)
+    buckets.upsert(codes)
+    flat.upsert(codes)
+    theirs.add(codes)
     if not np.array_equal(buckets.search(queries, K).distances, theirs.search(queries, K)[0]):
         raise RuntimeError("the two indexes do not find the same distances")
-    if not np.array_equal(buckets.search_soft(soft, K).keys, flat.search_soft(soft, K).keys):
+    if not np.array_equal(buckets.search(values, K, asymmetric=True).ids, flat.search(values, K, asymmetric=True).ids):
         raise RuntimeError("the two indexes do not find the same items")
     rows = []
     for how, call in (("one query at a time", one_by_one), ("100 queries", lambda search, asked: search(asked, K))):
@@ -54,15 +55,15 @@ def run() -> list[Row]:
                 "buckets": partial(call, buckets.search, queries),
                 "flat": partial(call, flat.search, queries),
                 "faiss": partial(call, theirs.search, queries),
-                "soft buckets": partial(call, buckets.search_soft, soft),
-                "soft flat": partial(call, flat.search_soft, soft),
+                "asymmetric buckets": partial(call, partial(buckets.search, asymmetric=True), values),
+                "asymmetric flat": partial(call, partial(flat.search, asymmetric=True), values),
             },
             rounds=15,
         )
         what = f"top {K} of {N} learned codes of {N_BITS} bits, {buckets.n_buckets} distinct, {how}"
         rows.append(compare(what, seconds, "faiss", "buckets", "at least 5"))
         rows.append(compare(what, seconds, "flat", "buckets", "-"))
-        rows.append(compare(what, seconds, "soft flat", "soft buckets", "-"))
+        rows.append(compare(what, seconds, "asymmetric flat", "asymmetric buckets", "-"))
     return [*rows, *changes(buckets, flat, codes)]
 
 
@@ -75,9 +76,9 @@ def changes(buckets: BucketIndex, flat: FlatIndex, codes: Codes) -> list[Row]:
     calls: dict[str, Callable[[], None]] = {}
     for name, index in (("buckets", buckets), ("flat", flat)):
         added, replaced = iter(batches), zip(reversed(batches), old, strict=True)
-        calls[f"add, {name}"] = partial(lambda index, codes: index.add(next(codes), new), index, added)
-        calls[f"remove, {name}"] = partial(index.remove, new)
-        calls[f"replace, {name}"] = partial(lambda index, items: index.add(*next(items)), index, replaced)
+        calls[f"add, {name}"] = partial(lambda index, codes: index.upsert(next(codes), new), index, added)
+        calls[f"delete, {name}"] = partial(index.delete, new)
+        calls[f"replace, {name}"] = partial(lambda index, items: index.upsert(*next(items)), index, replaced)
     seconds = interleaved(calls, rounds)
     what = f"{BATCH} items a call, among {N} learned codes of {N_BITS} bits"
     return [compare(what, seconds, f"{name}, buckets", f"{name}, flat", "-") for name in ("add", "remove", "replace")]

@@ -38,7 +38,7 @@ def fill(path: Path, n_items: int, n_features: int) -> None:
     with Collection.open(path, HCOH(32, random_state=0), Never()) as collection:
         for start in range(0, n_items, 50_000):
             X, y = stream(min(50_000, n_items - start), n_features, seed=start)
-            collection.add(range(start, start + len(X)), X, y)
+            collection.upsert(range(start, start + len(X)), X, y)
         collection.refresh()
 
 
@@ -58,14 +58,14 @@ class Adds:
         with Collection.open(self._path(), HCOH(32, random_state=0), Never()) as collection:
             for start in range(0, N_ADDED, BATCH):
                 rows = slice(start, start + BATCH)
-                collection.add(range(start, start + BATCH), self._X[rows], self._y[rows])
+                collection.upsert(range(start, start + BATCH), self._X[rows], self._y[rows])
 
     def plain(self) -> None:
         """Insert into a table."""
         connection = sqlite3.connect(self._path())
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("CREATE TABLE items (key INTEGER PRIMARY KEY, features BLOB, label INTEGER, code BLOB)")
+        connection.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, features BLOB, label INTEGER, code BLOB)")
         for start in range(0, N_ADDED, BATCH):
             rows = zip(
                 range(start, start + BATCH),
@@ -89,7 +89,7 @@ def encoded_again(path: Path) -> None:
         assert encoder is not None
         start = 0
         while len(rows := collection._store.stream(start, 20_000)):
-            encoder.encode(rows.features)
+            encoder.encode(rows.vectors)
             start = rows.seqs[-1]
 
 
@@ -116,7 +116,7 @@ def refresh_row(folder: Path) -> Row:
         latencies(search, iter([True] * 2000 + [False]).__next__)
         for _ in range(7):
             quiet = latencies(search, iter([True] * 5000 + [False]).__next__)
-            collection.add(0, query, 0)  # something to learn: else there is nothing to refresh
+            collection.upsert(0, query, 0)  # something to learn: else there is nothing to refresh
             collection.refresh(wait=False)
             busy = latencies(search, lambda: collection._live.building is not None)
             both = [float(np.quantile(values, 0.99)) for values in (busy, quiet)]

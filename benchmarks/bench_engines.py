@@ -83,15 +83,15 @@ def engines(n_items: int) -> Iterator[tuple[dict[str, Any], dict[str, Callable[[
 def filled(indexes: Mapping[str, Any], codes: Codes) -> dict[str, list[float]]:
     """Add the codes to all indexes in turn, batch by batch; return the seconds of each batch."""
     for index in indexes.values():  # to warm up
-        index.add(codes[:1], [0])
-        index.remove([0])
+        index.upsert(codes[:1], [0])
+        index.delete([0])
     seconds: dict[str, list[float]] = {name: [] for name in indexes}
     for start in range(0, len(codes), BATCH):
-        batch, keys = codes[start : start + BATCH], np.arange(start, min(start + BATCH, len(codes)))
+        batch, ids = codes[start : start + BATCH], np.arange(start, min(start + BATCH, len(codes)))
         for name, index in indexes.items():
             if sum(seconds[name]) < BUDGET:
                 began = perf_counter()
-                index.add(batch, keys)
+                index.upsert(batch, ids)
                 seconds[name].append(perf_counter() - began)
     return seconds
 
@@ -142,7 +142,7 @@ def measured(n_items: int, encoder: Encoder, X: Features, queries: Codes) -> lis
                 rows.append(Row(what, once, once, once, f"{name}: seconds a query, too many to measure", "-"))
         oracle = indexes[ORACLE].search(queries, K)
         for name, index in ready.items():
-            if name != APPROXIMATE and not np.array_equal(index.search(queries, K).keys, oracle.keys):
+            if name != APPROXIMATE and not np.array_equal(index.search(queries, K).ids, oracle.ids):
                 raise RuntimeError(f"{name} does not find the same items")
         calls = {name: next_search(index, queries) for name, index in ready.items()}
         seconds = interleaved(calls, N_QUERIES, perf_counter)
@@ -159,9 +159,9 @@ def memory_row(call: str) -> Row:
         "import sys, numpy as np; from onlinehash import *; from onlinehash.indexes.engines import FaissIndex\n"
         "def resident(): return int(next(l.split()[1] for l in open('/proc/self/status') if l.startswith('VmRSS')))\n"
         "codes = np.random.default_rng(0).integers(0, 256, (1_000_000, 8), np.uint8)\n"
-        "index = eval(sys.argv[1]); index.add(codes[:10_000]); index.remove(index.keys); before = resident()\n"
+        "index = eval(sys.argv[1]); index.upsert(codes[:10_000]); index.delete(index.ids); before = resident()\n"
         "for start in range(0, len(codes), 10_000):\n"
-        "    index.add(codes[start : start + 10_000], np.arange(start, start + 10_000))\n"
+        "    index.upsert(codes[start : start + 10_000], np.arange(start, start + 10_000))\n"
         "print((resident() - before) * 1024 / len(codes))"
     )
     n_bytes = float(subprocess.run([sys.executable, "-c", code, call], check=True, capture_output=True).stdout)

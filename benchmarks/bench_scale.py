@@ -27,10 +27,10 @@ def write(folder: Path, n_rows: int) -> None:
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((N_CLASSES, D), dtype=np.float32)
     for file in range(N_FILES):
-        keys = np.arange(file * n_rows // N_FILES, (file + 1) * n_rows // N_FILES)
-        y = np.minimum(rng.integers(0, N_CLASSES, len(keys)), 20 + keys * N_CLASSES // n_rows)
-        X = centres[y] + rng.standard_normal((len(keys), D), dtype=np.float32)
-        table = pa.table({"key": keys, "vector": pa.FixedSizeListArray.from_arrays(X.ravel(), D), "label": y})
+        ids = np.arange(file * n_rows // N_FILES, (file + 1) * n_rows // N_FILES)
+        y = np.minimum(rng.integers(0, N_CLASSES, len(ids)), 20 + ids * N_CLASSES // n_rows)
+        X = centres[y] + rng.standard_normal((len(ids), D), dtype=np.float32)
+        table = pa.table({"id": ids, "vectors": pa.FixedSizeListArray.from_arrays(X.ravel(), D), "label": y})
         pq.write_table(table, folder / f"{file}.parquet", row_group_size=ROW_GROUP)
 
 
@@ -38,7 +38,7 @@ def batches(folder: Path) -> Any:
     for path in sorted(folder.glob("*.parquet")):
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH, use_threads=False):
-                yield batch.column("vector").flatten().to_numpy().reshape(-1, D), batch.column("label").to_numpy()
+                yield batch.column("vectors").flatten().to_numpy().reshape(-1, D), batch.column("label").to_numpy()
 
 
 def learn_alone(folder: Path) -> HROH:

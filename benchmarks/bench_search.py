@@ -20,7 +20,7 @@ def run() -> list[Row]:
     for n_bits, bar in ((64, "at most 0.65"), (128, "at most 1.05"), (32, "-")):
         codes = rng.integers(0, 256, (N, n_bits // 8), dtype=np.uint8)
         ours, theirs = FlatIndex(n_bits), faiss.IndexBinaryFlat(n_bits)
-        ours.add(codes)
+        ours.upsert(codes)
         theirs.add(codes)
         for n_queries in (1, 16):
             queries = rng.integers(0, 256, (n_queries, n_bits // 8), dtype=np.uint8)

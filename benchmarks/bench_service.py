@@ -104,22 +104,22 @@ async def load(url: str, requests: list[bytes], n_connections: int) -> list[floa
 
 
 def write(url: str, told: Connection) -> None:
-    """Add or replace items at a steady rate until told to stop; tell which keys were acknowledged."""
+    """Add or replace items at a steady rate until told to stop; tell which ids were acknowledged."""
     X, y = make_items(10_000, seed=2)
     rng = np.random.default_rng(3)
-    keys: set[int] = set()
+    ids: set[int] = set()
     start, n_batches, latest = perf_counter(), 0, 0.0
     with Client(url, retries=0) as client:
         while not told.poll():
             some = rng.integers(0, len(X), BATCH)
             batch = rng.choice(2 * N, BATCH, replace=False)
-            client.add(batch, X[some], y[some])
-            keys.update(batch.tolist())
+            client.upsert(batch, X[some], y[some])
+            ids.update(batch.tolist())
             n_batches += 1
             late = perf_counter() - start - n_batches / BATCHES_A_SECOND
             latest = max(latest, late)
             sleep(max(0.0, -late))
-    told.send((keys, n_batches * BATCH / (perf_counter() - start), latest))
+    told.send((ids, n_batches * BATCH / (perf_counter() - start), latest))
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def writer(url: str) -> Iterator[dict[str, Any]]:
         yield told
     finally:
         here.send("stop")
-        told["keys"], told["rate"], told["latest"] = here.recv()
+        told["ids"], told["rate"], told["latest"] = here.recv()
         writing.join()
 
 
@@ -177,10 +177,10 @@ def run() -> list[Row]:
         with Collection.open(path, HCOH(random_state=0)) as collection:
             for start in range(0, N, 1000):
                 some = slice(start, start + 1000)
-                collection.add(range(start, min(start + 1000, N)), X[some], y[some])
+                collection.upsert(range(start, min(start + 1000, N)), X[some], y[some])
             collection.refresh()
         with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
-            size = len(json.dumps({"version": N, "hits": [[{"key": N, "distance": 1}] * K]}))
+            size = len(json.dumps({"version": N, "ids": [[N] * K], "distances": [[1] * K]}))
             with process("-c", _ECHO, str(size)) as echo:
                 urls = {
                     "search": (url, [request_bytes("/api/v1/search", body) for body in bodies]),
@@ -189,8 +189,8 @@ def run() -> list[Row]:
                 rows = measure(urls, "")
                 with writer(url) as told:
                     rows += measure(urls, f", {BATCH * BATCHES_A_SECOND} items a second written")
-            lost = [key for key in told["keys"] if key >= N and key not in client]
-            if lost or len(client) != N + sum(key >= N for key in told["keys"]):
+            lost = [id for id in told["ids"] if id >= N and id not in client]
+            if lost or len(client) != N + sum(id >= N for id in told["ids"]):
                 raise RuntimeError(f"{len(lost)} acknowledged items are lost")
             rate = told["rate"] / (BATCH * BATCHES_A_SECOND)
             rows.append(

@@ -39,13 +39,13 @@ def retract(items: oh.Collection, category: int, others: Any) -> None:
     """Take a category out and tell what is left of it; the others are items of it that were never stored."""
 
     def tell(step: str, encoder: Any) -> None:
-        n_found, codes = len(items.search(others[0], k=1000, labels=category).keys), encoder.encode(others)
+        n_found, codes = len(items.search(others[0], k=1000, labels=category).ids), encoder.encode(others)
         print(f"{step:<36}{n_found:>13}{oh.hamming_distances(codes, codes).mean():>17.1f}")
 
     print(f"\n{f'Retracted: category {category}':<36}{'items found':>13}{'bits apart':>17}")
     learned = items.encoder
     tell("as learned", learned)
-    items.delete([item.key for item in items.items() if item.labels == category], unlearn=True)
+    items.delete([item.id for item in items.items() if item.labels == category], unlearn=True)
     tell("deleted, with the codes of before", learned)
     tell("and unlearned: HROH subtracts", items.hasher.snapshot())
     items.change_hasher(beginner())  # it learns from the items that are left, in the order they came
@@ -67,12 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         first: Any = None
         for day in range(N_DAYS):
             today, so_far = np.flatnonzero(arrives == day), np.flatnonzero(arrives <= day)
-            items.add(today, X[today], y[today])  # keys are row numbers here
+            items.upsert(today, X[today], y[today])  # ids are row numbers here
             while items.stats().refreshing:  # searches need not wait; so every run prints the same
                 sleep(0.01)
             first = first or items.encoder
             new, known = appears[asked] == day, appears[asked] <= day
-            right = y[items.search(queries, k=10).keys] == asked[:, np.newaxis]
+            right = y[items.search(queries, k=10).ids] == asked[:, np.newaxis]
             frozen = oh.precision_at_k(first.encode(queries[new]), asked[new], first.encode(X[so_far]), y[so_far], k=10)
             nearest = NearestNeighbors(n_neighbors=10, metric="cosine").fit(X[so_far]).kneighbors(queries[new])[1]
             exact = y[so_far[nearest]] == asked[new, np.newaxis]
@@ -86,9 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         rest = [row for row in np.argsort(arrives, kind="stable") if y[row] != RETRACTED]
         never = beginner().partial_fit(X[rest], y[rest]).snapshot()
-        keys, codes = items.codes()
-        n_other = np.any(never.encode(X[np.array(keys)]) != codes, axis=1).sum()
-        print(f"codes that a hasher which never saw it would have made otherwise: {n_other} of {len(keys)}")
+        ids, codes = items.codes()
+        n_other = np.any(never.encode(X[np.array(ids)]) != codes, axis=1).sum()
+        print(f"codes that a hasher which never saw it would have made otherwise: {n_other} of {len(ids)}")
 
 
 if __name__ == "__main__":

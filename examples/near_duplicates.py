@@ -66,10 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = {}
     for hasher in (oh.LSH(16, random_state=0), oh.HROH(16, n_components=512, random_state=0)):
         with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/photos.oh", hasher) as catalogue:
-            catalogue.add(range(len(X)), X, numbers)
+            catalogue.upsert(range(len(X)), X, numbers)
             name = f"{type(hasher).__name__}, 16 bits"
-            found[name] = np.array(catalogue.search(queries, k=10).keys)
-            found[f"{name}, rescored"] = np.array(catalogue.search(queries, k=10, rescore="cosine").keys)
+            found[name] = np.array(catalogue.search(queries, k=10).ids)
+            found[f"{name}, rescored"] = np.array(catalogue.search(queries, k=10, rescore="cosine").ids)
     found["exact search"] = NearestNeighbors(n_neighbors=10, metric="cosine").fit(X).kneighbors(queries)[1]
 
     print(f"{len(X)} photos of {len(pictures)} products; recall of true duplicates among the first 10")

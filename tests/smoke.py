@@ -20,15 +20,15 @@ hasher = oh.HROH(n_bits=32, random_state=0).partial_fit(*split.stream)
 encoder = hasher.snapshot()
 codes, queries = encoder.encode(split.database.X), encoder.encode(split.queries.X)
 index = oh.FlatIndex(n_bits=32)
-index.add(codes)
-assert index.search(queries, k=10).keys.shape == (len(queries), 10)
+index.upsert(codes)
+assert index.search(queries, k=10).ids.shape == (len(queries), 10)
 assert oh.mean_average_precision(queries, split.queries.y, codes, split.database.y) > 0.9
 
 with TemporaryDirectory() as folder:
     hasher.save(f"{folder}/model.oh")
     assert (oh.load_hasher(f"{folder}/model.oh").snapshot().encode(split.database.X) == codes).all()
     with oh.Collection.open(f"{folder}/digits.oh", hasher="hcoh") as digits:
-        digits.add(range(1000), split.stream.X[:1000], split.stream.y[:1000])
+        digits.upsert(range(1000), split.stream.X[:1000], split.stream.y[:1000])
         assert len(digits.search(split.queries.X[0], k=5)) == 5
     for command in ("datasets", f"evaluate --model {folder}/model.oh --dataset digits"):
         subprocess.run([sys.executable, "-m", "onlinehash.cli", *command.split()], check=True, capture_output=True)

@@ -50,11 +50,11 @@ def at_hand(tmp_path, monkeypatch):
     np.save("X.npy", X)
     hasher = oh.HROH(n_bits=32, n_components=64, random_state=0)
     with oh.Collection.open("photos.oh", hasher) as collection:
-        collection.add(range(100), X[:100], y[:100])
+        collection.upsert(range(100), X[:100], y[:100])
         yield {
             "oh": oh, "np": np, "pytest": pytest, "hasher_checks": hasher_checks, "MeanHasher": oh.HCOH,
             "collection": collection, "hasher": hasher, "y": y,
-            "keys": range(100), "vectors": X[:100], "labels": y[:100], "vector": X[100],
+            "ids": range(100), "vectors": X[:100], "labels": y[:100], "vector": X[100],
         }  # fmt: skip
 
 

@@ -30,13 +30,13 @@ def test_soft_codes_are_squashed_projections_whose_signs_are_the_bits(dtype):
     encoder = Encoder(rng.normal(size=(7, 12)).astype(dtype), rng.normal(size=12).astype(dtype))
     X = rng.normal(size=(300, 7)).astype(dtype)
     X[0] *= 1e6
-    soft = encoder.encode_soft(X)
+    soft = encoder.encode_asymmetric(X)
     assert soft.dtype == dtype
     assert np.array_equal(soft, np.tanh(encoder.project(X)))
     assert np.abs(soft).max() <= 1
     assert np.array_equal(pack_signs(soft), encoder.encode(X))
     with pytest.raises(InvalidFeaturesError, match="NaN or inf"):
-        encoder.encode_soft(np.full((1, 7), np.nan))
+        encoder.encode_asymmetric(np.full((1, 7), np.nan))
 
 
 def test_large_input_is_encoded_in_chunks_with_the_same_codes():

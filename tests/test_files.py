@@ -57,7 +57,7 @@ def test_no_flipped_byte_of_an_encoder_goes_unnoticed(tmp_path):
 
 def test_a_memory_mapped_index_is_verified_when_it_is_opened(tmp_path):
     index = FlatIndex(8)
-    index.add(RNG.integers(0, 256, (100, 1), np.uint8))
+    index.upsert(RNG.integers(0, 256, (100, 1), np.uint8))
     index.save(tmp_path / "i.ohi")
     content = bytearray((tmp_path / "i.ohi").read_bytes())
     content[-5] ^= 1
@@ -72,7 +72,7 @@ def test_a_damaged_state_in_a_collection_is_told(tmp_path):
     from contextlib import closing
 
     with Collection.open(tmp_path / "items.oh", HCOH(8, random_state=0)) as items:
-        items.add(range(300), X, Y)
+        items.upsert(range(300), X, Y)
     with closing(sqlite3.connect(tmp_path / "items.oh")) as file, file:
         state = bytearray(file.execute("SELECT state FROM hasher").fetchone()[0])
         state[-9] ^= 1
@@ -81,7 +81,7 @@ def test_a_damaged_state_in_a_collection_is_told(tmp_path):
         pytest.raises(FileFormatError, match="is damaged: in the table hasher"),
         Collection.open(tmp_path / "items.oh") as items,
     ):
-        items.add(1000, X[0], 1)
+        items.upsert(1000, X[0], 1)
 
 
 def test_equal_hashers_are_equal_files():
@@ -131,7 +131,7 @@ def test_load_opens_whatever_it_is(tmp_path):
     hasher.save(tmp_path / "a.oh")
     hasher.snapshot().save(tmp_path / "b.oh")
     with Collection.open(tmp_path / "c.oh", HCOH(8, random_state=0)) as items:
-        items.add([1, 2], X[:2], Y[:2])
+        items.upsert([1, 2], X[:2], Y[:2])
     assert np.array_equal(oh.load(tmp_path / "a.oh").transform(X), hasher.transform(X))
     assert np.array_equal(oh.load(str(tmp_path / "b.oh")).encode(X), hasher.transform(X))
     with oh.load(tmp_path / "c.oh") as items:
@@ -147,8 +147,8 @@ def test_load_opens_whatever_it_is(tmp_path):
 def test_a_file_with_other_parameters_is_refused_by_name():
     def with_header(**changes):
         header, arrays = read_arrays(HCOH(8, random_state=0).fit(X, Y).to_bytes(), "hasher", 1)
-        header = {key: value for key, value in (header | changes).items() if key not in ("kind", "layout", "checksum")}
-        return pack_arrays("hasher", 1, {key: value for key, value in header.items() if value is not None}, arrays)
+        header = {id: value for id, value in (header | changes).items() if id not in ("kind", "layout", "checksum")}
+        return pack_arrays("hasher", 1, {id: value for id, value in header.items() if value is not None}, arrays)
 
     params = {"n_bits": 8} | {name: getattr(HCOH(8), name) for name in HCOH._get_param_names()}
     for changes, message in [

@@ -272,12 +272,12 @@ def test_several_labels_are_learned_as_what_they_are(y, expected):
 @pytest.mark.parametrize(("y", "expected"), named(TAKEN + TAKEN_SEVERAL))
 def test_labels_are_stored_as_what_they_are(tmp_path, y, expected):
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        collection.add([1, 2, 3], X, y)
+        collection.upsert([1, 2, 3], X, y)
         stored = [item.labels for item in collection.get([1, 2, 3])]
         single = [row[0] if isinstance(row, tuple) and len(row) == 1 else row or None for row in expected]
         assert stored == (single if any(isinstance(row, tuple) for row in expected) else expected)
         for label in {label for label in stored if isinstance(label, (int, str))}:
-            found = collection.search(X[0], k=3, labels=label).keys
+            found = collection.search(X[0], k=3, labels=label).ids
             assert sorted(found) == [i + 1 for i, own in enumerate(stored) if own == label or label in _several(own)]
 
 
@@ -308,7 +308,7 @@ def test_other_labels_are_refused_everywhere(tmp_path, y, message):
         mean_average_precision(codes, y, codes, [1, 2, 3])
     with Collection.open(tmp_path / "a.oh", hasher) as collection:
         with pytest.raises(InvalidLabelsError, match=message):
-            collection.add([1, 2, 3], X, y)
+            collection.upsert([1, 2, 3], X, y)
         assert len(collection) == 0
 
 
@@ -316,11 +316,11 @@ def test_one_label_alone_is_taken_as_in_a_list(tmp_path):
     for label, expected in [(Intent.BUY, "buy"), (Level.LOW, 1), (np.float32(3), 3), (Tensor(2), 2), (Plain.TWO, 2)]:
         assert HCOH(8, random_state=0).partial_fit(X[0], label).classes_.tolist() == [expected]
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        collection.add([1, 2], X[:2], [Intent.BUY, Intent.ASK])
-        collection.add(3, X[2], {Intent.BUY, Intent.ASK})
+        collection.upsert([1, 2], X[:2], [Intent.BUY, Intent.ASK])
+        collection.upsert(3, X[2], {Intent.BUY, Intent.ASK})
         assert collection.get(3)[0].labels == ("ask", "buy")
-        assert sorted(collection.search(X[0], labels=Intent.BUY).keys) == [1, 3]
-        assert sorted(collection.search(X[0], labels=pd.Series([Intent.BUY, "ask"])).keys) == [1, 2, 3]
+        assert sorted(collection.search(X[0], labels=Intent.BUY).ids) == [1, 3]
+        assert sorted(collection.search(X[0], labels=pd.Series([Intent.BUY, "ask"])).ids) == [1, 2, 3]
         with pytest.raises(InvalidLabelsError, match="labels holds int; the labels of this collection are str"):
             collection.search(X[0], labels=1)
 
@@ -412,10 +412,10 @@ REFUSED_IDS = [
 @pytest.mark.parametrize(("ids", "expected"), named(IDS + TEXT_IDS))
 def test_ids_of_a_collection_are_kept_as_what_they_are(tmp_path, ids, expected):
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        collection.add(ids, X, [1, 2, 1])
+        collection.upsert(ids, X, [1, 2, 1])
         assert sorted(collection) == sorted(expected)
-        assert [item.key for item in collection.get(ids)] == expected
-        assert sorted(collection.search(X[0], keys=ids).keys) == sorted(expected)
+        assert [item.id for item in collection.get(ids)] == expected
+        assert sorted(collection.search(X[0], ids=ids).ids) == sorted(expected)
         collection.delete(ids)
         assert len(collection) == 0
 
@@ -424,44 +424,44 @@ def test_ids_of_a_collection_are_kept_as_what_they_are(tmp_path, ids, expected):
 @pytest.mark.parametrize(("ids", "expected"), named(IDS))
 def test_ids_of_an_index_are_kept_as_what_they_are(kind, ids, expected):
     index, codes = kind(8), np.array([[0], [1], [3]], np.uint8)
-    index.add(codes, ids)
-    assert sorted(index.keys.tolist()) == sorted(expected)
+    index.upsert(codes, ids)
+    assert sorted(index.ids.tolist()) == sorted(expected)
     assert np.array_equal(index.get(ids), codes)
-    assert sorted(index.search(codes[:1], 3, within=ids).keys[0].tolist()) == sorted(expected)
-    index.remove(ids)
+    assert sorted(index.search(codes[:1], 3, ids=ids).ids[0].tolist()) == sorted(expected)
+    index.delete(ids)
     assert len(index) == 0
 
 
 @pytest.mark.parametrize("ids", [case[1] for case in REFUSED_IDS])
 def test_other_ids_are_refused(tmp_path, ids):
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        with pytest.raises(InvalidInputError, match="keys"):
-            collection.add(ids, X, [1, 2, 1])
+        with pytest.raises(InvalidInputError, match="ids"):
+            collection.upsert(ids, X, [1, 2, 1])
         assert len(collection) == 0
     for index in (FlatIndex(8), BucketIndex(8)):
-        with pytest.raises(InvalidInputError, match="keys"):
-            index.add(np.zeros((3, 1), np.uint8), ids)
+        with pytest.raises(InvalidInputError, match="ids"):
+            index.upsert(np.zeros((3, 1), np.uint8), ids)
         assert len(index) == 0
 
 
 def test_ids_in_a_set_cannot_be_matched_with_rows(tmp_path):
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
         with pytest.raises(InvalidInputError, match="has no order"):
-            collection.add({1, 2, 3}, X, [1, 2, 1])
-        collection.add([1, 2, 3], X, [1, 2, 1])
+            collection.upsert({1, 2, 3}, X, [1, 2, 1])
+        collection.upsert([1, 2, 3], X, [1, 2, 1])
         with pytest.raises(InvalidInputError, match="has no order"):
             collection.update({1, 2, 3}, X)
         collection.delete({1, 2})
         assert list(collection) == [3]
-        collection.add({4: "d", 5: "e"}.keys(), X[:2])
-        collection.add((key for key in (6, 7)), X[:2])
+        collection.upsert({4: "d", 5: "e"}.keys(), X[:2])
+        collection.upsert((id for id in (6, 7)), X[:2])
         assert sorted(collection) == [3, 4, 5, 6, 7]
 
 
 def test_ids_given_in_a_list_stay_the_callers(tmp_path):
     ids = [1, 2, 3]
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        collection.add(ids, X, [1, 2, 1])
+        collection.upsert(ids, X, [1, 2, 1])
         ids.clear()
         assert sorted(collection) == [1, 2, 3]
 
@@ -469,7 +469,7 @@ def test_ids_given_in_a_list_stay_the_callers(tmp_path):
 def test_payloads_come_from_columns_too(tmp_path):
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
         for payload in (pd.Series(["a", None, "b"]), pl.Series(["a", None, "b"]), pa.array(["a", None, "b"])):
-            collection.add([1, 2, 3], X, [1, 2, 1], payload)
+            collection.upsert([1, 2, 3], X, [1, 2, 1], payload)
             assert [item.payload for item in collection.get([1, 2, 3])] == ["a", None, "b"]
 
 
@@ -546,10 +546,10 @@ def test_vectors_are_taken_as_the_table_they_are(tmp_path, given):
     assert np.allclose(learned.decision_function(TABLE), hasher.decision_function(TABLE), atol=1e-5)
     assert LSH(8, random_state=0).fit(given).n_features_in_ == 3
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        collection.add([1, 2], given, ["a", "b"])
-        assert np.array_equal([item.features for item in collection.get([1, 2])], TABLE)
+        collection.upsert([1, 2], given, ["a", "b"])
+        assert np.array_equal([item.vectors for item in collection.get([1, 2])], TABLE)
         collection.update([1, 2], given)
-        assert len(collection.search(given, k=1).keys) == 2
+        assert len(collection.search(given, k=1).ids) == 2
 
 
 ONE = TABLE[0]
@@ -571,10 +571,10 @@ SINGLE = [
 @pytest.mark.parametrize("given", SINGLE, ids=lambda given: f"{type(given).__module__}.{type(given).__name__}")
 def test_one_vector_alone_is_taken_where_an_array_is(tmp_path, given):
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        collection.add(1, given, "a")
-        assert np.array_equal(collection.get(1)[0].features, ONE)
-        assert collection.search(given, k=1).keys == [1]
-        assert collection.range_search(given, 0).keys == [1]
+        collection.upsert(1, given, "a")
+        assert np.array_equal(collection.get(1)[0].vectors, ONE)
+        assert collection.search(given, k=1).ids == [1]
+        assert collection.range_search(given, 0).ids == [1]
         collection.update(1, given)
     assert HCOH(8, random_state=0).partial_fit(given, "a").n_samples_seen_ == 1
 
@@ -621,7 +621,7 @@ def test_what_is_no_table_of_numbers_is_refused_with_its_row(tmp_path, given, me
         LSH(8, random_state=0).fit(given)
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
         with pytest.raises(InvalidFeaturesError, match=message):
-            collection.add([1, 2], given, ["a", "b"])
+            collection.upsert([1, 2], given, ["a", "b"])
         assert len(collection) == 0
 
 
@@ -678,7 +678,7 @@ def test_hashers_and_their_encoders_check_feature_names(tmp_path, frame, method)
             for call in (lambda t, e=each: e.partial_fit(t, [0, 1]), each.transform, each.decision_function):
                 with pytest.raises(InvalidFeaturesError, match=f"(?s){message}"):
                     call(wrong)
-            for use in (encoder.encode, encoder.project, encoder.encode_soft):
+            for use in (encoder.encode, encoder.project, encoder.encode_asymmetric):
                 with pytest.raises(InvalidFeaturesError, match=f"(?s){message}"):
                     use(wrong)
         assert each.to_bytes() == before
@@ -735,16 +735,16 @@ def test_hashers_that_learned_from_other_names_do_not_merge():
 def test_a_collection_checks_feature_names(tmp_path, frame):
     X, y = RNG.normal(size=(20, 3)).astype(np.float32), [0, 1] * 10
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        collection.add(range(20), frame(X, NAMES), y)
+        collection.upsert(range(20), frame(X, NAMES), y)
         assert collection.hasher.feature_names_in_.tolist() == NAMES
         assert collection.encoder.feature_names == tuple(NAMES)
     for readonly in (False, True):
         with Collection.open(tmp_path / "a.oh", readonly=readonly) as collection:
-            assert collection.search(X[:2]).keys == collection.search(frame(X[:2], NAMES)).keys
+            assert collection.search(X[:2]).ids == collection.search(frame(X[:2], NAMES)).ids
             for wrong, message in wrong_tables(frame):
                 calls = [collection.search, lambda t, c=collection: c.range_search(t, 1)]
                 if not readonly:
-                    calls.append(lambda t, c=collection: c.add([50, 51], t, [0, 1]))
+                    calls.append(lambda t, c=collection: c.upsert([50, 51], t, [0, 1]))
                     calls.append(lambda t, c=collection: c.update([0, 1], t))
                 for call in calls:
                     with pytest.raises(InvalidFeaturesError, match=f"(?s){message}"):
@@ -759,8 +759,8 @@ def test_a_collection_takes_the_feature_names_of_its_hasher(tmp_path):
     other = HCOH(8, random_state=1).partial_fit(pd.DataFrame(X, columns=NAMES[::-1]), y)
     with Collection.open(tmp_path / "a.oh", learned) as collection:
         with pytest.raises(InvalidFeaturesError, match=ORDER):
-            collection.add(range(20), pd.DataFrame(X, columns=NAMES[::-1]), y)
-        collection.add(range(20), X, y)
+            collection.upsert(range(20), pd.DataFrame(X, columns=NAMES[::-1]), y)
+        collection.upsert(range(20), X, y)
         with pytest.raises(InvalidInputError, match="other feature names"):
             collection.change_hasher(other)
         collection.change_hasher("hroh")

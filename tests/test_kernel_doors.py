@@ -6,7 +6,7 @@ import pytest
 from onlinehash._walsh import walsh_hadamard
 from onlinehash.codebooks import swap_for_learnability
 from onlinehash.codes import hamming_distances
-from onlinehash.codes.asymmetric import soft_distances
+from onlinehash.codes.asymmetric import table_distances
 from onlinehash.codes.hamming import same_words
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Centring, HadamardFourier, RunningCentring
@@ -49,7 +49,7 @@ def members(owner, number):
         lambda: mutual_information(np.zeros((4, 2), np.uint8), np.ones((4, 4), bool), 3),
         lambda: mutual_information(np.full((4, 1), 255, np.uint8), np.ones((4, 4), bool), 3),
         lambda: mutual_information(np.zeros((4, 1), np.uint8), np.ones((4, 3), bool), 3),
-        lambda: soft_distances(np.zeros((1, 8), np.float32), np.zeros((3, 2), np.uint8)),
+        lambda: table_distances(np.zeros((1, 8), np.float32), np.zeros((3, 2), np.uint8)),
         lambda: same_words(np.zeros((1, 8), np.uint8), np.zeros((1, 16), np.uint8)),
     ],
 )

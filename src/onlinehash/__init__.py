@@ -9,9 +9,9 @@ Examples
 >>> hasher = oh.HCOH(n_bits=32, random_state=0).partial_fit(*split.stream)
 >>> encoder = hasher.snapshot()
 >>> index = oh.FlatIndex(n_bits=32)
->>> index.add(encoder.encode(split.database.X))
+>>> index.upsert(encoder.encode(split.database.X))
 >>> found = index.search(encoder.encode(split.queries.X), k=10)
->>> found.keys.shape
+>>> found.ids.shape
 (200, 10)
 """
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from onlinehash.metrics import precision_at_k as precision_at_k
     from onlinehash.metrics import precision_within_radius as precision_within_radius
     from onlinehash.metrics import recall_at_k as recall_at_k
-    from onlinehash.types import Matches as Matches
+    from onlinehash.types import SearchResult as SearchResult
 
 __version__ = "0.1.0"
 
@@ -92,7 +92,7 @@ _HOMES = {
     "Encoder": "encoders",
     "BucketIndex": "indexes",
     "FlatIndex": "indexes",
-    "Matches": "types",
+    "SearchResult": "types",
     "OnlineHashError": "exceptions",
     "asymmetric_distances": "codes",
     "hadamard_codewords": "codebooks",

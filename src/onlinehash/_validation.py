@@ -19,7 +19,7 @@ from onlinehash.exceptions import (
     NotNumbersError,
     StorageError,
 )
-from onlinehash.types import Codes, Features, Labels, LabelSets, SoftCodes
+from onlinehash.types import Codes, Features, Labels, LabelSets, QueryValues
 
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what holds several labels of one row
 _HIGHEST = np.iinfo(np.int64).max
@@ -386,25 +386,25 @@ def check_codes(codes: Any, n_bits: int | None = None) -> Codes:
     return packed
 
 
-def check_soft_codes(soft: Any, n_bits: int | None = None) -> SoftCodes:
-    """Return soft codes in single precision; with ``n_bits`` the width is checked too."""
+def check_query_values(soft: Any, n_bits: int | None = None) -> QueryValues:
+    """Return the queries of an asymmetric search in single precision; with ``n_bits`` the width is checked too."""
     values = np.asarray(soft)
     if values.dtype.kind not in "fi":
         raise InvalidCodesError(
-            f"soft has dtype {values.dtype}; soft codes are real values from -1 to 1, as encode_soft returns."
+            f"The queries have dtype {values.dtype}; pass real values from -1 to 1, as encode_asymmetric returns."
         )
     if values.ndim != 2 or values.shape[1] == 0:
-        raise InvalidCodesError(f"soft has shape {values.shape}; pass one row a query, (n_queries, n_bits).")
+        raise InvalidCodesError(f"The queries have shape {values.shape}; pass one row per query, (n_queries, n_bits).")
     if n_bits is not None and values.shape[1] != n_bits:
         raise InvalidCodesError(
-            f"soft has {values.shape[1]} values a row, but codes have {n_bits} bits; pass one a bit."
+            f"The queries have {values.shape[1]} values per row, but codes have {n_bits} bits; pass one value per bit."
         )
     wrong = ~((values >= -1) & (values <= 1))  # NaN is on neither side
     if wrong.any():
         row, bit = np.argwhere(wrong)[0]
         raise InvalidCodesError(
-            f"soft holds {values[row, bit]} at row {row}, bit {bit}; soft codes go from -1 to 1. Use encode_soft, or "
-            "np.tanh of projections."
+            f"The queries hold {values[row, bit]} at row {row}, bit {bit}; values go from -1 to 1. Use "
+            "encode_asymmetric, or np.tanh of projections."
         )
     return np.ascontiguousarray(values, np.float32)
 

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array
 from onlinehash._validation import check_choice, check_features, check_positive, check_positive_int
-from onlinehash.collection.types import Hits, Item, Key, Label, Stats
-from onlinehash.exceptions import InvalidInputError, MissingExtraError, OnlineHashError, UnknownKeyError
+from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.exceptions import InvalidInputError, MissingExtraError, OnlineHashError, UnknownIdError
+from onlinehash.types import SearchResult
 
 try:
     import httpx
@@ -54,7 +55,7 @@ class Client:
     """Use a collection that is served over HTTP.
 
     A request that gets no answer, or is told to come back later, is sent again. That is safe: items are known by their
-    keys, so a change that was applied although its answer got lost is applied once more with the same outcome (the
+    ids, so a change that was applied although its answer got lost is applied once more with the same outcome (the
     hasher may learn from the same item twice).
 
     Parameters
@@ -73,14 +74,14 @@ class Client:
     >>> from tempfile import TemporaryDirectory
     >>> import onlinehash as oh
     >>> from onlinehash.service import serve_in_thread
-    >>> X, y = oh.load_dataset("digits").split().stream
+    >>> vectors, y = oh.load_dataset("digits").split().stream
     >>> folder = TemporaryDirectory()
     >>> digits = oh.Collection.open(f"{folder.name}/digits.oh", oh.HCOH(random_state=0))
     >>> with digits, serve_in_thread(digits) as url:
     ...     with Client(url) as client:
-    ...         client.add(range(1000), X[:1000], y[:1000])
-    ...         hits = client.search(X[1000], k=3, labels=7)
-    ...         {item.labels for item in client.get(hits.keys)}
+    ...         client.upsert(range(1000), vectors[:1000], y[:1000])
+    ...         hits = client.search(vectors[1000], k=3, labels=7)
+    ...         {item.labels for item in client.get(hits.ids)}
     {7}
     >>> folder.cleanup()
     """
@@ -108,92 +109,92 @@ class Client:
     def __len__(self) -> int:
         return self.stats().n_items
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, id: Id) -> bool:
         try:
-            return bool(self.get(key))
-        except (UnknownKeyError, InvalidInputError):
+            return bool(self.get(id))
+        except (UnknownIdError, InvalidInputError):
             return False
 
     # ------------------------------------------------------------------ changing
 
-    def add(self, keys: Any, X: ArrayLike, labels: Any = None, payload: Any = None) -> None:
+    def upsert(self, ids: Any, vectors: ArrayLike, labels: Any = None, payload: Any = None) -> None:
         """Store items; as :meth:`Collection.add`, but a call with many is applied in batches of a thousand.
 
         Parameters
         ----------
-        keys : int or str, or several
-        X : array-like of shape (n_items, n_features), or (n_features,) for one key
+        ids : int or str, or several
+        vectors : array-like of shape (n_items, n_features), or (n_features,) for one id
         labels : optional
-            One an item; for one key its label, or a list of them.
+            One an item; for one id its label, or a list of them.
         payload : optional
-            A JSON value an item; for one key the value itself.
+            A JSON value an item; for one id the value itself.
         """
-        listed, single = _listed(keys)
-        rows = _rows(X, single)
-        columns = {"keys": listed, "labels": _per_key(labels, single), "payload": _per_key(payload, single)}
-        for name, column in (*columns.items(), ("X", rows)):
+        listed, single = _listed(ids)
+        rows = _rows(vectors, single)
+        columns = {"ids": listed, "labels": _per_id(labels, single), "payload": _per_id(payload, single)}
+        for name, column in (*columns.items(), ("vectors", rows)):
             if column is not None and len(column) != len(listed):
-                raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} keys; pass one a key.")
+                raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one an id.")
         for start in range(0, len(listed), _BATCH):
             some = {name: column[start : start + _BATCH] for name, column in columns.items() if column is not None}
-            self._add(rows[start : start + _BATCH], **some)
+            self._upsert(rows[start : start + _BATCH], **some)
 
-    def _add(self, rows: NDArray[Any], keys: list[Key], labels: Any = None, payload: Any = None) -> None:
-        records = None if payload is not None else _records(keys, rows, labels)
+    def _upsert(self, rows: NDArray[Any], ids: list[Id], labels: Any = None, payload: Any = None) -> None:
+        records = None if payload is not None else _records(ids, rows, labels)
         if records is not None:
             self._send("PUT", "/api/v1/items", content=_npy(records), kind="application/x-npy")
             return
-        body = {"keys": keys, "vectors": rows.tolist(), "labels": _plain(labels), "payload": payload}
+        body = {"ids": ids, "vectors": rows.tolist(), "labels": _plain(labels), "payload": payload}
         self._send("PUT", "/api/v1/items", {name: value for name, value in body.items() if value is not None})
 
-    def update(self, keys: Any, X: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+    def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
         """Change what is given of items that are there; as :meth:`Collection.update`.
 
         Parameters
         ----------
-        keys, X, labels, payload
+        ids, vectors, labels, payload
             As for :meth:`add`, in one request.
         """
-        listed, single = _listed(keys)
-        body: dict[str, Any] = {"keys": listed}
-        if X is not None:
-            body["vectors"] = _rows(X, single).tolist()
+        listed, single = _listed(ids)
+        body: dict[str, Any] = {"ids": listed}
+        if vectors is not None:
+            body["vectors"] = _rows(vectors, single).tolist()
         if labels is not ...:
-            body["labels"] = _plain(_per_key(labels, single))
+            body["labels"] = _plain(_per_id(labels, single))
         if payload is not ...:
-            body["payload"] = _per_key(payload, single)
+            body["payload"] = _per_id(payload, single)
         self._send("PATCH", "/api/v1/items", body)
 
-    def delete(self, keys: Any, *, missing: str = "raise", unlearn: bool = False) -> None:
+    def delete(self, ids: Any, *, missing: str = "raise", unlearn: bool = False) -> None:
         """Delete items.
 
         Parameters
         ----------
-        keys : int or str, or several
+        ids : int or str, or several
         missing : "raise" or "ignore", default="raise"
-            What to do about unknown keys; if it raises, nothing is deleted.
+            What to do about unknown ids; if it raises, nothing is deleted.
         unlearn : bool, default=False
             Unlearn them too, which HROH can.
         """
         check_choice("missing", missing, ("raise", "ignore"))
-        body = {"keys": _listed(keys)[0], "missing": missing, "unlearn": unlearn}
+        body = {"ids": _listed(ids)[0], "missing": missing, "unlearn": unlearn}
         # Sent again, it may meet its own success.
         self._send("POST", "/api/v1/items/delete", body, again=body | {"missing": "ignore"})
 
     # ------------------------------------------------------------------ looking and searching
 
-    def get(self, keys: Any) -> list[Item]:
-        """Return items by key, in that order.
+    def get(self, ids: Any) -> list[Item]:
+        """Return items by id, in that order.
 
         Parameters
         ----------
-        keys : int or str, or several
+        ids : int or str, or several
         """
-        found = self._send("POST", "/api/v1/items/get", {"keys": _listed(keys)[0]})["items"]
+        found = self._send("POST", "/api/v1/items/get", {"ids": _listed(ids)[0]})["items"]
         return [
             Item(
-                item["key"],
-                np.array(item["vector"], np.float32),
+                item["id"],
+                np.array(item["vectors"], np.float32),
                 _labels(item["labels"]),
                 item["payload"],
                 item["version"],
@@ -203,67 +204,71 @@ class Client:
 
     def search(
         self,
-        X: ArrayLike,
+        vectors: ArrayLike,
         k: int = 10,
         *,
         labels: Any = None,
-        keys: Sequence[Key] | None = None,
+        ids: Sequence[Id] | None = None,
         rescore: str | None = None,
         asymmetric: bool = False,
-    ) -> Hits:
+    ) -> SearchResult:
         """Find the k nearest items of every query; as :meth:`Collection.search`.
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), or (n_features,) for one query
+        vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
         k : int, default=10
         labels : label or several, optional
             Search among items that have any of them.
-        keys : several keys, optional
+        ids : several ids, optional
             Search among these.
         rescore : "cosine" or "l2", optional
         asymmetric : bool, default=False
         """
         options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
-        return self._search(X, options, labels, keys)
+        return self._search(vectors, options, labels, ids)
 
-    def range_search(self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Sequence[Key] | None = None) -> Hits:
+    def range_search(
+        self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Sequence[Id] | None = None
+    ) -> SearchResult:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
         Parameters
         ----------
-        X, labels, keys
+        vectors, labels, ids
             As for :meth:`search`.
         radius : int
         """
-        return self._search(X, {"radius": radius}, labels, keys)
+        return self._search(vectors, {"radius": radius}, labels, ids)
 
-    def search_by_id(self, keys: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> Hits:
+    def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> SearchResult:
         """Find the k nearest items of stored ones, without themselves.
 
         Parameters
         ----------
-        keys : int or str, or several
+        ids : int or str, or several
         k, labels, rescore
             As for :meth:`search`.
         """
-        listed, single = _listed(keys)
-        body = {"like": listed, "k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
-        return _hits(self._send("POST", "/api/v1/search", body), single)
+        listed, single = _listed(ids)
+        body = {"by_id": listed, "k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
+        return _result(self._send("POST", "/api/v1/search", body), single)
 
-    def _search(self, X: ArrayLike, options: dict[str, Any], labels: Any, keys: Sequence[Key] | None) -> Hits:
-        single = as_array(X).ndim == 1
-        rows = _rows(X, single)
-        if labels is None and keys is None:
+    def _search(
+        self, vectors: ArrayLike, options: dict[str, Any], labels: Any, ids: Sequence[Id] | None
+    ) -> SearchResult:
+        single = as_array(vectors).ndim == 1
+        rows = _rows(vectors, single)
+        if labels is None and ids is None:
             query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
             found = self._send(
                 "POST", "/api/v1/search", content=_npy(_compact(rows)), kind="application/x-npy", query=query
             )
         else:
-            within = None if keys is None else _listed(keys)[0]
-            body = {"vectors": rows.tolist(), **options, "labels": _plain(labels), "within": within}
+            among = None if ids is None else _listed(ids)[0]
+            body = {"vectors": rows.tolist(), **options, "labels": _plain(labels), "ids": among}
             found = self._send("POST", "/api/v1/search", body)
-        return _hits(found, single)
+        return _result(found, single)
 
     def label_counts(self) -> dict[Label, int]:
         """Return the number of items of each label."""
@@ -349,26 +354,26 @@ def _error(answer: httpx.Response) -> OnlineHashError:
     except (ValueError, KeyError, TypeError):
         problem, detail = {}, answer.text[:200]
     kind = str(problem.get("type", "")).rpartition(":")[2]
-    if kind == "unknown-key":
-        return UnknownKeyError(detail)
+    if kind == "unknown-id":
+        return UnknownIdError(detail)
     if kind in ("invalid-input", "over-limit"):
         return InvalidInputError(detail)
     return ServiceError(f"{answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code, problem)
 
 
-def _listed(keys: Any) -> tuple[list[Key], bool]:
-    """Return keys as a list, and whether it was one."""
-    if isinstance(keys, (int, str, np.integer)):
-        return [keys.item() if isinstance(keys, np.integer) else keys], True
-    return [key.item() if isinstance(key, np.generic) else key for key in keys], False
+def _listed(ids: Any) -> tuple[list[Id], bool]:
+    """Return ids as a list, and whether it was one."""
+    if isinstance(ids, (int, str, np.integer)):
+        return [ids.item() if isinstance(ids, np.integer) else ids], True
+    return [id.item() if isinstance(id, np.generic) else id for id in ids], False
 
 
-def _rows(X: ArrayLike, single: bool) -> NDArray[Any]:
-    rows = as_array(X)
+def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
+    rows = as_array(vectors)
     return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
 
 
-def _per_key(values: Any, single: bool) -> Any:
+def _per_id(values: Any, single: bool) -> Any:
     return [values] if single and values is not None else values
 
 
@@ -383,19 +388,19 @@ def _plain(labels: Any) -> Any:
     return labels
 
 
-def _records(keys: list[Key], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
+def _records(ids: list[Id], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
     """Return items as an array of records, or None where they do not fit into one."""
-    columns = {"key": np.array(keys)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
+    columns = {"id": np.array(ids)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
     fitting = all(
         column.dtype.kind in "iuU" and column.ndim == 1 and (column.dtype.kind in "iu" or _keeps_text(column, values))
-        for column, values in zip(columns.values(), (keys, labels), strict=False)
+        for column, values in zip(columns.values(), (ids, labels), strict=False)
     )
     if not fitting:
         return None
     vectors = _compact(rows)
     layout: list[Any] = [(name, column.dtype) for name, column in columns.items()]
-    records = np.empty(len(keys), [*layout, ("vector", vectors.dtype, (vectors.shape[1],))])
-    records["vector"] = vectors
+    records = np.empty(len(ids), [*layout, ("vectors", vectors.dtype, (vectors.shape[1],))])
+    records["vectors"] = vectors
     for name, column in columns.items():
         records[name] = column
     return records
@@ -439,7 +444,6 @@ def _labels(labels: Any) -> Any:
     return tuple(labels) if isinstance(labels, list) else labels
 
 
-def _hits(found: dict[str, Any], single: bool) -> Hits:
-    keys = [[hit["key"] for hit in hits] for hits in found["hits"]]
-    distances = [[hit["distance"] for hit in hits] for hits in found["hits"]]
-    return Hits(keys[0], distances[0]) if single else Hits(keys, distances)
+def _result(found: dict[str, Any], single: bool) -> SearchResult:
+    result = SearchResult(found["ids"], found["distances"], found["version"])
+    return result[0] if single else result

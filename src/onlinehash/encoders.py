@@ -86,15 +86,15 @@ class Encoder:
         rows = self._check(X)
         return np.concatenate([pack_signs(self._project_chunk(chunk, signs=True)) for chunk in self._chunks(rows)])
 
-    def encode_soft(self, X: ArrayLike) -> Features:
-        """Return soft codes, shape (n_samples, n_bits): the tanh of the projections, from -1 to 1.
+    def encode_asymmetric(self, X: ArrayLike) -> Features:
+        """Return asymmetric queries, shape (n_samples, n_bits): the tanh of the projections, from -1 to 1.
 
-        The sign is the bit, the magnitude its confidence. A soft query ranks codes more finely than a packed one; see
-        :func:`onlinehash.codes.asymmetric_distances` and :meth:`onlinehash.FlatIndex.search_soft`.
+        The sign is the bit, the magnitude its confidence. Such a query ranks codes more finely than a packed one; see
+        :func:`onlinehash.codes.asymmetric_distances` and :meth:`onlinehash.FlatIndex.search`.
 
         Examples
         --------
-        >>> Encoder(np.array([[1.0, -0.2]])).encode_soft([[2.0]]).round(2)
+        >>> Encoder(np.array([[1.0, -0.2]])).encode_asymmetric([[2.0]]).round(2)
         array([[ 0.96, -0.38]])
         """
         values = self.project(X)

@@ -9,7 +9,7 @@ Every error says what was given, the rule, and the way out::
     │   ├── InvalidLabelsError                      y: length, kind, unknown to a fixed codebook
     │   └── InvalidCodesError                       codes: dtype, width, padding
     ├── UnknownNameError       (ValueError)         no such hasher, data set, protocol, ...
-    ├── UnknownKeyError        (KeyError)           no such key in an index
+    ├── UnknownIdError        (KeyError)           no such id in an index
     ├── NotLearnedError        (AttributeError)     used before the first instance was learned
     ├── DataNotFoundError      (FileNotFoundError)  a data set that is not on this machine
     ├── FileFormatError        (ValueError)         a file that is damaged or not one of ours
@@ -66,8 +66,8 @@ class UnknownNameError(OnlineHashError, ValueError):
         return cls(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
 
 
-class UnknownKeyError(OnlineHashError, KeyError):
-    """An index has no item under a key."""
+class UnknownIdError(OnlineHashError, KeyError):
+    """An index has no item with an id."""
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0]) if self.args else ""

@@ -7,7 +7,7 @@ Shapes are written as in the docstrings: ``(n_samples, n_features)`` for feature
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,11 +46,14 @@ Codes = NDArray[np.uint8]
 Signs = NDArray[np.int8]
 """Codes as -1 and +1, ``(n_samples, n_bits)``."""
 
-SoftCodes = NDArray[np.float32]
-"""Codes before their signs are taken, from -1 to 1, ``(n_samples, n_bits)``."""
+QueryValues = NDArray[np.float32]
+"""Queries of an asymmetric search: values from -1 to 1, whose signs are the bits, ``(n_queries, n_bits)``."""
 
-Keys = NDArray[np.int64]
-"""Keys of items in an index, ``(n_items,)``."""
+Ids = NDArray[np.int64]
+"""Ids of items in an index, ``(n_items,)``."""
+
+Distances = NDArray[Any]
+"""Distances of items: int32, or float32 in an asymmetric search."""
 
 Progress = Callable[[int, int], None]
 """Called as ``progress(done, total)``; the library itself never prints."""
@@ -71,35 +74,42 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Matches:
-    """Keys of the items found and their distances, nearest first.
+class SearchResult:
+    """Ids and distances of the items found, nearest first.
 
-    For several queries both arrays are two-dimensional, a row a query, and the object is a
-    sequence of one-query matches.
+    For several queries, `ids` and `distances` have one row per query, and the object is a sequence of the results of
+    single queries.
 
     Parameters
     ----------
-    keys : ndarray of int64, shape (n_queries, k) or (k,)
-    distances : ndarray of int32, same shape
-        Of float32 for soft queries.
+    ids : ndarray or list
+        Arrays from an index, lists from a collection or a client.
+    distances : ndarray or list
+        Of the same shape.
+    version : int or None
+        Version of the encoder that made the codes searched; None from an index, which does not know it.
+    sequence : int or None
+        Sequence number of the last change of the collection that the search has seen; None from an index.
 
     Examples
     --------
-    >>> found = Matches(np.array([[7, 3], [3, 9]]), np.array([[0, 2], [1, 1]]))
+    >>> found = SearchResult(np.array([[7, 3], [3, 9]]), np.array([[0, 2], [1, 1]]))
     >>> len(found)
     2
-    >>> found[0].keys.tolist(), found[0].distances.tolist()
+    >>> found[0].ids.tolist(), found[0].distances.tolist()
     ([7, 3], [0, 2])
     """
 
-    keys: Keys
-    distances: NDArray[Any]
+    ids: Any
+    distances: Any
+    version: int | None = None
+    sequence: int | None = None
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.ids)
 
-    def __getitem__(self, i: int) -> Matches:
-        return Matches(self.keys[i], self.distances[i])
+    def __getitem__(self, i: int) -> SearchResult:
+        return replace(self, ids=self.ids[i], distances=self.distances[i])
 
-    def __iter__(self) -> Iterator[Matches]:
+    def __iter__(self) -> Iterator[SearchResult]:
         return (self[i] for i in range(len(self)))

@@ -180,11 +180,11 @@ def test_codes_of_different_widths_are_refused(folder, run):
     refused(run, "evaluate --queries a.npy --query-labels l.npy --database b.npy --database-labels l.npy", "bytes")
 
 
-def test_keys_must_be_distinct_integers_one_a_row(folder, run):
+def test_ids_must_be_distinct_integers_one_a_row(folder, run):
     np.save("a.npy", np.zeros((2, 2), np.uint8))
-    for name, keys in (("few.npy", [1]), ("twice.npy", [1, 1]), ("real.npy", [0.5, 1.5])):
-        np.save(name, keys)
-        refused(run, f"search a.npy a.npy --keys {name}", "key")
+    for name, ids in (("few.npy", [1]), ("twice.npy", [1, 1]), ("real.npy", [0.5, 1.5])):
+        np.save(name, ids)
+        refused(run, f"search a.npy a.npy --ids {name}", "id")
 
 
 def test_a_text_of_bits_must_be_zeros_and_ones(folder, run):

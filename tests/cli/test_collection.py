@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 @pytest.fixture
 def items(folder, run, split):
-    """A collection of the first 300 digits, with integer keys and labels."""
+    """A collection of the first 300 digits, with integer ids and labels."""
     np.save("X.npy", split.stream.X[:300])
     np.save("X.labels.npy", split.stream.y[:300])
     run("collection create items.oh --method hcoh --bits 16 --refresh-policy never")
@@ -38,15 +38,15 @@ def test_ingesting_a_file_learns_and_stores(run, items, split):
         assert len(collection) == collection.hasher.n_samples_seen_ == 300
         assert collection._policy == Never()
         assert collection.get(7)[0].labels == split.stream.y[7]
-    result = run(f"ingest X.npy --into {items} --first-key 1000 --batch 64")
+    result = run(f"ingest X.npy --into {items} --first-id 1000 --batch 64")
     assert "Added 300 items, 300 with labels; items.oh holds 600." in result.stderr
 
 
 def test_ingesting_names_columns(run):
     Path("a.csv").write_text("sku,kind,x,y\nb1,boot,1,2\nh1,hat,-1,3\n")
-    run("ingest a.csv --into a.oh --method hcoh --bits 8 --key sku --labels kind")
-    found = json.loads(run("collection search a.oh --like h1 -k 1 --rescore none --json").stdout)
-    assert found == {"query": 0, "keys": ["h1"], "distances": [0], "labels": ["hat"], "payload": [None]}
+    run("ingest a.csv --into a.oh --method hcoh --bits 8 --id sku --labels kind")
+    found = json.loads(run("collection search a.oh --by-id h1 -k 1 --rescore none --json").stdout)
+    assert found == {"query": 0, "ids": ["h1"], "distances": [0], "labels": ["hat"], "payload": [None]}
 
 
 def test_search_equals_the_python_api(run, items, split):
@@ -57,28 +57,28 @@ def test_search_equals_the_python_api(run, items, split):
         within = collection.range_search(queries, 2)
     result = run(f"collection search {items} Q3.npy -k 4 --rescore none --json")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [line["keys"] for line in lines] == plain.keys
+    assert [line["ids"] for line in lines] == plain.ids
     assert [line["distances"] for line in lines] == plain.distances
     table = run(f"collection search {items} Q3.npy -k 4 --label 3 --label 8 --rescore cosine").stdout.splitlines()
-    assert table[0] == "query\tkey\tdistance\tlabels"
-    assert [int(line.split("\t")[1]) for line in table[1:]] == [key for keys in filtered.keys for key in keys]
+    assert table[0] == "query\tid\tdistance\tlabels"
+    assert [int(line.split("\t")[1]) for line in table[1:]] == [id for ids in filtered.ids for id in ids]
     assert {line.split("\t")[3] for line in table[1:]} <= {"3", "8"}
     table = run(f"collection search {items} Q3.npy --radius 2").stdout.splitlines()
-    assert [int(line.split("\t")[1]) for line in table[1:]] == [key for keys in within.keys for key in keys]
+    assert [int(line.split("\t")[1]) for line in table[1:]] == [id for ids in within.ids for id in ids]
 
 
 def test_search_goes_on_while_another_writes(run, items):
     with Collection.open(items):
-        run(f"collection search {items} --like 3 --asymmetric")
+        run(f"collection search {items} --by-id 3 --asymmetric")
         result = run(f"collection delete {items} 3", code=1)
     assert result.stderr.startswith("error: ")
     assert "Traceback" not in result.output
 
 
-def test_delete_takes_keys_or_a_file_all_or_none(run, items):
+def test_delete_takes_ids_or_a_file_all_or_none(run, items):
     run(f"collection delete {items} 1 2 3")
     result = run(f"collection delete {items} 4 3", code=1)
-    assert "There is no item with key 3" in result.stderr
+    assert "There is no item with id 3" in result.stderr
     Path("gone.txt").write_text("3\n4\n5\n")
     assert "Deleted 2 items" in run(f"collection delete {items} --from gone.txt --ignore-missing").stderr
     assert "'x' is not an integer" in run(f"collection delete {items} x", code=2).stderr
@@ -109,8 +109,8 @@ def test_export_writes_items_and_codes(run, items):
     run("ingest a.jsonl --into b.oh")
     one, two = Collection.open(items), Collection.open("b.oh")
     with one, two:
-        assert [(i.key, i.labels, i.features.tolist()) for i in one.items()] == [
-            (i.key, i.labels, i.features.tolist()) for i in two.items()
+        assert [(i.id, i.labels, i.vectors.tolist()) for i in one.items()] == [
+            (i.id, i.labels, i.vectors.tolist()) for i in two.items()
         ]
         codes = one.codes()[1]
     run(f"collection export {items} c.npz --codes")
@@ -125,12 +125,12 @@ def test_export_writes_items_and_codes(run, items):
     [
         ("stats none.oh", 1, "There is no collection none.oh; make it with 'onlinehash collection create'"),
         ("stats X.npy", 1, "not a collection"),
-        ("search items.oh", 2, "give a file of queries or --like"),
+        ("search items.oh", 2, "give a file of queries or --by-id"),
         ("search items.oh X.npy --radius 3 -k 2", 2, "--radius finds all items within"),
         ("search items.oh wide.npy", 1, "has 3 features"),
-        ("search items.oh --like 9999", 1, "There is no item with key 9999"),
+        ("search items.oh --by-id 9999", 1, "There is no item with id 9999"),
         ("search items.oh X.npy --rescore dot", 2, "'dot' is not cosine, l2 or none"),
-        ("delete items.oh", 2, "give keys or --from"),
+        ("delete items.oh", 2, "give ids or --from"),
         ("refresh items.oh --bits 0", 1, "--bits 0 is not positive"),
         ("export items.oh a.txt", 1, "has the extension '.txt'; use one of .npy"),
         ("export items.oh none/a.csv", 1, "There is no folder none"),

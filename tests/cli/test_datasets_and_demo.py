@@ -57,7 +57,7 @@ def test_the_examples_are_one_query_per_class_for_both_methods(split):
     encoder = _demo_run.HCOH(32, random_state=0).partial_fit(*split.stream).snapshot()
     examples = _demo_run.search_examples({"HROH": encoder, "HCOH": encoder}, split, n_queries=10, k=3)
     assert split.queries.y[examples.queries].tolist() == list(range(10))
-    assert [found.keys.shape for found in examples.found.values()] == [(10, 3), (10, 3)]
+    assert [found.ids.shape for found in examples.found.values()] == [(10, 3), (10, 3)]
 
 
 def test_labels_of_curves_do_not_overlap():

@@ -25,7 +25,7 @@ def code_files(codes):
 def found_in(result):
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["query"] for line in lines] == list(range(len(lines)))
-    return [line["keys"] for line in lines], [line["distances"] for line in lines]
+    return [line["ids"] for line in lines], [line["distances"] for line in lines]
 
 
 # ---------------------------------------------------------------------- encode
@@ -82,10 +82,10 @@ def test_an_interrupted_command_leaves_the_old_file_and_no_other(run, model, mon
 
 def test_search_equals_the_index(run, codes, code_files):
     index = FlatIndex(32)
-    index.add(codes[0])
+    index.upsert(codes[0])
     expected = index.search(codes[1], 7)
-    keys, distances = found_in(run("search d.npy q.npy -k 7 --json"))
-    assert keys == expected.keys.tolist()
+    ids, distances = found_in(run("search d.npy q.npy -k 7 --json"))
+    assert ids == expected.ids.tolist()
     assert distances == expected.distances.tolist()
 
 
@@ -104,22 +104,22 @@ def test_a_saved_index_searches_like_the_codes(run, code_files):
 
 def test_a_radius_finds_all_within_it_and_k_limits_them(run, codes, code_files):
     index = FlatIndex(32)
-    index.add(codes[0])
-    expected = [matches.keys.tolist() for matches in index.range_search(codes[1], 2)]
+    index.upsert(codes[0])
+    expected = [matches.ids.tolist() for matches in index.range_search(codes[1], 2)]
     assert found_in(run("search d.npy q.npy --radius 2 --json"))[0] == expected
-    assert found_in(run("search d.npy q.npy --radius 2 -k 3 --json"))[0] == [keys[:3] for keys in expected]
+    assert found_in(run("search d.npy q.npy --radius 2 -k 3 --json"))[0] == [ids[:3] for ids in expected]
 
 
-@pytest.mark.parametrize("name", ["keys.npy", "keys.npz", "keys.csv", "keys.txt"])
-def test_items_may_have_keys_of_their_own(run, code_files, name):
-    keys = 10**15 + np.arange(1597)
-    if name == "keys.npy":
-        np.save(name, keys)
-    elif name == "keys.npz":
-        np.savez(name, keys=keys, more=keys)
+@pytest.mark.parametrize("name", ["ids.npy", "ids.npz", "ids.csv", "ids.txt"])
+def test_items_may_have_ids_of_their_own(run, code_files, name):
+    ids = 10**15 + np.arange(1597)
+    if name == "ids.npy":
+        np.save(name, ids)
+    elif name == "ids.npz":
+        np.savez(name, ids=ids, more=ids)
     else:
-        np.savetxt(name, keys, fmt="%d")
-    plain, own = (found_in(run(f"search d.npy q.npy {option} --json")) for option in ("", f"--keys {name}"))
+        np.savetxt(name, ids, fmt="%d")
+    plain, own = (found_in(run(f"search d.npy q.npy {option} --json")) for option in ("", f"--ids {name}"))
     assert (np.array(plain[0]) + 10**15).tolist() == own[0]
 
 
@@ -127,31 +127,31 @@ def test_found_items_are_written_as_columns(run, codes, code_files):
     assert run("search d.npy q.npy -k 2 --out f.csv").stdout == ""
     run("search d.npy q.npy -k 2 --out f.npz")
     table = np.loadtxt("f.csv", int, delimiter=",", skiprows=1)
-    assert Path("f.csv").read_text().startswith("query,key,distance\n")
+    assert Path("f.csv").read_text().startswith("query,id,distance\n")
     with np.load("f.npz") as archive:
-        np.testing.assert_array_equal(table, np.column_stack([archive[name] for name in ("query", "key", "distance")]))
+        np.testing.assert_array_equal(table, np.column_stack([archive[name] for name in ("query", "id", "distance")]))
     index = FlatIndex(32)
-    index.add(codes[0])
-    assert table[:, 1].tolist() == index.search(codes[1], 2).keys.ravel().tolist()
+    index.upsert(codes[0])
+    assert table[:, 1].tolist() == index.search(codes[1], 2).ids.ravel().tolist()
 
 
 def test_no_queries_find_nothing(run, code_files):
     np.save("none.npy", np.zeros((0, 4), np.uint8))
     assert run("search d.npy none.npy --json").stdout == ""
     run("search d.npy none.npy --out f.csv")
-    assert Path("f.csv").read_text() == "query,key,distance\n"
+    assert Path("f.csv").read_text() == "query,id,distance\n"
 
 
 def test_a_pipe_gets_fields_with_tabs(run, code_files):
     lines = run("search d.npy q.npy -k 2").stdout.splitlines()
-    assert lines[0] == "query\tkey\tdistance"
+    assert lines[0] == "query\tid\tdistance"
     assert len(lines) == 1 + 200 * 2
 
 
 def test_search_needs_queries_or_an_index_to_save(run, code_files):
     run("search d.npy", 2)
     run("search d.npy --save-index i.ohi")
-    run("search i.ohi q.npy --keys d.npy", 2)
+    run("search i.ohi q.npy --ids d.npy", 2)
 
 
 # ---------------------------------------------------------------------- evaluate

@@ -28,8 +28,8 @@ def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):
     run(f"collection create {place} --method hcoh --bits 16")
     run(f"ingest X.npy --into {place} --labels y.npy")
     run(f"collection delete {place} 3 4")
-    found = json.loads(run(f"collection search {place} --like 7 -k 3 --json").stdout)
-    assert found["keys"][0] == 7
+    found = json.loads(run(f"collection search {place} --by-id 7 -k 3 --json").stdout)
+    assert found["ids"][0] == 7
     stats = json.loads(run(f"collection stats {place} --json").stdout)
     assert (stats["n_bits"], stats["index"]) == (16, "engine")
     run(f"collection refresh {place}")

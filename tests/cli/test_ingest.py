@@ -28,8 +28,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def line(key):
-    return json.dumps({"key": key, "vector": VECTORS[key % 64].tolist(), "label": key % 3}).encode()
+def line(id):
+    return json.dumps({"id": id, "vectors": VECTORS[id % 64].tolist(), "label": id % 3}).encode()
 
 
 def call(*arguments):
@@ -44,7 +44,7 @@ def holds(n_items, path="items.oh"):
 
 
 def test_json_lines_as_a_stream_are_applied_once(run):
-    Path("items.jsonl").write_bytes(b"\n".join(line(key) for key in range(100)) + b"\nbad\n")
+    Path("items.jsonl").write_bytes(b"\n".join(line(id) for id in range(100)) + b"\nbad\n")
     said = call("items.jsonl", "--once", "--into", "items.oh", "--method", "hcoh", "--bits", "16", "--batch", "30")
     assert "Stored 100 items, 1 sent to the dead letters; lag 0" in said
     assert said.endswith("items.oh holds 100.\n")
@@ -56,8 +56,8 @@ def test_json_lines_as_a_stream_are_applied_once(run):
 
 def test_a_folder_of_tables(run):
     Path("tables").mkdir()
-    for name, keys in {"b": range(50, 90), "a": range(60)}.items():
-        columns = {"key": list(keys), "vector": [VECTORS[key % 64] for key in keys], "label": [0] * len(keys)}
+    for name, ids in {"b": range(50, 90), "a": range(60)}.items():
+        columns = {"id": list(ids), "vectors": [VECTORS[id % 64] for id in ids], "label": [0] * len(ids)}
         pyarrow.parquet.write_table(pyarrow.table(columns), f"tables/{name}.parquet")
     assert "Stored 100 items" in run("ingest tables --into items.oh --set n_components=32 --seed 3").stderr
     with Collection.open("items.oh") as collection:
@@ -78,12 +78,12 @@ def redis_server(tmp_path_factory):
 def test_redis_until_sigterm(redis_server):
     command = [*PROGRAM, "ingest", redis_server.url("items"), "--into", "items.oh", "--method", "hcoh", "--bits", "16"]
     with redis_server.client() as client, subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        for key in range(50):
-            client.xadd("items", {"item": line(key)})
+        for id in range(50):
+            client.xadd("items", {"item": line(id)})
         try:
             wait_until(lambda: [(one["pending"], one["lag"]) for one in client.xinfo_groups("items")] == [(0, 0)])
-            for key in range(50, 500):
-                client.xadd("items", {"item": line(key)})
+            for id in range(50, 500):
+                client.xadd("items", {"item": line(id)})
             process.terminate()
             _, said = process.communicate(timeout=60)
         finally:
@@ -117,7 +117,7 @@ def test_nats_once(tmp_path_factory):
     server = NatsServer(tmp_path_factory.mktemp("nats"))
     try:
         server.make("items")
-        server.publish("items", [line(key) for key in range(100)])
+        server.publish("items", [line(id) for id in range(100)])
         place = f"{server.url('items')}?durable=photos&subject=items.new"
         assert "Stored 100 items; lag 0" in call(place, "--into", "items.oh", "--once", "--method", "lsh")
         assert holds(100)
@@ -127,12 +127,12 @@ def test_nats_once(tmp_path_factory):
 
 def test_a_file_is_read_as_a_table_and_creates_the_collection(run):
     Path("items.csv").write_text("sku,kind,a,b\n1,hat,1,2\n2,hat,0,1\n3,shoe,4,1\n")
-    said = run("ingest items.csv --into items.oh --key sku --labels kind --set n_components=32 --dtype float16").stderr
+    said = run("ingest items.csv --into items.oh --id sku --labels kind --set n_components=32 --dtype float16").stderr
     assert "Made items.oh, which learns with HROH(n_components=32, random_state=0).\n" in said
-    assert "items.csv: id: sku; labels: kind; vector: a, b; payload: none\n" in said
+    assert "items.csv: id: sku; labels: kind; vectors: a, b; payload: none\n" in said
     assert said.endswith("Added 3 items, 3 with labels; items.oh holds 3.\n")
     assert holds(3)
-    assert "Added 3 items" in run("ingest items.csv --into items.oh --key sku --labels kind").stderr
+    assert "Added 3 items" in run("ingest items.csv --into items.oh --id sku --labels kind").stderr
 
 
 def test_hroh_is_the_method_unless_another_is_chosen(run):
@@ -145,7 +145,7 @@ def test_hroh_is_the_method_unless_another_is_chosen(run):
 
 
 def test_items_that_cannot_be_searched_are_warned_of(run):
-    Path("items.jsonl").write_text('{"key": 1, "vector": [1, 2]}\n')
+    Path("items.jsonl").write_text('{"id": 1, "vectors": [1, 2]}\n')
     for more in ("", "--once"):
         assert "warning: 0 of 1 items are searchable" in run(f"ingest items.jsonl --into items.oh {more}").stderr
 
@@ -166,8 +166,8 @@ def test_items_that_cannot_be_searched_are_warned_of(run):
         ("items.jsonl --into items.oh --refresh-policy often", 2, "'often' is not drifted, informative, a number"),
         ("items.jsonl --into items.oh --dtype int8", 1, "--dtype 'int8' is not one of"),
         ("kafka://host/items --into items.oh", 1, "is nothing that items come from"),
-        ("redis://host/0/items --into items.oh --key sku", 2, "--key is for a file"),
-        ("nats://host/items --into items.oh --first-key 0", 2, "--first-key is for a file"),
+        ("redis://host/0/items --into items.oh --id sku", 2, "--id is for a file"),
+        ("nats://host/items --into items.oh --first-id 0", 2, "--first-id is for a file"),
         ("tables --into items.oh --ignore year", 2, "--ignore is for a file"),
         ("tables --into items.oh", 2, "tables holds no .parquet files"),
         ("items.jsonl --into items.oh --follow --no-header", 2, "--no-header is for a file"),
@@ -189,10 +189,10 @@ def test_a_server_that_does_not_answer_is_an_error(run):
     assert "does not answer" in run("ingest redis://127.0.0.1:1/0/items --into items.oh", 1).stderr
 
 
-def test_a_file_without_keys_is_not_added_twice(run):
+def test_a_file_without_ids_is_not_added_twice(run):
     np.save("X.npy", VECTORS)
     run("ingest X.npy --into items.oh --method lsh")
-    assert "has no keys, and this collection has items already" in run("ingest X.npy --into items.oh", 1).stderr
+    assert "has no ids, and this collection has items already" in run("ingest X.npy --into items.oh", 1).stderr
 
 
 def test_a_collection_keeps_its_hasher(run):

@@ -24,7 +24,7 @@ def split():
 @pytest.fixture
 def items(tmp_path, split):
     path = tmp_path / "items.npz"
-    np.savez(path, features=split.stream.X[:1000], keys=np.arange(1000), labels=split.stream.y[:1000])
+    np.savez(path, features=split.stream.X[:1000], ids=np.arange(1000), labels=split.stream.y[:1000])
     return path
 
 
@@ -32,7 +32,7 @@ def items(tmp_path, split):
 def messages(tmp_path, split):
     path = tmp_path / "items.jsonl"
     rows = zip(split.stream.X[:1000].tolist(), split.stream.y[:1000].tolist(), strict=True)
-    path.write_text("".join(json.dumps({"key": i, "vector": x, "label": y}) + "\n" for i, (x, y) in enumerate(rows)))
+    path.write_text("".join(json.dumps({"id": i, "vectors": x, "label": y}) + "\n" for i, (x, y) in enumerate(rows)))
     return path
 
 
@@ -44,9 +44,9 @@ def run(*words):
 
 def quality(path, split):
     with Collection.open(path, readonly=True) as collection:
-        keys, codes, encoder = collection.codes_and_encoder()
+        ids, codes, encoder = collection.codes_and_encoder()
         stats = collection.stats()
-    found = mean_average_precision(encoder.encode(split.queries.X), split.queries.y, codes, split.stream.y[keys])
+    found = mean_average_precision(encoder.encode(split.queries.X), split.queries.y, codes, split.stream.y[ids])
     return found, stats
 
 
@@ -73,7 +73,7 @@ def test_a_load_without_a_refresh_says_so_and_searches_warn(tmp_path, items, spl
     add = [*program, "ingest", items, "--into", path, "--batch", "100", "--no-refresh"]
     said = subprocess.run(add, capture_output=True, text=True, check=True).stderr
     assert "Closed with codes that do not know" in said
-    search = [*program, "collection", "search", path, "--like", "3"]
+    search = [*program, "collection", "search", path, "--by-id", "3"]
     found = subprocess.run(search, capture_output=True, text=True, check=True)
     assert "do not know" in found.stderr
     assert found.stdout

@@ -49,7 +49,7 @@ def test_a_reader_that_leaves_early_sees_no_traceback(folder):
     np.save("c.npy", np.random.default_rng(0).integers(0, 256, (3000, 4)).astype(np.uint8))
     command = [*PROGRAM, "search", "c.npy", "c.npy", "-k", "100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"query\tkey\tdistance\n"
+        assert process.stdout.readline() == b"query\tid\tdistance\n"
         process.stdout.close()
         assert process.stderr.read() == b""
 
@@ -143,13 +143,13 @@ def foreign(tmp_path_factory):
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_labels_of_any_script_are_printed_whatever_standard_output_takes(foreign, encoding):
     plain = {**os.environ, "PYTHONIOENCODING": encoding}
-    command = [*PROGRAM, "collection", "search", "a.oh", "--like", "ä1", "-k", "1"]
+    command = [*PROGRAM, "collection", "search", "a.oh", "--by-id", "ä1", "-k", "1"]
     table, lines = (
         subprocess.check_output([*command, *more], cwd=foreign, env=plain).decode(encoding)
         for more in ((), ("--json",))
     )
     assert json.loads(lines)["labels"] == ["日本"]
-    assert json.loads(lines)["keys"] == ["ä1"]
+    assert json.loads(lines)["ids"] == ["ä1"]
     shown = 'ä1\t0\t"日本"'.encode(encoding, "backslashreplace").decode(encoding)
     assert table.splitlines()[1] == f"0\t{shown}"
 

@@ -27,13 +27,12 @@ def tables(folder, split):
             writer = csv.writer(file)
             writer.writerow(["id", *(["label"] if named else []), *(f"x{i}" for i in range(64))])
             writer.writerows(
-                [key, *([label] if named else []), *row]
-                for key, label, row in zip(ids, labels, X.tolist(), strict=True)
+                [id, *([label] if named else []), *row] for id, label, row in zip(ids, labels, X.tolist(), strict=True)
             )
     with Path("digits.jsonl").open("w") as file:
-        for key, label, row in zip(ids, labels, X.tolist(), strict=True):
-            file.write(json.dumps({"id": key, "label": label, "vector": row}) + "\n")
-    pq.write_table(pa.table({"id": ids, "label": labels, "vector": X.tolist()}), "digits.parquet")
+        for id, label, row in zip(ids, labels, X.tolist(), strict=True):
+            file.write(json.dumps({"id": id, "label": label, "vectors": row}) + "\n")
+    pq.write_table(pa.table({"id": ids, "label": labels, "vectors": X.tolist()}), "digits.parquet")
     return folder
 
 
@@ -47,8 +46,8 @@ FORMATS = ["csv", "jsonl", "parquet"]
 def test_ingest_says_which_column_became_what_and_how_many_have_labels(run, tables, split, ending):
     run("collection create a.oh --method hcoh --bits 16")
     said = run(f"ingest digits.{ending} --into a.oh").stderr
-    vector = "x0 to x63 (64 columns)" if ending == "csv" else "vector"
-    assert f"digits.{ending}: id: id; labels: label; vector: {vector}; payload: none\n" in said
+    vector = "x0 to x63 (64 columns)" if ending == "csv" else "vectors"
+    assert f"digits.{ending}: id: id; labels: label; vectors: {vector}; payload: none\n" in said
     assert "Added 300 items, 300 with labels; a.oh holds 300.\n" in said
     assert "warning" not in said
     with Collection.open("a.oh", readonly=True) as collection:
@@ -61,22 +60,22 @@ def test_an_index_of_pandas_is_refused_with_the_options_that_help(run, folder):
     run("collection create a.oh --method lsh")
     error = run("ingest a.csv --into a.oh", 1).stderr
     assert "a column without a name" in error
-    assert "Use --key '' if it holds the ids, or --ignore '' to leave it out." in error
+    assert "Use --id '' if it holds the ids, or --ignore '' to leave it out." in error
     assert (
-        "id: row number; labels: none; vector: x, y; payload: none; not used: ''"
+        "id: row number; labels: none; vectors: x, y; payload: none; not used: ''"
         in run("ingest a.csv --into a.oh --ignore ''").stderr
     )
 
 
 def test_columns_are_left_out_or_chosen_by_pattern_and_range(run, folder):
     Path("a.csv").write_text("id,year,x0,x1,x2\n7,1999,1,2,3\n8,2001,4,5,6\n")
-    for i, options in enumerate(("--ignore year", "--vector 'x*'", "--vector x0:x2")):
+    for i, options in enumerate(("--ignore year", "--vectors 'x*'", "--vectors x0:x2")):
         run(f"collection create {i}.oh --method lsh")
         assert (
-            "vector: x0, x1, x2; payload: none; not used: year" in run(f"ingest a.csv --into {i}.oh {options}").stderr
+            "vectors: x0, x1, x2; payload: none; not used: year" in run(f"ingest a.csv --into {i}.oh {options}").stderr
         )
         with Collection.open(f"{i}.oh", readonly=True) as collection:
-            assert collection.get(8)[0].features.tolist() == [4, 5, 6]
+            assert collection.get(8)[0].vectors.tolist() == [4, 5, 6]
 
 
 def test_a_header_of_numbers_is_not_guessed(run, folder):
@@ -84,7 +83,7 @@ def test_a_header_of_numbers_is_not_guessed(run, folder):
     run("collection create a.oh --method lsh")
     assert "Use --header or --no-header." in run("ingest a.csv --into a.oh", 1).stderr
     assert "Added 1 items" in run("ingest a.csv --into a.oh --header").stderr
-    assert "Added 2 items" in run("ingest a.csv --into a.oh --no-header --first-key 5").stderr
+    assert "Added 2 items" in run("ingest a.csv --into a.oh --no-header --first-id 5").stderr
 
 
 # ---------------------------------------------------------------------- items that cannot be found
@@ -107,7 +106,7 @@ def test_items_without_labels_under_a_supervised_hasher_are_warned_of(run, table
 
 def test_rows_without_labels_are_counted_while_learning(run, folder):
     Path("a.jsonl").write_text(
-        '{"vector": [1, 2], "label": "a"}\n{"vector": [2, 1]}\n{"vector": [0, 1], "label": "b"}\n'
+        '{"vectors": [1, 2], "label": "a"}\n{"vectors": [2, 1]}\n{"vectors": [0, 1], "label": "b"}\n'
     )
     assert "1 of 3 rows have no label; hroh does not learn from them" in run("learn a.jsonl --out m.oh --bits 8").stderr
     assert load_hasher("m.oh").n_samples_seen_ == 2
@@ -126,7 +125,7 @@ def test_all_commands_take_tables(run, tables, split, ending):
     run(f"encode b.oh digits.{ending} --out b.npy")
     np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
     found = json.loads(run(f"search digits.{ending} digits.{ending} --model b.oh -k 1 --json").stdout.splitlines()[7])
-    assert (found["keys"], round(found["distances"][0], 6)) == (["d7"], 0)
+    assert (found["ids"], round(found["distances"][0], 6)) == (["d7"], 0)
     files = f"--queries digits.{ending} --database digits.{ending}"
     measured = json.loads(run(f"evaluate --model b.oh {files} --json").stdout)
     assert (measured["n_queries"], measured["n_items"]) == (300, 300)
@@ -138,11 +137,11 @@ def test_ids_that_are_text_are_found_and_written(run, tables):
     run("learn digits.csv --out m.oh --method hcoh --bits 16")
     run("encode m.oh digits.csv --out codes.npy")
     Path("ids.csv").write_text("id\n" + "".join(f"item {i}\n" for i in range(300)))
-    run("search codes.npy codes.npy --keys ids.csv -k 1 --out found.csv")
-    assert Path("found.csv").read_text().startswith("query,key,distance\n0,item ")
-    assert "integer ids" in run("search codes.npy --keys ids.csv --save-index a.ohi", 1).stderr
+    run("search codes.npy codes.npy --ids ids.csv -k 1 --out found.csv")
+    assert Path("found.csv").read_text().startswith("query,id,distance\n0,item ")
+    assert "integer ids" in run("search codes.npy --ids ids.csv --save-index a.ohi", 1).stderr
     Path("ids.csv").write_text("id\n" + "a\n" * 300)
-    assert "1 different ids for 300 items" in run("search codes.npy codes.npy --keys ids.csv", 1).stderr
+    assert "1 different ids for 300 items" in run("search codes.npy codes.npy --ids ids.csv", 1).stderr
 
 
 @pytest.mark.parametrize("text", ["label\ncat\ndog\n", "y\ncat\ndog\n", "id,label\n1,cat\n2,dog\n", "cat\ndog\n"])
@@ -171,7 +170,7 @@ def test_collections_take_standard_input_and_write_standard_output(run, tables):
     assert "standard input: id: id; labels: label" in said
     lines = run("collection export a.oh -").stdout.splitlines()
     assert len(lines) == 300
-    assert json.loads(lines[0])["key"] == "d0"
+    assert json.loads(lines[0])["id"] == "d0"
     assert run("collection search a.oh - -k 1 --json", stdin="\n".join(lines)).stdout.count("\n") == 300
     assert "standard input, line 1: not JSON" in run("ingest - --into a.oh", 1, stdin="{nothing").stderr
 
@@ -182,7 +181,7 @@ def test_a_dash_is_standard_output(run, tables):
     codes = run("encode m.oh digits.csv --out -").stdout
     run("encode m.oh digits.csv --out codes.csv")
     assert codes == Path("codes.csv").read_text()
-    assert run("search codes.csv - -k 1 --out -", stdin=codes).stdout.startswith("query,key,distance\n0,")
+    assert run("search codes.csv - -k 1 --out -", stdin=codes).stdout.startswith("query,id,distance\n0,")
 
 
 # ---------------------------------------------------------------------- an order that looks right
@@ -191,15 +190,15 @@ def test_a_dash_is_standard_output(run, tables):
 def test_searches_order_items_of_one_code_by_their_vectors(run, tables):
     run("collection create a.oh --method hroh --bits 16 --set n_components=64")
     run("ingest digits.csv --into a.oh")
-    keys, plain = (
-        json.loads(run(f"collection search a.oh --like d7 -k 5 --json {options}").stdout)
+    ids, plain = (
+        json.loads(run(f"collection search a.oh --by-id d7 -k 5 --json {options}").stdout)
         for options in ("", "--rescore none")
     )
-    assert keys["keys"][0] == "d7"
-    assert len(keys["keys"]) == 5
-    assert keys["distances"] == sorted(keys["distances"])
+    assert ids["ids"][0] == "d7"
+    assert len(ids["ids"]) == 5
+    assert ids["distances"] == sorted(ids["distances"])
     assert all(isinstance(distance, int) for distance in plain["distances"])
-    assert json.loads(run("collection search a.oh --like d7 -k 5 --json --rescore cosine").stdout) == keys
+    assert json.loads(run("collection search a.oh --by-id d7 -k 5 --json --rescore cosine").stdout) == ids
 
 
 def test_an_item_finds_itself_first_among_hundreds_with_its_code(run, folder):
@@ -208,7 +207,7 @@ def test_an_item_finds_itself_first_among_hundreds_with_its_code(run, folder):
     run("collection create a.oh --method hcoh --bits 8")
     run("ingest a.npz --into a.oh")
     by_code, by_vector = (
-        json.loads(run(f"collection search a.oh --like 399 -k 1 --json {options}").stdout)["keys"]
+        json.loads(run(f"collection search a.oh --by-id 399 -k 1 --json {options}").stdout)["ids"]
         for options in ("--rescore none", "")
     )
     assert by_code != [399]

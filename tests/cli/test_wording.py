@@ -52,7 +52,7 @@ def test_verbose_shows_where_an_error_comes_from(run):
         ("learn X.npy y.npy --out a.oh --method sketchhash --set sketch_size=33", "--set sketch_size=33 is odd"),
         ("learn X.npy y.npy --out a.oh --bits 1000000000", "a code has at most 16384 bits"),
         ("learn X.npy y.npy --out a.oh --bits 99999999999999999999999", "a code has at most 16384 bits"),
-        ("ingest X.npy --into c.oh", "name the column with --key, or number the rows from --first-key on"),
+        ("ingest X.npy --into c.oh", "name the column with --id, or number the rows from --first-id on"),
         ("ingest X.npy --into c.oh --batch 0", "--batch 0 is not positive"),
         ("collection delete c.oh 3 --unlearn", "--unlearn, but HCOH(random_state=0) cannot unlearn"),
         ("serve nope.oh", "There is no collection nope.oh; give --method to create it."),
@@ -64,11 +64,11 @@ def test_verbose_shows_where_an_error_comes_from(run):
 )
 def test_errors_name_options_and_no_python(run, line, words):
     run("ingest X.npy --into c.oh --labels y.npy --method hcoh")
-    Path("a.jsonl").write_text('{"key": 1, "vector": [1, 2]}\n')
+    Path("a.jsonl").write_text('{"id": 1, "vectors": [1, 2]}\n')
     error = run(line, 1).stderr
     assert words in error
     assert error.count("\n") == 1
-    for python in ("Traceback", "readonly=", "key=", "partial_fit", "change_hasher", "pass a hasher", "n_bits"):
+    for python in ("Traceback", "readonly=", "id=", "partial_fit", "change_hasher", "pass a hasher", "n_bits"):
         assert python not in error
 
 
@@ -120,8 +120,8 @@ def test_a_collection_is_not_overwritten(run):
 def test_tabs_newlines_and_other_scripts_stay_in_their_column(run):
     ids, labels = ["tab\there", "line\nbreak", "[red]ä", "\x1b[31mred"], ["Größe", "日本", "日本", "Größe"]
     with Path("a.jsonl").open("w") as file:
-        for i, (key, label) in enumerate(zip(ids, labels, strict=True)):
-            file.write(json.dumps({"id": key, "label": label, "vector": [1.0, i]}) + "\n")
+        for i, (id, label) in enumerate(zip(ids, labels, strict=True)):
+            file.write(json.dumps({"id": id, "label": label, "vectors": [1.0, i]}) + "\n")
     run("ingest a.jsonl --into a.oh --method hcoh --bits 8")
     np.save("q.npy", np.array([[1.0, 1.0]]))
     lines = run("collection search a.oh q.npy").stdout.splitlines()
@@ -131,5 +131,5 @@ def test_tabs_newlines_and_other_scripts_stay_in_their_column(run):
         "tab\\there": '"Größe"', "line\\nbreak": '"日本"', "[red]ä": '"日本"', "\\x1b[31mred": '"Größe"'
     }  # fmt: skip
     found = json.loads(run("collection search a.oh q.npy --json").stdout)
-    assert sorted(found["keys"]) == sorted(ids)
+    assert sorted(found["ids"]) == sorted(ids)
     assert "Größe" in run("collection search a.oh q.npy --json").stdout

@@ -6,19 +6,19 @@ from onlinehash import hamming_distances
 
 
 def ranking(collection, query, keep=lambda item: True):
-    """Return (distance, key) of all items that have a code, nearest first, ties by key."""
+    """Return (distance, id) of all items that have a code, nearest first, ties by id."""
     items = [item for item in collection.items() if item.version is not None and keep(item)]
     if not items:
         return []
-    codes = collection.encoder.encode(np.array([item.features for item in items]))
+    codes = collection.encoder.encode(np.array([item.vectors for item in items]))
     distances = hamming_distances(collection.encoder.encode(query[np.newaxis]), codes)[0]
-    return sorted(zip(distances.tolist(), [item.key for item in items], strict=True))
+    return sorted(zip(distances.tolist(), [item.id for item in items], strict=True))
 
 
 def pairs(hits):
-    return list(zip(hits.distances, hits.keys, strict=True))
+    return list(zip(hits.distances, hits.ids, strict=True))
 
 
 def contents(collection):
-    """Return what is stored, by key."""
-    return {item.key: (item.features.tolist(), item.labels, item.payload) for item in collection.items()}
+    """Return what is stored, by id."""
+    return {item.id: (item.vectors.tolist(), item.labels, item.payload) for item in collection.items()}

@@ -46,10 +46,10 @@ def place(request, tmp_path):
 
 @pytest.fixture
 def small(place, data):
-    """A collection of 40 items with integer keys, and what is in it."""
+    """A collection of 40 items with integer ids, and what is in it."""
     X, y = data.take(40)
     collection = place.open(HCOH(n_bits=12, random_state=0), Never())
-    collection.add(range(40), X, y)
+    collection.upsert(range(40), X, y)
     yield collection, X, y
     collection.close()
 
@@ -59,5 +59,5 @@ def items(path, data):
     """A collection of 40 items in a file, which is open."""
     X, y = data.take(40)
     with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
-        collection.add(range(40), X, y)
+        collection.upsert(range(40), X, y)
         yield collection

@@ -22,7 +22,7 @@ def test_a_closed_collection_says_so_whatever_it_is_asked(small, place):
         lambda: collection.encoder,
         lambda: collection.hasher,
         lambda: collection.n_features,
-        lambda: collection.add(1, X[0], y[0]),
+        lambda: collection.upsert(1, X[0], y[0]),
         lambda: collection.update(1, payload=3),
         lambda: collection.delete(1),
         lambda: collection.change_hasher(8),

@@ -11,42 +11,42 @@ from onlinehash.exceptions import (
     InvalidInputError,
     InvalidLabelsError,
     StorageError,
-    UnknownKeyError,
+    UnknownIdError,
     UnknownNameError,
 )
 
 
 def test_what_is_added_can_be_had_again(small):
     collection, X, y = small
-    collection.add(100, X[0], 3, payload={"title": "one"})
-    collection.add([101, 102], X[1:3], [[1, 2], None], payload=[None, [1, "b"]])
+    collection.upsert(100, X[0], 3, payload={"title": "one"})
+    collection.upsert([101, 102], X[1:3], [[1, 2], None], payload=[None, [1, "b"]])
     assert len(collection) == 43
     assert 100 in collection
     assert 7777 not in collection
     assert "100" not in collection
     assert list(collection) == [*range(40), 100, 101, 102]
     items = collection.get([102, 100, 101, 5])
-    assert [item.key for item in items] == [102, 100, 101, 5]
+    assert [item.id for item in items] == [102, 100, 101, 5]
     assert [item.labels for item in items] == [None, 3, (1, 2), y[5]]
     assert [item.payload for item in items] == [[1, "b"], {"title": "one"}, None, None]
-    assert np.array_equal(items[1].features, X[0])
+    assert np.array_equal(items[1].vectors, X[0])
     assert {item.version for item in items} == {40}
 
 
-def test_keys_may_be_strings_and_come_out_in_their_order(place, data):
+def test_ids_may_be_strings_and_come_out_in_their_order(place, data):
     X, y = data.take(30)
-    keys = [f"key {i}" for i in range(30)]
+    ids = [f"id {i}" for i in range(30)]
     with place.open("hcoh") as collection:
-        collection.add(keys[::2], X[::2], y[::2])
-        collection.add(keys[1::2], X[1::2], y[1::2])
-        assert list(collection) == sorted(keys)
+        collection.upsert(ids[::2], X[::2], y[::2])
+        collection.upsert(ids[1::2], X[1::2], y[1::2])
+        assert list(collection) == sorted(ids)
         assert pairs(collection.search(X[3], 30)) == ranking(collection, X[3])
-        assert np.array_equal(collection.get("key 7")[0].features, X[7])
-        with pytest.raises(InvalidInputError, match="keys holds int; the keys of this collection are str"):
-            collection.add([1], X[:1], y[:1])
+        assert np.array_equal(collection.get("id 7")[0].vectors, X[7])
+        with pytest.raises(InvalidInputError, match="ids holds int; the ids of this collection are str"):
+            collection.upsert([1], X[:1], y[:1])
 
 
-def test_search_is_exact_with_ties_by_key(small, data):
+def test_search_is_exact_with_ties_by_id(small, data):
     collection, _, _ = small
     queries = data.take(5)[0]
     for query, hits in zip(queries, collection.search(queries, 25), strict=True):
@@ -58,31 +58,31 @@ def test_search_is_exact_with_ties_by_key(small, data):
 
 def test_filters_give_the_nearest_of_those_that_pass(small, data):
     collection, X, _ = small
-    collection.add([50, 51], X[:2], [[0, 1], [2]])
-    collection.add(52, X[3])
+    collection.upsert([50, 51], X[:2], [[0, 1], [2]])
+    collection.upsert(52, X[3])
     query = data.take(1)[0][0]
-    has_0 = {item.key for item in collection.items() if item.labels == 0 or item.labels == (0, 1)}
+    has_0 = {item.id for item in collection.items() if item.labels == 0 or item.labels == (0, 1)}
     assert 50 in has_0
     found = collection.search(query, 7, labels=0)
-    assert pairs(found) == ranking(collection, query, lambda item: item.key in has_0)[:7]
+    assert pairs(found) == ranking(collection, query, lambda item: item.id in has_0)[:7]
     some = [51, 3, 50, 9, 12, 7000, 3]
-    assert sorted(collection.search(query, 9, keys=some).keys) == [3, 9, 12, 50, 51]
-    assert set(collection.search(query, 9, keys=some, labels=[0, 1]).keys) == set(some) & (
-        {item.key for item in collection.items() if item.labels in (0, 1, (0, 1))}
+    assert sorted(collection.search(query, 9, ids=some).ids) == [3, 9, 12, 50, 51]
+    assert set(collection.search(query, 9, ids=some, labels=[0, 1]).ids) == set(some) & (
+        {item.id for item in collection.items() if item.labels in (0, 1, (0, 1))}
     )
-    assert collection.search(query, 9, labels=99).keys == []
-    assert collection.range_search(query, 12, keys=[]).keys == []
-    assert set(collection.range_search(query, 12, labels=0).keys) == has_0
+    assert collection.search(query, 9, labels=99).ids == []
+    assert collection.range_search(query, 12, ids=[]).ids == []
+    assert set(collection.range_search(query, 12, labels=0).ids) == has_0
 
 
 def test_a_filter_sees_labels_that_change(small, data):
     collection, X, _ = small
-    before = set(collection.search(X[0], 100, labels=3).keys)
-    key = next(key for key in range(40) if key not in before)
-    collection.update(key, labels=3)
-    assert set(collection.search(X[0], 100, labels=3).keys) == before | {key}
-    collection.delete(key)
-    assert set(collection.search(X[0], 100, labels=3).keys) == before
+    before = set(collection.search(X[0], 100, labels=3).ids)
+    id = next(id for id in range(40) if id not in before)
+    collection.update(id, labels=3)
+    assert set(collection.search(X[0], 100, labels=3).ids) == before | {id}
+    collection.delete(id)
+    assert set(collection.search(X[0], 100, labels=3).ids) == before
 
 
 @pytest.mark.parametrize("measure", ["cosine", "l2"])
@@ -94,26 +94,26 @@ def test_rescoring_orders_by_the_stored_features(small, data, measure):
     else:
         distances = 1 - X @ query / np.linalg.norm(X, axis=1) / np.linalg.norm(query)
     hits = collection.search(query, 5, rescore=measure)  # all 40 are candidates
-    assert hits.keys == np.argsort(distances)[:5].tolist()
+    assert hits.ids == np.argsort(distances)[:5].tolist()
     assert np.allclose(hits.distances, np.sort(distances)[:5], atol=1e-6)
 
 
 def test_asymmetric_search_ranks_by_the_real_values_of_the_query(small, data):
     collection, X, _ = small
     query = data.take(1)[0]
-    soft, codes = collection.encoder.encode_soft(query), collection.encoder.encode(X)
+    soft, codes = collection.encoder.encode_asymmetric(query), collection.encoder.encode(X)
     distances = asymmetric_distances(soft, codes)[0]
     expected = sorted(zip(distances.tolist(), range(40), strict=True))[:15]
     assert pairs(collection.search(query, 15, asymmetric=True)[0]) == expected
 
 
-def test_adding_a_known_key_replaces_the_item(small):
+def test_adding_a_known_id_replaces_the_item(small):
     collection, X, _ = small
-    collection.add([3, 90], X[[10, 11]], [1, 2], payload=["new", None])
+    collection.upsert([3, 90], X[[10, 11]], [1, 2], payload=["new", None])
     assert len(collection) == 41
     item = collection.get(3)[0]
     assert (item.labels, item.payload) == (1, "new")
-    assert np.array_equal(item.features, X[10])
+    assert np.array_equal(item.vectors, X[10])
     assert pairs(collection.search(X[10], 50)) == ranking(collection, X[10])
 
 
@@ -126,11 +126,11 @@ def test_update_changes_only_what_is_given(small):
     items = collection.get([3, 4])
     assert [item.labels for item in items] == [0, None]
     assert [item.payload for item in items] == ["note", None]
-    assert np.array_equal(items[0].features, X[3])
-    assert np.array_equal(items[1].features, X[20])
+    assert np.array_equal(items[0].vectors, X[3])
+    assert np.array_equal(items[1].vectors, X[20])
     assert collection.stats().n_learned == 41
     assert pairs(collection.search(X[20], 40)) == ranking(collection, X[20])
-    with pytest.raises(UnknownKeyError, match="no item with key 99"):
+    with pytest.raises(UnknownIdError, match="no item with id 99"):
         collection.update([3, 99], payload=["lost", "lost"])
     assert collection.get(3)[0].payload == "note"
 
@@ -140,25 +140,25 @@ def test_deleted_items_are_gone(small):
     collection.delete([0, 1, 2])
     assert len(collection) == 37
     assert 0 not in collection
-    assert not {0, 1, 2} & set(collection.search(X[0], 40).keys)
-    with pytest.raises(UnknownKeyError, match="no item with key 0"):
+    assert not {0, 1, 2} & set(collection.search(X[0], 40).ids)
+    with pytest.raises(UnknownIdError, match="no item with id 0"):
         collection.delete([5, 0])
     collection.delete([5, 0], missing="ignore")
     assert len(collection) == 36
-    with pytest.raises(UnknownKeyError, match="no item with key 5"):
+    with pytest.raises(UnknownIdError, match="no item with id 5"):
         collection.get([5])
 
 
 def test_items_without_labels_are_found_but_not_learned_from(place, data):
     X, y = data.take(30)
     with place.open(HCOH(n_bits=8), Never()) as collection:
-        collection.add(range(10), X[:10])
+        collection.upsert(range(10), X[:10])
         stats = collection.stats()
         assert (stats.n_items, stats.n_searchable, stats.n_learned, stats.generation) == (10, 0, 0, 0)
-        assert collection.search(X[0]).keys == []
+        assert collection.search(X[0]).ids == []
         assert [len(hits) for hits in collection.range_search(X[:2], 3)] == [0, 0]
         assert collection.get(3)[0].version is None
-        collection.add(range(10, 20), X[10:20], [*y[10:19].tolist(), None])
+        collection.upsert(range(10, 20), X[10:20], [*y[10:19].tolist(), None])
         stats = collection.stats()
         assert (stats.n_items, stats.n_searchable, stats.n_learned, stats.version) == (20, 20, 9, 9)
         assert pairs(collection.search(X[0], 30)) == ranking(collection, X[0])
@@ -167,30 +167,30 @@ def test_items_without_labels_are_found_but_not_learned_from(place, data):
 def test_an_unsupervised_hasher_learns_from_every_item(place, data):
     X, y = data.take(20)
     with place.open(LSH(n_bits=8), Never()) as collection:
-        collection.add(range(10), X[:10])
-        collection.add(range(10, 20), X[10:], y[10:])
+        collection.upsert(range(10), X[:10])
+        collection.upsert(range(10, 20), X[10:], y[10:])
         assert collection.stats().n_learned == 20
-        assert set(collection.search(X[0], 20, labels=int(y[10])).keys) == {i for i in range(10, 20) if y[i] == y[10]}
+        assert set(collection.search(X[0], 20, labels=int(y[10])).ids) == {i for i in range(10, 20) if y[i] == y[10]}
 
 
 REFUSED = [
-    (InvalidInputError, "twice", lambda c, X: c.add([7, 8, 7], X[:3], [0, 1, 2])),
-    (InvalidInputError, "only integers or only strings", lambda c, X: c.add([1, "a"], X[:2])),
-    (InvalidInputError, "keys of this collection are int", lambda c, X: c.add("a", X[0])),
-    (InvalidInputError, "beyond int64", lambda c, X: c.add(2**63, X[0])),
-    (InvalidInputError, "integers or strings", lambda c, X: c.add(None, X[0])),
-    (InvalidInputError, "bool", lambda c, X: c.add([True], X[:1])),
-    (InvalidFeaturesError, "2 rows for 3 keys", lambda c, X: c.add([1, 2, 3], X[:2])),
-    (InvalidFeaturesError, "expecting 6 features", lambda c, X: c.add(1, X[0, :4])),
-    (InvalidFeaturesError, "NaN", lambda c, X: c.add(1, X[0] * np.nan)),
-    (InvalidFeaturesError, "too large for float32", lambda c, X: c.add(1, X[0].astype(float) * 1e60)),
-    (InvalidLabelsError, "labels of this collection are int", lambda c, X: c.add(1, X[0], "cat")),
-    (InvalidLabelsError, "y has 1 labels", lambda c, X: c.add([1, 2], X[:2], [1])),
-    (InvalidInputError, "one per key", lambda c, X: c.add([1, 2], X[:2], payload=["a"])),
-    (InvalidInputError, "JSON", lambda c, X: c.add(1, X[0], payload=object())),
-    (InvalidInputError, "JSON", lambda c, X: c.add(1, X[0], payload=float("nan"))),
-    (InvalidInputError, "Store a link", lambda c, X: c.add(1, X[0], payload="x" * 70_000)),
-    (UnknownKeyError, "no item with key 99", lambda c, X: c.update([1, 99], X[:2])),
+    (InvalidInputError, "twice", lambda c, X: c.upsert([7, 8, 7], X[:3], [0, 1, 2])),
+    (InvalidInputError, "only integers or only strings", lambda c, X: c.upsert([1, "a"], X[:2])),
+    (InvalidInputError, "ids of this collection are int", lambda c, X: c.upsert("a", X[0])),
+    (InvalidInputError, "beyond int64", lambda c, X: c.upsert(2**63, X[0])),
+    (InvalidInputError, "integers or strings", lambda c, X: c.upsert(None, X[0])),
+    (InvalidInputError, "bool", lambda c, X: c.upsert([True], X[:1])),
+    (InvalidFeaturesError, "2 rows for 3 ids", lambda c, X: c.upsert([1, 2, 3], X[:2])),
+    (InvalidFeaturesError, "expecting 6 features", lambda c, X: c.upsert(1, X[0, :4])),
+    (InvalidFeaturesError, "NaN", lambda c, X: c.upsert(1, X[0] * np.nan)),
+    (InvalidFeaturesError, "too large for float32", lambda c, X: c.upsert(1, X[0].astype(float) * 1e60)),
+    (InvalidLabelsError, "labels of this collection are int", lambda c, X: c.upsert(1, X[0], "cat")),
+    (InvalidLabelsError, "y has 1 labels", lambda c, X: c.upsert([1, 2], X[:2], [1])),
+    (InvalidInputError, "one per id", lambda c, X: c.upsert([1, 2], X[:2], payload=["a"])),
+    (InvalidInputError, "JSON", lambda c, X: c.upsert(1, X[0], payload=object())),
+    (InvalidInputError, "JSON", lambda c, X: c.upsert(1, X[0], payload=float("nan"))),
+    (InvalidInputError, "Store a link", lambda c, X: c.upsert(1, X[0], payload="x" * 70_000)),
+    (UnknownIdError, "no item with id 99", lambda c, X: c.update([1, 99], X[:2])),
     (InvalidFeaturesError, "expecting 6 features", lambda c, X: c.update(1, X[0, :5])),
     (InvalidInputError, "missing='perhaps'", lambda c, X: c.delete(1, missing="perhaps")),
     (InvalidInputError, "k=0", lambda c, X: c.search(X[0], 0)),
@@ -208,7 +208,7 @@ def test_refused_input_changes_nothing(small, error, words, call):
         call(collection, X)
     assert contents(collection) == before
     assert collection.hasher.to_bytes() == learned
-    collection.add(77, X[0], 1)
+    collection.upsert(77, X[0], 1)
     assert 77 in collection
 
 
@@ -217,25 +217,25 @@ def test_labels_that_the_hasher_refuses_are_not_stored(place, data):
     X, _ = data.take(3)
     with place.open(HCOH(n_bits=8, codebook=words)) as collection:
         with pytest.raises(InvalidLabelsError):
-            collection.add([1, 2], X[:2], [0, 5])
+            collection.upsert([1, 2], X[:2], [0, 5])
         assert len(collection) == 0
-        collection.add([1, 2], X[:2], [0, 1])
+        collection.upsert([1, 2], X[:2], [0, 1])
         with pytest.raises(InvalidLabelsError):
-            collection.add([2, 3], X[:2], [0, 5])
+            collection.upsert([2, 3], X[:2], [0, 5])
         assert len(collection) == 2
         assert collection.stats().n_learned == 2
 
 
 def test_features_may_be_stored_in_half_precision(place, data):
     X, y = data.take(20)
-    with place.open("hcoh", feature_dtype="float16") as collection:
-        collection.add(range(20), X, y)
-        assert collection.get(3)[0].features.dtype == np.float16
-        assert np.array_equal(collection.get(3)[0].features, X[3].astype(np.float16))
+    with place.open("hcoh", vector_dtype="float16") as collection:
+        collection.upsert(range(20), X, y)
+        assert collection.get(3)[0].vectors.dtype == np.float16
+        assert np.array_equal(collection.get(3)[0].vectors, X[3].astype(np.float16))
         with pytest.raises(InvalidFeaturesError, match="too large for float16"):
-            collection.add(30, X[0] * 1e6)
+            collection.upsert(30, X[0] * 1e6)
     with pytest.raises(InvalidInputError, match="stores float16"):
-        place.open(feature_dtype="float32")
+        place.open(vector_dtype="float32")
 
 
 def test_creating_needs_a_hasher_and_a_folder(path, data):
@@ -249,8 +249,8 @@ def test_creating_needs_a_hasher_and_a_folder(path, data):
         Collection.open(path, "hchoh")
     with pytest.raises(InvalidInputError, match="n_bits=0"):
         Collection.open(path, HCOH(n_bits=0))
-    with pytest.raises(InvalidInputError, match="feature_dtype='int8'"):
-        Collection.open(path, "hcoh", feature_dtype="int8")
+    with pytest.raises(InvalidInputError, match="vector_dtype='int8'"):
+        Collection.open(path, "hcoh", vector_dtype="int8")
     with pytest.raises(InvalidInputError, match="'often' is not a policy; use Never"):
         Collection.open(path, "hcoh", "often")
     assert not path.exists()
@@ -261,7 +261,7 @@ def test_a_closed_collection_says_so(small):
     collection.close()
     collection.close()
     with pytest.raises(StorageError, match="closed"):
-        collection.add(1, X[0])
+        collection.upsert(1, X[0])
     with pytest.raises(StorageError, match="closed"):
         collection.get(1)
 
@@ -270,21 +270,21 @@ def test_the_hasher_given_is_copied(place, data):
     X, y = data.take(20)
     mine = HCOH(n_bits=8, random_state=1).partial_fit(X, y)
     with place.open(mine) as collection:
-        collection.add(range(20), X, y)
+        collection.upsert(range(20), X, y)
         assert mine.n_samples_seen_ == 20
         assert collection.hasher.n_samples_seen_ == 40
 
 
-def test_codes_come_out_by_key(small):
+def test_codes_come_out_by_id(small):
     collection, X, _ = small
-    keys, codes = collection.codes()
-    assert keys == list(range(40))
+    ids, codes = collection.codes()
+    assert ids == list(range(40))
     assert np.array_equal(codes, collection.encoder.encode(X))
 
 
-def test_nothing_is_added_for_no_keys(small):
+def test_nothing_is_added_for_no_ids(small):
     collection, _, _ = small
-    collection.add([], np.empty((0, 6)))
+    collection.upsert([], np.empty((0, 6)))
     collection.update([], payload=[])
     collection.delete([])
     assert collection.get([]) == []
@@ -296,27 +296,27 @@ def test_nothing_is_added_for_no_keys(small):
 def test_marks_are_stored_with_the_items_they_came_with(small, place):
     collection, X, y = small
     assert collection.checkpoint("queue") is None
-    collection.add([100, 101], X[:2], y[:2], checkpoint={"queue": {"last": 17}})
+    collection.upsert([100, 101], X[:2], y[:2], checkpoint={"queue": {"last": 17}})
     collection.delete([100], checkpoint={"other": [1]})
-    with pytest.raises(UnknownKeyError):
+    with pytest.raises(UnknownIdError):
         collection.delete([100], checkpoint={"queue": 18})
     with pytest.raises(InvalidFeaturesError):
-        collection.add([102], X[:1, :2], y[:1], checkpoint={"queue": 18})
+        collection.upsert([102], X[:1, :2], y[:1], checkpoint={"queue": 18})
     for checkpoint in ([1], {1: 2}, {"queue": object()}, {"queue": float("nan")}):
         with pytest.raises(InvalidInputError, match="checkpoint"):
-            collection.add([102], X[:1], y[:1], checkpoint=checkpoint)
+            collection.upsert([102], X[:1], y[:1], checkpoint=checkpoint)
     assert 102 not in collection
     collection.close()
     with place.open() as again:
         assert again.checkpoint("queue") == {"last": 17}
         again.delete([100], missing="ignore", checkpoint={"queue": 19})
-        again.add([], np.empty((0, 6)), checkpoint={"other": 2})
+        again.upsert([], np.empty((0, 6)), checkpoint={"other": 2})
         assert (again.checkpoint("queue"), again.checkpoint("other")) == (19, 2)
 
 
 def test_items_are_counted_by_label(small):
     collection, X, y = small
-    collection.add([100, 101, 102], X[:3], [[1, 9], None, [9]])
+    collection.upsert([100, 101, 102], X[:3], [[1, 9], None, [9]])
     expected = {label: int((y == label).sum()) for label in range(4)}
     expected[1] += 1
     assert collection.label_counts() == {**expected, 9: 2, None: 1}

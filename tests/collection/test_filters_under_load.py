@@ -17,7 +17,7 @@ def test_filtered_searches_fit_a_committed_state_while_items_are_relabelled(plac
     """All items change their label together, back and forth, some are deleted and added: a filter finds all or none."""
     X, _ = data.take(60)
     with place.open(HCOH(n_bits=16, random_state=0), Every(500)) as writer:
-        writer.add(range(60), X, ["a"] * 60)
+        writer.upsert(range(60), X, ["a"] * 60)
         searcher = writer if reads == "the writer" else place.open(readonly=True)
         whole, wrong, done = {frozenset(), frozenset(range(60)), frozenset(range(30))}, [], threading.Event()
 
@@ -25,7 +25,7 @@ def test_filtered_searches_fit_a_committed_state_while_items_are_relabelled(plac
             rng = np.random.default_rng()
             while not done.is_set():
                 label = "ab"[rng.integers(2)]
-                found = searcher.search(X[rng.integers(60)], 100, labels=label, wait=False).keys
+                found = searcher.search(X[rng.integers(60)], 100, labels=label, wait=False).ids
                 if frozenset(found) not in whole:
                     wrong.append((label, found))
 
@@ -37,7 +37,7 @@ def test_filtered_searches_fit_a_committed_state_while_items_are_relabelled(plac
             for label in "ba":
                 writer.update(range(60), labels=[label] * 60)
             writer.delete(range(30, 60))
-            writer.add(range(30, 60), X[30:], ["a"] * 30)
+            writer.upsert(range(30, 60), X[30:], ["a"] * 30)
         done.set()
         for thread in threads:
             thread.join()
@@ -52,7 +52,7 @@ def test_a_filter_reads_nothing_from_the_store(path, data, monkeypatch):
 
     X, y = data.take(100)
     with Collection.open(path, HCOH(n_bits=16, random_state=0)) as collection:
-        collection.add(range(100), X, y)
+        collection.upsert(range(100), X, y)
         among = collection._among([2], None)
 
         def asked(self, *args):
@@ -67,10 +67,10 @@ def test_a_filter_reads_nothing_from_the_store(path, data, monkeypatch):
 def test_labels_of_items_that_came_before_the_first_codes_are_found(place, data):
     X, y = data.take(40)
     with place.open(HCOH(n_bits=16, random_state=0)) as collection:
-        collection.add(range(20), X[:20])
-        collection.add(range(20, 40), X[20:], y[20:])
+        collection.upsert(range(20), X[:20])
+        collection.upsert(range(20, 40), X[20:], y[20:])
         collection.update(range(20), labels=y[:20])
         for label in range(4):
-            assert set(collection.search(X[0], 100, labels=label).keys) == set(np.flatnonzero(y == label).tolist())
+            assert set(collection.search(X[0], 100, labels=label).ids) == set(np.flatnonzero(y == label).tolist())
     with place.open() as again:
-        assert set(again.search(X[0], 100, labels=[0, 1]).keys) == set(np.flatnonzero(y < 2).tolist())
+        assert set(again.search(X[0], 100, labels=[0, 1]).ids) == set(np.flatnonzero(y < 2).tolist())

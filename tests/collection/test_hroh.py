@@ -19,18 +19,18 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, n_before
     collection = Collection.open(path, hroh(), Never())
     for start in range(0, n_before, 37):  # rows wait for their block to fill
         stop = min(start + 37, n_before)
-        collection.add(range(start, stop), X[start:stop], y[start:stop])
+        collection.upsert(range(start, stop), X[start:stop], y[start:stop])
     collection.refresh()
     assert collection.stats().staleness == 0
-    collection.add(range(n_before, 500), X[n_before:500], y[n_before:500])
-    collection.add(range(n_before - 5, n_before + 5), X[500:510], y[500:510])
+    collection.upsert(range(n_before, 500), X[n_before:500], y[n_before:500])
+    collection.upsert(range(n_before - 5, n_before + 5), X[500:510], y[500:510])
     collection.delete([1, 450])
     crash(collection, path, copy)
     uncut = hroh().partial_fit(X[:510], y[:510])
     with Collection.open(copy) as again:
         assert len(again) == 498
         assert_same_hashing(again.hasher, uncut, X)
-        again.add(range(510, 700), X[510:], y[510:])
+        again.upsert(range(510, 700), X[510:], y[510:])
         assert_same_hashing(again.hasher, uncut.partial_fit(X[510:], y[510:]), X)
         assert pairs(again.search(X[7], 200)) == ranking(again, X[7])[:200]
         again.refresh()
@@ -41,13 +41,13 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, n_before
 
 
 def stored(collection):
-    return np.array([item.features for item in collection.items()])
+    return np.array([item.vectors for item in collection.items()])
 
 
 def test_bits_change_without_learning_again(path, data, monkeypatch):
     X, y = data.take(400)
     with Collection.open(path, hroh(structure_bits=4), Never()) as collection:
-        collection.add(range(400), X, y)
+        collection.upsert(range(400), X, y)
         collection.delete(range(10))
         before = collection.hasher
         with monkeypatch.context() as patch:
@@ -62,7 +62,7 @@ def test_bits_change_without_learning_again(path, data, monkeypatch):
         assert collection.stats().n_bits == 24
     with Collection.open(path) as collection:
         assert collection.hasher.n_bits == 24
-        collection.add(1000, X[0], y[0])
+        collection.upsert(1000, X[0], y[0])
         assert collection.stats().staleness == 1
 
 
@@ -70,7 +70,7 @@ def test_bits_change_before_anything_is_learned(path, data):
     with Collection.open(path, hroh(), Never()) as collection:
         collection.change_hasher(8)
         X, y = data.take(30)
-        collection.add(range(30), X, y)
+        collection.upsert(range(30), X, y)
         assert collection.codes_and_encoder()[1].shape == (30, 1)
 
 
@@ -78,7 +78,7 @@ def test_a_hasher_that_has_forgotten_rows_is_not_stale_for_ever(path, data):
     X, y = data.take(300)
     hasher = hroh().partial_fit(X, y).unlearn(X[:50], y[:50])
     with Collection.open(path, hasher, WhenDrifted(every=10)) as collection:
-        collection.add(range(20), X[:20], y[:20])
+        collection.upsert(range(20), X[:20], y[:20])
         collection.refresh()
         stats = collection.stats()
         assert (stats.staleness, stats.version) == (0, 370)
@@ -89,10 +89,10 @@ def test_a_hasher_that_has_forgotten_rows_is_not_stale_for_ever(path, data):
 def test_the_encoder_of_a_generation_can_be_read_elsewhere(path, data, tmp_path):
     X, y = data.take(300)
     with Collection.open(path, hroh(), Never()) as collection:
-        collection.add(range(300), X, y)
-        keys, codes, encoder = collection.codes_and_encoder()
+        collection.upsert(range(300), X, y)
+        ids, codes, encoder = collection.codes_and_encoder()
         encoder.save(tmp_path / "encoder.oh")
-        assert keys == list(range(300))
+        assert ids == list(range(300))
         assert np.array_equal(Encoder.load(tmp_path / "encoder.oh").encode(X), codes)
 
 
@@ -101,7 +101,7 @@ def test_what_is_deleted_can_be_forgotten_too(tmp_path, data):
     X[590:], labels = X[:10], [*y[:590].tolist(), *[None] * 10]  # ten without labels, of which nothing was learned
     path, copy = tmp_path / "items.oh", tmp_path / "copy.oh"
     collection = Collection.open(path, hroh(bandwidth=1.0), Never())
-    collection.add(range(600), X, labels)
+    collection.upsert(range(600), X, labels)
     collection.refresh()
     collection.delete(range(400, 600), unlearn=True)
     crash(collection, path, copy)
@@ -112,7 +112,7 @@ def test_what_is_deleted_can_be_forgotten_too(tmp_path, data):
         assert again.stats().staleness == 190
         again.refresh()
         assert np.array_equal(again.codes()[1], never.transform(X[:400]))
-        again.add(range(400, 500), X[400:500], y[400:500])
+        again.upsert(range(400, 500), X[400:500], y[400:500])
         assert np.array_equal(again.hasher.transform(X), never.partial_fit(X[400:500], y[400:500]).transform(X))
 
 
@@ -122,9 +122,9 @@ def test_what_cannot_be_forgotten_is_not_deleted(path, small, tmp_path, data):
         collection.delete([1], unlearn=True)
     assert 1 in collection
     with Collection.open(tmp_path / "fading.oh", hroh(decay=0.99), Never()) as fading:
-        fading.add(range(40), *data.take(40))
+        fading.upsert(range(40), *data.take(40))
         with pytest.raises(InvalidInputError, match="only decay=1 can unlearn"):
             fading.delete([1, 2], unlearn=True)
         assert len(fading) == 40
-        fading.add(50, X[0], 1)
+        fading.upsert(50, X[0], 1)
         assert fading.hasher.n_samples_seen_ == 41

@@ -23,14 +23,14 @@ def digits():
 def load(collection, split, n_batches, n_items=1000):
     X, y = split.stream
     for rows in np.array_split(np.arange(n_items), n_batches):
-        collection.add(rows, X[rows], y[rows])
+        collection.upsert(rows, X[rows], y[rows])
 
 
 def quality(collection, split):
     """Return the mAP of the codes in use, for queries that were never stored."""
     X, y = split.queries
-    keys, codes, encoder = collection.codes_and_encoder()
-    return mean_average_precision(encoder.encode(X), y, codes, split.stream.y[keys])
+    ids, codes, encoder = collection.codes_and_encoder()
+    return mean_average_precision(encoder.encode(X), y, codes, split.stream.y[ids])
 
 
 def small_hroh():
@@ -104,9 +104,9 @@ def test_an_idle_collection_refreshes_by_itself(place, digits):
         load(collection, digits, 8)
         stats = settle(collection)
         assert (stats.version, stats.pending, stats.refresh_error) == (1000, False, None)
-        collection.add(5000, *(column[1000] for column in digits.stream))
+        collection.upsert(5000, *(column[1000] for column in digits.stream))
         assert not collection.stats().pending  # one in a thousand changes next to nothing
-        collection.add(range(5001, 5051), *(column[1001:1051] for column in digits.stream))
+        collection.upsert(range(5001, 5051), *(column[1001:1051] for column in digits.stream))
         assert collection.stats().pending
         assert settle(collection).version == 1051
 
@@ -116,18 +116,18 @@ def test_a_finished_refresh_is_followed_by_another_look_of_the_policy(place, dat
     monkeypatch.setattr(renewal, "_CHUNK", 15)
     collection = place.open(HCOH(n_bits=12, random_state=0), Every(50))
     X, y = data.take(300)
-    collection.add(range(50), X[:50], y[:50])
+    collection.upsert(range(50), X[:50], y[:50])
     step, fed = renewal.Renewal._encode_chunk, []
 
     def between_chunks(self):
         more = step(self)
         if not fed:
             fed.append(1)
-            collection.add(range(100, 300), X[100:], y[100:])
+            collection.upsert(range(100, 300), X[100:], y[100:])
         return more
 
     monkeypatch.setattr(renewal.Renewal, "_encode_chunk", between_chunks)
-    collection.add(range(50, 100), X[50:100], y[50:100])
+    collection.upsert(range(50, 100), X[50:100], y[50:100])
     end = time.monotonic() + 30
     while collection.stats().version < 300 and time.monotonic() < end:
         time.sleep(0.01)
@@ -235,7 +235,7 @@ def test_closing_while_a_refresh_is_about_to_begin_waits_for_it(place, digits, m
             return snapshot(self)
 
         monkeypatch.setattr(HROH, "snapshot", slow)
-        collection.add(range(1000, 1200), *(column[:200] for column in digits.stream))
+        collection.upsert(range(1000, 1200), *(column[:200] for column in digits.stream))
         assert begun.wait(30)
         collection.close()
     assert not caplog.records
@@ -258,7 +258,7 @@ def test_where_changes_and_searches_alternate_most_searches_do_not_wait(place, d
         hurry = renewal.Renewal.hurry
         monkeypatch.setattr(renewal.Renewal, "hurry", lambda self: (waits.append(1), hurry(self)))
         for i in range(60):
-            collection.add(i, X[i], y[i])
+            collection.upsert(i, X[i], y[i])
             collection.search(X[i])
         assert collection.stats().generation > 2
         assert len(waits) < 30

@@ -33,10 +33,10 @@ def test_another_process_may_read_while_one_writes(small, place):
 import numpy as np
 from onlinehash import Collection
 with {place.source(readonly=True)} as items:
-    print(len(items), items.search(np.array({X[0].tolist()}, np.float32), 5).keys)
+    print(len(items), items.search(np.array({X[0].tolist()}, np.float32), 5).ids)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout == f"40 {collection.search(X[0], 5).keys}\n"
+    assert run.stdout == f"40 {collection.search(X[0], 5).ids}\n"
 
 
 def same(reader, writer, queries):
@@ -44,29 +44,29 @@ def same(reader, writer, queries):
     assert list(reader) == list(writer)
     for query in queries:
         assert pairs(reader.search(query, 1000)) == pairs(writer.search(query, 1000)) == ranking(reader, query)
-        assert reader.search(query, 1000, labels=1).keys == writer.search(query, 1000, labels=1).keys
+        assert reader.search(query, 1000, labels=1).ids == writer.search(query, 1000, labels=1).ids
     left, right = reader.stats(), writer.stats()
     assert (left.n_items, left.n_searchable, left.n_learned) == (right.n_items, right.n_searchable, right.n_learned)
     assert (left.version, left.n_bits, left.method) == (right.version, right.n_bits, right.method)
 
 
-@pytest.mark.parametrize("keys", [lambda i: i, "item {}".format], ids=["int", "str"])
+@pytest.mark.parametrize("ids", [lambda i: i, "item {}".format], ids=["int", "str"])
 @pytest.mark.parametrize("tombstones", [100_000, 3])
-def test_a_reader_follows_all_that_is_committed(place, data, monkeypatch, keys, tombstones):
+def test_a_reader_follows_all_that_is_committed(place, data, monkeypatch, ids, tombstones):
     monkeypatch.setattr(sqlite, "_TOMBSTONES", tombstones)
     X, y = data.take(60)
-    names = [keys(i) for i in range(60)]
+    names = [ids(i) for i in range(60)]
     writer = place.open(HCOH(n_bits=12, random_state=0), Never())
     with writer, place.open(readonly=True) as reader:
-        assert reader.search(X[0]).keys == []
-        writer.add(names[:5], X[:5])
+        assert reader.search(X[0]).ids == []
+        writer.upsert(names[:5], X[:5])
         assert len(reader) == 5
         assert reader.stats().n_searchable == 0
-        writer.add(names[5:30], X[5:30], y[5:30])
+        writer.upsert(names[5:30], X[5:30], y[5:30])
         same(reader, writer, X[:3])
-        writer.add(names[30:40], X[30:40], y[30:40])
+        writer.upsert(names[30:40], X[30:40], y[30:40])
         writer.delete(names[:4])
-        writer.add(names[2:6], X[40:44], y[40:44])
+        writer.upsert(names[2:6], X[40:44], y[40:44])
         same(reader, writer, X[:3])
         writer.delete(names[2:12])
         same(reader, writer, X[:3])
@@ -83,7 +83,7 @@ def test_a_reader_may_not_write(small, place):
     with place.open(readonly=True) as reader:
         assert reader.readonly
         for call in (
-            lambda: reader.add(1, X[0], y[0]),
+            lambda: reader.upsert(1, X[0], y[0]),
             lambda: reader.update(1, payload=1),
             lambda: reader.delete(1),
             reader.refresh,
@@ -94,14 +94,14 @@ def test_a_reader_may_not_write(small, place):
         assert len(reader.get([1, 2])) == 2
 
 
-def test_a_reader_follows_a_key_that_is_deleted_twice(small, place):
+def test_a_reader_follows_a_id_that_is_deleted_twice(small, place):
     writer, X, y = small
     with place.open(readonly=True) as reader:
         writer.delete(7)
-        writer.add(7, X[0], y[0])
+        writer.upsert(7, X[0], y[0])
         writer.delete(7)
         same(reader, writer, X[:3])
-        writer.add(7, X[7], y[7])
+        writer.upsert(7, X[7], y[7])
         same(reader, writer, X[:3])
 
 
@@ -129,7 +129,7 @@ def test_a_file_with_two_names_is_refused(items, path):
 def test_a_writer_takes_a_lock_that_was_removed_again(items, path, data):
     X, y = data.take(2)
     path.with_name("items.oh.lock").unlink()
-    items.add(40, X[0], y[0])
+    items.upsert(40, X[0], y[0])
     with pytest.raises(LockedError):
         Collection.open(path)
 
@@ -138,11 +138,11 @@ def test_a_writer_that_another_has_replaced_refuses_and_damages_nothing(items, p
     X, y = data.take(3)
     path.with_name("items.oh.lock").unlink()
     with Collection.open(path) as second:
-        second.add(50, X[0], y[0])
+        second.upsert(50, X[0], y[0])
         with pytest.raises(LockedError, match="one writer at a time"):
-            items.add(60, X[1], y[1])
+            items.upsert(60, X[1], y[1])
     with pytest.raises(StorageError, match="was opened for writing elsewhere"):
-        items.add(60, X[1], y[1])
+        items.upsert(60, X[1], y[1])
     items.close()
     with Collection.open(path) as again:
         assert list(again) == [*range(40), 50]
@@ -163,7 +163,7 @@ def test_a_file_that_is_gone_is_written_and_read_no_more(items, path, data, how)
         else:
             path.unlink()
         with pytest.raises(StorageError, match="was moved, deleted or replaced"):
-            items.add(40, X[0], y[0])
+            items.upsert(40, X[0], y[0])
         for call in (lambda: reader.search(X[0]), lambda: reader.get(1), lambda: items.get(1)):
             with pytest.raises(StorageError, match="was moved, deleted or replaced"):
                 call()
@@ -194,7 +194,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_is_refused_and_harms_nothing(items, path, data):
     X, y = data.take(3)
     for call in (
-        lambda: items.add(40, X[0], y[0]),
+        lambda: items.upsert(40, X[0], y[0]),
         lambda: items.delete(1),
         lambda: items.get(1),
         lambda: items.search(X[0]),
@@ -206,7 +206,7 @@ def test_a_forked_child_is_refused_and_harms_nothing(items, path, data):
     assert in_a_fork(items.close) == "None"
     assert in_a_fork(lambda: len(Collection.open(path, readonly=True))) == "40"
     assert "LockedError" in in_a_fork(lambda: Collection.open(path))
-    items.add(40, X[0], y[0])
+    items.upsert(40, X[0], y[0])
     with pytest.raises(LockedError):
         Collection.open(path)
     items.close()
@@ -238,7 +238,7 @@ def test_a_child_does_not_keep_the_lock_of_a_dead_writer(items, path, data):
     run.wait()
     X, y = data.take(1)
     with Collection.open(path) as again:  # while the child lives
-        again.add(40, X[0], y[0])
+        again.upsert(40, X[0], y[0])
         run.stdin.close()
         run.stdout.close()
         assert len(again) == 41
@@ -251,13 +251,13 @@ def test_a_writer_opens_while_a_backup_holds_an_old_state(items, path, data):
     with closing(sqlite3.connect(path)) as backup:
         backup.execute("BEGIN")
         assert backup.execute("SELECT count(*) FROM items").fetchone() == (40,)
-        items.add(range(40, 300), X[40:], y[40:])
+        items.upsert(range(40, 300), X[40:], y[40:])
         items.close()
         start = time.monotonic()
         with Collection.open(path) as again:  # the file itself cannot be brought up to date yet
             assert time.monotonic() - start < 10
             assert list(again) == list(range(300))
-            again.add(300, X[0], y[0])
+            again.upsert(300, X[0], y[0])
         assert backup.execute("SELECT count(*) FROM items").fetchone() == (40,)
     with Collection.open(path) as again:
         assert list(again) == list(range(301))

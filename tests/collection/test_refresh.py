@@ -17,14 +17,14 @@ def small_chunks(monkeypatch):
 def filled(place, data, policy, n=40, hasher=None):
     X, y = data.take(n)
     collection = place.open(hasher or HCOH(n_bits=12, random_state=0), policy)
-    collection.add(range(n), X, y)
+    collection.upsert(range(n), X, y)
     return collection, X, y
 
 
 def test_codes_stay_until_a_refresh_takes_them_over_whole(place, data):
     collection, X, _ = filled(place, data, Never())
     more, labels = data.take(200)
-    collection.add(range(100, 300), more, labels)
+    collection.upsert(range(100, 300), more, labels)
     stats = collection.stats()
     assert (stats.version, stats.staleness, stats.generation, stats.bits_recomputed) == (40, 200, 1, 0)
     collection.refresh()
@@ -41,7 +41,7 @@ def test_codes_stay_until_a_refresh_takes_them_over_whole(place, data):
 
 def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypatch):
     collection, X, y = filled(place, data, Never())
-    collection.add(40, X[0], y[0])
+    collection.upsert(40, X[0], y[0])
     step = renewal.Renewal._encode_chunk
     done = []
 
@@ -49,7 +49,7 @@ def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypat
         more = step(self)
         if not done:
             collection.delete([3, 38])
-            collection.add([2, 39, 200], X[[5, 6, 7]], y[[5, 6, 7]])
+            collection.upsert([2, 39, 200], X[[5, 6, 7]], y[[5, 6, 7]])
             collection.update(37, X[9])
             assert collection.stats().refreshing
             assert 0 < collection.stats().progress < 1
@@ -61,7 +61,7 @@ def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypat
     collection.refresh()
     assert len(done) > 2
     assert collection.stats().generation == 2
-    assert set(collection.search(X[0], 300).keys) == {*range(41), 200} - {3, 38}
+    assert set(collection.search(X[0], 300).ids) == {*range(41), 200} - {3, 38}
     assert pairs(collection.search(X[0], 300)) == ranking(collection, X[0])
     collection.close()
     with place.open() as again:
@@ -71,7 +71,7 @@ def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypat
 @pytest.mark.parametrize("chunks", [0, 1, 3])
 def test_an_interrupted_refresh_goes_on_when_opened_again(place, data, monkeypatch, chunks):
     collection, X, y = filled(place, data, Never())
-    collection.add(range(40, 60), X[:20], y[:20])
+    collection.upsert(range(40, 60), X[:20], y[:20])
     step = renewal.Renewal._encode_chunk
     left = [chunks]
 
@@ -97,7 +97,7 @@ def test_an_interrupted_refresh_goes_on_when_opened_again(place, data, monkeypat
 
 def test_what_goes_wrong_in_a_refresh_is_told(place, data, monkeypatch):
     collection, X, y = filled(place, data, Never())
-    collection.add(40, X[0], y[0])
+    collection.upsert(40, X[0], y[0])
 
     def full(self, *args, **kwargs):
         raise StorageError("no room")
@@ -117,12 +117,12 @@ def test_what_goes_wrong_in_a_refresh_is_told(place, data, monkeypatch):
 
 def test_every_refreshes_after_so_many_instances(place, data):
     collection, X, y = filled(place, data, Every(25), n=20)
-    collection.add(range(20, 40), X, y)
+    collection.upsert(range(20, 40), X, y)
     assert collection.stats().generation == 1
-    collection.add(range(40, 60), X, y)
+    collection.upsert(range(40, 60), X, y)
     collection._renewal.wait()
     assert (collection.stats().generation, collection.stats().version) == (2, 60)
-    collection.add(range(60, 80), X, y)
+    collection.upsert(range(60, 80), X, y)
     collection._renewal.wait()
     assert collection.stats().generation == 2
     collection.close()
@@ -133,7 +133,7 @@ def test_a_policy_that_looks_refreshes_early_learners_and_leaves_settled_ones(pl
     collection, _, _ = filled(place, data, policy, n=4)
     for i in range(10):
         X, y = data.take(60)
-        collection.add(range(60 * i + 10, 60 * i + 70), X, y)
+        collection.upsert(range(60 * i + 10, 60 * i + 70), X, y)
         collection._renewal.wait()
     assert 1 < collection.stats().generation < 10
     assert collection.stats().version > 4
@@ -167,14 +167,14 @@ def test_policies_decide_by_what_they_see():
 @pytest.mark.parametrize("hasher", [24, "lsh", OKH(n_bits=8, n_anchors=15, random_state=1)], ids=str)
 def test_another_hasher_learns_from_what_is_stored_and_cuts_over(place, data, hasher):
     collection, X, y = filled(place, data, Never(), n=60)
-    collection.add([3, 70], X[[9, 8]], y[[9, 8]])
+    collection.upsert([3, 70], X[[9, 8]], y[[9, 8]])
     collection.delete(5)
     collection.change_hasher(hasher)
     stats = collection.stats()
     assert (stats.n_learned, stats.version, stats.n_searchable) == (60, 60, 60)
     assert (stats.method, stats.n_bits) == (collection.hasher.name, collection.hasher.n_bits)
     assert pairs(collection.search(X[0], 300)) == ranking(collection, X[0])
-    collection.add(99, X[4], y[4])
+    collection.upsert(99, X[4], y[4])
     assert collection.hasher.n_samples_seen_ == 61
     weights = collection.hasher.snapshot().weights
     collection.close()
@@ -187,20 +187,20 @@ def test_a_hasher_can_be_changed_before_anything_can_be_learned(place, data):
     X, y = data.take(20)
     with place.open(LSH(n_bits=8)) as collection:
         collection.change_hasher("hcoh")
-        collection.add(range(10), X[:10])
+        collection.upsert(range(10), X[:10])
         collection.change_hasher(16)
         assert collection.stats().n_searchable == 0
-        collection.add(range(10, 20), X[10:], y[10:])
+        collection.upsert(range(10, 20), X[10:], y[10:])
         assert (collection.stats().n_searchable, collection.stats().n_bits) == (20, 16)
 
 
 def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data):
     X, y = data.take(20)
     with place.open(LSH(n_bits=8), Never()) as collection:
-        collection.add(range(10), X[:10])
+        collection.upsert(range(10), X[:10])
         collection.change_hasher("hcoh")
         assert (collection.stats().n_searchable, collection.encoder.method) == (10, "lsh")
-        collection.add(range(10, 20), X[10:], y[10:])
+        collection.upsert(range(10, 20), X[10:], y[10:])
         assert (collection.stats().n_searchable, collection.encoder.method) == (20, "hcoh")
         assert pairs(collection.search(X[0], 30)) == ranking(collection, X[0])
 
@@ -208,9 +208,9 @@ def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data):
 def test_repeated_codes_are_searched_in_buckets(path, data):
     X, y = data.take(3000)
     with Collection.open(path, HCOH(n_bits=8, random_state=0), Never()) as collection:
-        collection.add(range(500), X[:500], y[:500])
+        collection.upsert(range(500), X[:500], y[:500])
         assert collection.stats().index == "flat"
-        collection.add(range(500, 3000), X[500:], y[500:])
+        collection.upsert(range(500, 3000), X[500:], y[500:])
         assert collection.stats().index == "buckets"
         collection.delete(range(0, 3000, 3))
         assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])

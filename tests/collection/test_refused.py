@@ -10,7 +10,7 @@ from onlinehash.exceptions import InvalidInputError, OnlineHashError
 @pytest.fixture
 def collection(tmp_path):
     with Collection.open(tmp_path / "items.oh", HCOH(8, random_state=0)) as opened:
-        opened.add([1, 2], np.eye(2), [0, 1])
+        opened.upsert([1, 2], np.eye(2), [0, 1])
         yield opened
 
 
@@ -20,10 +20,10 @@ def collection(tmp_path):
         (lambda c: c.search([[1.0], [1.0, 2.0]]), "different lengths"),
         (lambda c: c.search(np.eye(2), labels=[]), "labels is empty"),
         (lambda c: c.search([[1e300, 1e300]]), "too large"),
-        (lambda c: c.add([3], np.ones((1, 2)), [2**70]), "beyond int64"),
-        (lambda c: c.add([3], np.ones((1, 2)), [[2**70, 1]]), "beyond int64"),
+        (lambda c: c.upsert([3], np.ones((1, 2)), [2**70]), "beyond int64"),
+        (lambda c: c.upsert([3], np.ones((1, 2)), [[2**70, 1]]), "beyond int64"),
         (lambda c: c.update([1], labels=[2**70]), "beyond int64"),
-        (lambda c: c.add([5, 4, 6, 4], np.ones((4, 2))), "4 twice"),
+        (lambda c: c.upsert([5, 4, 6, 4], np.ones((4, 2))), "4 twice"),
     ],
 )
 def test_what_is_refused_changes_nothing(collection, call, message):

@@ -35,16 +35,16 @@ def assert_same_hashing(one, other, X):
 
 
 @pytest.mark.parametrize("hasher", HASHERS, ids=repr)
-@pytest.mark.parametrize("feature_dtype", ["float32", "float16"])
-def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, hasher, feature_dtype):
+@pytest.mark.parametrize("vector_dtype", ["float32", "float16"])
+def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, hasher, vector_dtype):
     X, y = data.take(120)
     path, copy = tmp_path / "items.oh", tmp_path / "copy.oh"
-    stored = X.astype(feature_dtype).astype(np.float32)
-    collection = Collection.open(path, hasher, Never(), feature_dtype=feature_dtype)
-    collection.add(range(50), X[:50], y[:50])
+    stored = X.astype(vector_dtype).astype(np.float32)
+    collection = Collection.open(path, hasher, Never(), vector_dtype=vector_dtype)
+    collection.upsert(range(50), X[:50], y[:50])
     collection.refresh()  # the state is written here; what follows is learned again
-    collection.add(range(50, 80), X[50:80], y[50:80])
-    collection.add(range(40, 55), X[80:95], y[80:95])  # replaced: before and after the state
+    collection.upsert(range(50, 80), X[50:80], y[50:80])
+    collection.upsert(range(40, 55), X[80:95], y[80:95])  # replaced: before and after the state
     collection.delete([1, 60])  # deleted: before and after the state
     collection.update([2, 61], labels=[0, 1])
     crash(collection, path, copy)
@@ -54,7 +54,7 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, hasher, 
     with Collection.open(copy) as again:
         assert len(again) == 78
         assert_same_hashing(again.hasher, uncut, stored)
-        again.add(range(95, 120), X[95:], y[95:])
+        again.upsert(range(95, 120), X[95:], y[95:])
         uncut.partial_fit(stored[95:], y[95:])
         assert_same_hashing(again.hasher, uncut, stored)
         assert pairs(again.search(X[7], 200)) == ranking(again, X[7])
@@ -65,7 +65,7 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, hasher, 
 def test_closing_writes_the_state_so_that_nothing_is_learned_twice(path, data):
     X, y = data.take(60)
     with Collection.open(path, HCOH(n_bits=8), Never()) as collection:
-        collection.add(range(60), X, y)
+        collection.upsert(range(60), X, y)
         collection.delete(range(10))
         learned = collection.hasher.to_bytes()
     connection = sqlite3.connect(path)
@@ -83,24 +83,24 @@ def test_large_states_are_not_written_with_every_batch(place, data, monkeypatch)
         store, put_state = collection._store, collection._store.put_state
         monkeypatch.setattr(store, "put_state", lambda *a: written.append(1) or put_state(*a))
         for i in range(0, 100, 10):
-            collection.add(range(i, i + 10), X[i : i + 10], y[i : i + 10])
+            collection.upsert(range(i, i + 10), X[i : i + 10], y[i : i + 10])
         assert not written
     assert len(written) == 1  # at closing
 
 
 def test_items_and_codes_are_the_same_after_opening_again(place, data):
     X, y = data.take(50)
-    keys = [f"k{i}" for i in range(50)]
+    ids = [f"k{i}" for i in range(50)]
     with place.open("hcoh", Every(20)) as collection:
         for i in range(0, 50, 10):
-            collection.add(keys[i : i + 10], X[i : i + 10], y[i : i + 10], payload=list(range(i, i + 10)))
+            collection.upsert(ids[i : i + 10], X[i : i + 10], y[i : i + 10], payload=list(range(i, i + 10)))
         collection.refresh()
-        before = [(item.key, item.features.tolist(), item.labels, item.payload) for item in collection.items()]
+        before = [(item.id, item.vectors.tolist(), item.labels, item.payload) for item in collection.items()]
         hits, stats = collection.search(X[:5], 20), collection.stats()
     with place.open() as collection:
-        assert [(i.key, i.features.tolist(), i.labels, i.payload) for i in collection.items()] == before
+        assert [(i.id, i.vectors.tolist(), i.labels, i.payload) for i in collection.items()] == before
         again = collection.search(X[:5], 20)
-        assert (again.keys, again.distances) == (hits.keys, hits.distances)
+        assert (again.ids, again.distances) == (hits.ids, hits.distances)
         assert collection.stats().version == stats.version
         assert collection._policy == Every(20)
     with place.open(refresh=WhenInformative(gain=0.2)):
@@ -112,7 +112,7 @@ def test_items_and_codes_are_the_same_after_opening_again(place, data):
 def test_another_hasher_is_refused_by_name_of_the_way_out(place, data):
     X, y = data.take(20)
     with place.open(HCOH(n_bits=8, learning_rate=0.3)) as collection:  # a seed is drawn
-        collection.add(range(20), X, y)
+        collection.upsert(range(20), X, y)
     for same in (None, "hcoh", HCOH(n_bits=8, learning_rate=0.3)):
         place.open(same).close()
     for other in (HCOH(n_bits=16, learning_rate=0.3), "lsh", HCOH(n_bits=8, learning_rate=0.3, random_state=5)):
@@ -126,7 +126,7 @@ def test_a_seed_that_was_not_given_is_kept(tmp_path, data, monkeypatch):
     X, y = data.take(30)
     collection = Collection.open(tmp_path / "a.oh", HCOH(n_bits=8), Never())
     monkeypatch.setattr(SqliteStore, "put_state", lambda *args: None)  # the state with the weights is never written
-    collection.add(range(30), X, y)
+    collection.upsert(range(30), X, y)
     weights = collection.hasher.weights_
     crash(collection, tmp_path / "a.oh", tmp_path / "b.oh")
     monkeypatch.undo()

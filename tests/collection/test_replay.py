@@ -18,7 +18,7 @@ def test_a_replay_learns_in_the_batches_of_the_first_time(path, data, method):
     for _ in range(25):
         size = int(rng.integers(1, 60))
         X, y = data.take(size)
-        collection.add(range(n_items, n_items + size), X, y)
+        collection.upsert(range(n_items, n_items + size), X, y)
         n_items += size
         if rng.random() < 0.3:
             collection.delete(int(rng.integers(n_items)), missing="ignore")
@@ -35,7 +35,7 @@ def test_a_change_of_hasher_that_is_cut_off_changes_nothing(place, data, monkeyp
     """The hasher and the generation that its codes belong to change in one transaction."""
     X, y = data.take(40)
     collection = place.open(make_hasher("hcoh", n_bits=16, random_state=0), Never())
-    collection.add(range(40), X, y)
+    collection.upsert(range(40), X, y)
     weights = collection.hasher.snapshot().weights
 
     def killed(self, *args):

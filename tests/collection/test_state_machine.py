@@ -19,7 +19,7 @@ from tests.collection.places import EnginePlace, FilePlace
 
 from onlinehash import HCOH, hamming_distances
 from onlinehash.collection import Every, Never, renewal
-from onlinehash.exceptions import UnknownKeyError
+from onlinehash.exceptions import UnknownIdError
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ class CollectionMachine(RuleBasedStateMachine):
         renewal._CHUNK = 3
         self.make_place()
         self.name = (lambda number: "k" * (number % 3) + str(number)) if strings else (lambda number: number)
-        self.items = {}  # by key: number of the vector, labels, payload
+        self.items = {}  # by id: number of the vector, labels, payload
         self.n_learned = 0
         self.collection = self.place.open(HCOH(n_bits=9, random_state=0), policy)
 
@@ -57,39 +57,39 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule(given=rows, payload=st.none() | st.integers())
     def add(self, given, payload):
         """Store, or replace, several items."""
-        keys = [self.name(number) for number in given]
+        ids = [self.name(number) for number in given]
         vectors = [vector for vector, _ in given.values()]
         labels = [list(label) if isinstance(label, tuple) else label for _, label in given.values()]
-        self.collection.add(keys, VECTORS[vectors], labels, payload=[payload] * len(keys))
-        for key, (vector, label) in zip(keys, given.values(), strict=True):
-            self.items[key] = (vector, label, payload)
+        self.collection.upsert(ids, VECTORS[vectors], labels, payload=[payload] * len(ids))
+        for id, (vector, label) in zip(ids, given.values(), strict=True):
+            self.items[id] = (vector, label, payload)
         self.n_learned += sum(label is not None for label in labels)
 
     @rule(number=numbers, vector=st.none() | st.integers(0, 11), label=st.sampled_from([..., *LABELS]))
     def update(self, number, vector, label):
         """Change one item, if it is there."""
-        key = self.name(number)
+        id = self.name(number)
         given = list(label) if isinstance(label, tuple) else label
         X = None if vector is None else VECTORS[vector]
-        if key not in self.items:
+        if id not in self.items:
             try:
-                self.collection.update(key, X, labels=given)
-            except UnknownKeyError:
+                self.collection.update(id, X, labels=given)
+            except UnknownIdError:
                 return
-            raise AssertionError("an unknown key was updated")
-        self.collection.update(key, X, labels=given, payload="updated")
-        old_vector, old_label, _ = self.items[key]
+            raise AssertionError("an unknown id was updated")
+        self.collection.update(id, X, labels=given, payload="updated")
+        old_vector, old_label, _ = self.items[id]
         new_label = old_label if label is ... else label
-        self.items[key] = (old_vector if vector is None else vector, new_label, "updated")
+        self.items[id] = (old_vector if vector is None else vector, new_label, "updated")
         self.n_learned += new_label is not None and (vector is not None or label is not ...)
 
     @rule(given=st.sets(numbers, min_size=1, max_size=4))
     def delete(self, given):
-        """Delete what there is of some keys."""
-        keys = [self.name(number) for number in given]
-        self.collection.delete(keys, missing="ignore")
-        for key in keys:
-            self.items.pop(key, None)
+        """Delete what there is of some ids."""
+        ids = [self.name(number) for number in given]
+        self.collection.delete(ids, missing="ignore")
+        for id in ids:
+            self.items.pop(id, None)
 
     @precondition(lambda self: self.n_learned)
     @rule()
@@ -118,27 +118,27 @@ class CollectionMachine(RuleBasedStateMachine):
     def search(self, query, k, label, some):
         """Search with and without filters."""
         self.collection._renewal.wait()
-        keys = [self.name(number) for number in some]
+        ids = [self.name(number) for number in some]
         encoder = self.collection.encoder
         stats = self.collection.stats()
         if encoder is None or not self.items:
-            assert self.collection.search(VECTORS[query], k).keys == []
+            assert self.collection.search(VECTORS[query], k).ids == []
             return
         assert stats.n_searchable == len(self.items)
         distances = hamming_distances(encoder.encode(VECTORS[[query]]), encoder.encode(VECTORS))[0].tolist()
-        ranked = sorted((distances[vector], key) for key, (vector, _, _) in self.items.items())
+        ranked = sorted((distances[vector], id) for id, (vector, _, _) in self.items.items())
         passing = [pair for pair in ranked if self.has(pair[1], label)]
-        chosen = [pair for pair in passing if pair[1] in keys]
+        chosen = [pair for pair in passing if pair[1] in ids]
         for hits, expected in (
             (self.collection.search(VECTORS[query], k), ranked[:k]),
             (self.collection.search(VECTORS[query], k, labels=label), passing[:k]),
-            (self.collection.search(VECTORS[query], k, labels=label, keys=keys), chosen[:k]),
+            (self.collection.search(VECTORS[query], k, labels=label, ids=ids), chosen[:k]),
             (self.collection.range_search(VECTORS[query], 3), [pair for pair in ranked if pair[0] <= 3]),
         ):
-            assert list(zip(hits.distances, hits.keys, strict=True)) == expected
+            assert list(zip(hits.distances, hits.ids, strict=True)) == expected
 
-    def has(self, key, label):
-        own = self.items[key][1]
+    def has(self, id, label):
+        own = self.items[id][1]
         return label is None or own == label or (isinstance(own, tuple) and label in own)
 
     @invariant()
@@ -146,11 +146,11 @@ class CollectionMachine(RuleBasedStateMachine):
         if not hasattr(self, "collection"):
             return
         assert len(self.collection) == len(self.items)
-        items = {item.key: item for item in self.collection.items()}
+        items = {item.id: item for item in self.collection.items()}
         assert list(items) == sorted(self.items)
-        for key, (vector, label, payload) in self.items.items():
-            assert np.array_equal(items[key].features, VECTORS[vector])
-            assert (items[key].labels, items[key].payload) == (label, payload)
+        for id, (vector, label, payload) in self.items.items():
+            assert np.array_equal(items[id].vectors, VECTORS[vector])
+            assert (items[id].labels, items[id].payload) == (label, payload)
         assert self.collection.stats().n_learned == self.n_learned
 
 

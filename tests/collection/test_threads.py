@@ -20,15 +20,15 @@ def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
     """Items come and go in pairs of equal vectors: a search finds both or none."""
     X, y = data.take(200)
     collection = place.open(HCOH(n_bits=16, random_state=0), Every(100))
-    collection.add([0, 1], X[[0, 0]], y[[0, 0]])
+    collection.upsert([0, 1], X[[0, 0]], y[[0, 0]])
     failures, done = [], threading.Event()
 
     def search():
         rng = np.random.default_rng()
         while not done.is_set():
             hits = collection.search(X[rng.integers(200)], 10_000)
-            found = set(hits.keys)
-            if {key ^ 1 for key in found} != found or len(found) != len(hits):
+            found = set(hits.ids)
+            if {id ^ 1 for id in found} != found or len(found) != len(hits):
                 failures.append(hits)
             collection.get(0)
             collection.stats()
@@ -36,10 +36,10 @@ def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
     def write(first):
         try:
             for i in range(first, 200, 2):
-                keys = [2 * i, 2 * i + 1]
-                collection.add(keys, X[[i, i]], y[[i, i]])
+                ids = [2 * i, 2 * i + 1]
+                collection.upsert(ids, X[[i, i]], y[[i, i]])
                 if i % 5 == first % 5:
-                    collection.delete(keys)
+                    collection.delete(ids)
         except BaseException as error:
             failures.append(error)
             raise
@@ -56,9 +56,9 @@ def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
     assert not failures
     collection.refresh()
     assert collection.stats().n_searchable == len(collection)
-    keys, codes = collection.codes()
-    features = np.array([item.features for item in collection.items()])
-    assert keys == list(collection)
+    ids, codes = collection.codes()
+    features = np.array([item.vectors for item in collection.items()])
+    assert ids == list(collection)
     assert np.array_equal(codes, collection.encoder.encode(features))
     collection.close()
 

@@ -26,7 +26,7 @@ CALLS = [
 def main(path, n_times):
     """Close so many times, as a writer and as a reader; each thread must end with an error that says so."""
     with Collection.open(path, HCOH(n_bits=8, random_state=0), Never()) as items:
-        items.add(range(2000), X, np.arange(2000) % 3)
+        items.upsert(range(2000), X, np.arange(2000) % 3)
     rng = random.Random(0)
     for i in range(n_times):
         items, ends = Collection.open(path, readonly=bool(i % 2)), []

@@ -21,11 +21,11 @@ from onlinehash.collection import Never, renewal
 from onlinehash.exceptions import LockedError
 
 VECTORS = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
-N_KEYS = 60
+N_IDS = 60
 
 
 class Model:
-    """What must be stored: vector, label and payload by key; how many were learned from; the last refresh."""
+    """What must be stored: vector, label and payload by id; how many were learned from; the last refresh."""
 
     def __init__(self):
         self.items, self.n_learned, self.version = {}, 0, 0
@@ -41,34 +41,34 @@ def operation(kind, number, model):
     rng = random.Random(f"{kind} {number}")
     kind = rng.choice(["add", "update", "delete", "refresh"]) if kind == "any" else kind
     kind = kind if model.items and rng.random() < 0.6 else "add"
-    names = {"add": range(N_KEYS)}.get(kind, sorted(model.items))
-    keys = rng.sample(list(names), min(rng.randint(1, 12), len(names)))
-    vectors = [rng.randrange(64) for _ in keys]
-    labels = [rng.choice([None, 0, 1, 2]) for _ in keys]
-    payload = [number] * len(keys)
+    names = {"add": range(N_IDS)}.get(kind, sorted(model.items))
+    ids = rng.sample(list(names), min(rng.randint(1, 12), len(names)))
+    vectors = [rng.randrange(64) for _ in ids]
+    labels = [rng.choice([None, 0, 1, 2]) for _ in ids]
+    payload = [number] * len(ids)
 
     def apply(collection):
         if kind == "add":
-            collection.add(keys, VECTORS[vectors], labels, payload)
+            collection.upsert(ids, VECTORS[vectors], labels, payload)
         elif kind == "update":
-            collection.update(keys, VECTORS[vectors], payload=payload)
+            collection.update(ids, VECTORS[vectors], payload=payload)
         elif kind == "delete":
-            collection.delete(keys)
+            collection.delete(ids)
         elif model.n_learned:
             collection.refresh()
 
     def foresee():
         after = model.copy()
-        for key, vector, label in zip(keys, vectors, labels, strict=True):
+        for id, vector, label in zip(ids, vectors, labels, strict=True):
             if kind == "add":
-                after.items[key] = (vector, label, number)
+                after.items[id] = (vector, label, number)
                 after.n_learned += label is not None
             elif kind == "update":
-                kept = after.items[key][1]
-                after.items[key] = (vector, kept, number)
+                kept = after.items[id][1]
+                after.items[id] = (vector, kept, number)
                 after.n_learned += kept is not None
             elif kind == "delete":
-                del after.items[key]
+                del after.items[id]
         if kind == "refresh":
             after.version = after.n_learned
         return after
@@ -89,8 +89,8 @@ def write(again, log, kind, number, model):
 
 def holds(collection, model):
     """Tell whether the collection stores exactly what the model does."""
-    stored = {item.key: (item.features.tolist(), item.labels, item.payload) for item in collection.items()}
-    wanted = {key: (VECTORS[vector].tolist(), label, payload) for key, (vector, label, payload) in model.items.items()}
+    stored = {item.id: (item.vectors.tolist(), item.labels, item.payload) for item in collection.items()}
+    wanted = {id: (VECTORS[vector].tolist(), label, payload) for id, (vector, label, payload) in model.items.items()}
     return stored == wanted and collection.stats().n_learned == model.n_learned == learned(collection)
 
 
@@ -100,28 +100,28 @@ def learned(collection):
 
 def check_codes(collection):
     """Demand that what is searched is what the store, encoded again, would give."""
-    keys, codes = collection.codes()
+    ids, codes = collection.codes()
     items = list(collection.items())
     if collection.encoder is None or not items:
-        assert not keys
+        assert not ids
         return
-    rebuilt = collection.encoder.encode(np.array([item.features for item in items]))
-    assert keys == [item.key for item in items]
+    rebuilt = collection.encoder.encode(np.array([item.vectors for item in items]))
+    assert ids == [item.id for item in items]
     assert np.array_equal(codes, rebuilt)
     distances = hamming_distances(collection.encoder.encode(VECTORS[:1]), rebuilt)[0]
-    hits = collection.search(VECTORS[0], N_KEYS)
-    assert list(zip(hits.distances, hits.keys, strict=True)) == sorted(zip(distances.tolist(), keys, strict=True))
+    hits = collection.search(VECTORS[0], N_IDS)
+    assert list(zip(hits.distances, hits.ids, strict=True)) == sorted(zip(distances.tolist(), ids, strict=True))
 
 
 def warm_up(place):
     """Compile and load all that a writer needs, so that it starts at once; return how long it takes to do a little."""
     with Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh=Never()) as collection:
-        collection.add(range(64), VECTORS, [0, 1] * 32)
+        collection.upsert(range(64), VECTORS, [0, 1] * 32)
         collection.refresh()
         collection.search(VECTORS[0])
     start = time.perf_counter()
     with Collection.open(**place) as collection:
-        collection.add(range(64), VECTORS, [0, 1] * 32)
+        collection.upsert(range(64), VECTORS, [0, 1] * 32)
         collection.refresh()
     return time.perf_counter() - start
 

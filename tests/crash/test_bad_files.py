@@ -26,14 +26,14 @@ Y = np.arange(200) % 3
 def path(tmp_path):
     path = tmp_path / "items.oh"
     with Collection.open(path, HCOH(n_bits=8, random_state=0), Never()) as collection:
-        collection.add(range(200), X, Y)
+        collection.upsert(range(200), X, Y)
     return path
 
 
 def assert_whole(path, n=200):
     with Collection.open(path) as collection:
         assert len(collection) == n
-        assert np.array_equal([item.features for item in collection.get(range(200))], X)
+        assert np.array_equal([item.vectors for item in collection.get(range(200))], X)
         assert len(collection.search(X[0], 1000)) == n
 
 
@@ -99,7 +99,7 @@ def test_an_empty_file_becomes_a_collection(tmp_path):
     path = tmp_path / "empty.oh"
     path.touch()
     with Collection.open(path, "hcoh") as collection:
-        collection.add(1, X[0], 1)
+        collection.upsert(1, X[0], 1)
     with Collection.open(path) as collection:
         assert len(collection) == 1
 
@@ -116,7 +116,7 @@ with Collection.open(sys.argv[1]) as items:
     n_stored = len(items)
     try:
         for start in range(1000, 100_000, 50):
-            items.add(range(start, start + 50), X[:50], np.arange(50) % 3)
+            items.upsert(range(start, start + 50), X[:50], np.arange(50) % 3)
             n_stored += 50
     except StorageError as error:
         assert "cannot be written" in str(error) and "make room" in str(error), error
@@ -125,14 +125,14 @@ with Collection.open(sys.argv[1]) as items:
     assert len(items) == n_stored == len(items.search(X[0], 100_000)), (len(items), n_stored)
     learned = items.hasher.n_samples_seen_
     assert learned == n_stored
-    for call in (lambda: items.add(7, X[0], 1), lambda: items.delete(range(200)), items.refresh):
+    for call in (lambda: items.upsert(7, X[0], 1), lambda: items.delete(range(200)), items.refresh):
         try:
             call()
         except StorageError:
             pass
     n_stored = len(items)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    items.add(999_999, X[0], 1)
+    items.upsert(999_999, X[0], 1)
     items.refresh()
     assert len(items) == n_stored + 1 == len(items.search(X[0], 100_000))
 print(n_stored + 1)
@@ -203,9 +203,9 @@ for _ in sys.stdin:
     try:
         if reader is None:
             reader = Collection.open(sys.argv[1], readonly=True)
-        keys = list(reader)
-        assert keys == [item.key for item in reader.get(keys)] == reader.codes()[0]
-        print(len(keys), flush=True)
+        ids = list(reader)
+        assert ids == [item.id for item in reader.get(ids)] == reader.codes()[0]
+        print(len(ids), flush=True)
     except OnlineHashError as error:
         print(f"{type(error).__name__}: {error}", flush=True)
 """
@@ -247,20 +247,20 @@ def reader(folder):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs folders that are read-only")
 def test_a_reader_in_a_read_only_folder_sees_what_others_write_later(folder, reader):
     with folder, Collection.open(folder.path, HCOH(n_bits=8, random_state=0), Never()) as writer:
-        writer.add(range(10), X[:10], Y[:10])
+        writer.upsert(range(10), X[:10], Y[:10])
     assert folder.ask(reader) == "10"
     with folder:
         writer = Collection.open(folder.path)
-        writer.add(range(10, 30), X[10:30], Y[10:30])
+        writer.upsert(range(10, 30), X[10:30], Y[10:30])
     assert folder.ask(reader) == "30"  # which are in the write-ahead log
     with folder:
-        writer.add(range(30, 55), X[30:55], Y[30:55])
+        writer.upsert(range(30, 55), X[30:55], Y[30:55])
         writer.close()
     assert folder.ask(reader) == "55"
     for i in range(55, 60):
         with folder, Collection.open(folder.path) as writer:
             writer.delete(0, missing="ignore")
-            writer.add(range(55, i + 1), X[55 : i + 1], Y[55 : i + 1])
+            writer.upsert(range(55, i + 1), X[55 : i + 1], Y[55 : i + 1])
         assert folder.ask(reader) == str(i)
 
 
@@ -288,9 +288,9 @@ def test_a_failed_commit_leaves_memory_as_the_file_is(path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(sqlite.SqliteStore, "put", full)
             with pytest.raises(StorageError, match="no room"):
-                collection.add(range(500, 520), X[:20], Y[:20])
+                collection.upsert(range(500, 520), X[:20], Y[:20])
         assert len(collection) == len(collection.search(X[0], 1000)) == 200
         assert collection.hasher.to_bytes() == learned
-        collection.add(500, X[0], Y[0])
+        collection.upsert(500, X[0], Y[0])
         assert collection.hasher.n_samples_seen_ == 201
     assert_whole(path, 201)

@@ -11,50 +11,50 @@ from onlinehash.exceptions import FileFormatError, OnlineHashError
 
 pytestmark = pytest.mark.slow
 
-N_FLIPS = 100  # of each kind of keys
+N_FLIPS = 100  # of each kind of ids
 X = np.random.default_rng(0).normal(size=(260, 12)).astype(np.float32)
 QUERIES = X[:3]
 KINDS = {"int": lambda i: 7 * i - 300, "str": "item {}".format}
 
 
-def build(path, key):
+def build(path, id):
     """Write a collection that has everything: labels, payloads, items replaced and deleted, several generations."""
     labels = [None if i % 11 == 0 else [i % 4, 9] if i % 7 == 0 else i % 4 for i in range(260)]
     payload = [{"title": f"number {i}"} if i % 3 else None for i in range(260)]
-    keys = [key(i) for i in range(260)]
+    ids = [id(i) for i in range(260)]
     with Collection.open(path, HCOH(n_bits=20, random_state=0), Never()) as collection:
-        collection.add(keys[:120], X[:120], labels[:120], payload[:120])
+        collection.upsert(ids[:120], X[:120], labels[:120], payload[:120])
         collection.refresh()
-        collection.add(keys[120:260], X[120:], labels[120:], payload[120:], checkpoint={"offset": 7})
-        collection.delete(keys[10:20])
-        collection.add(keys[5:15], X[200:210], labels[200:210])
+        collection.upsert(ids[120:260], X[120:], labels[120:], payload[120:], checkpoint={"offset": 7})
+        collection.delete(ids[10:20])
+        collection.upsert(ids[5:15], X[200:210], labels[200:210])
         collection.refresh()
-        collection.update(keys[30:33], payload=[1, 2, 3])
-        collection.delete(keys[40:42])
-        collection.add(keys[50:60], X[100:110], labels[100:110])
+        collection.update(ids[30:33], payload=[1, 2, 3])
+        collection.delete(ids[40:42])
+        collection.upsert(ids[50:60], X[100:110], labels[100:110])
         collection._unsaved = 0  # closed as if killed: the last changes are learned again
-    return keys
+    return ids
 
 
-def answers(collection, keys):
+def answers(collection, ids):
     """Yield all that a collection can tell, in many small answers."""
     yield "len", len(collection)
     yield "items", [_item(item) for item in collection.items()]
-    for key in keys[::7]:
-        yield key, [_item(item) for item in collection.get([key])] if key in collection else None
-    yield "keys", list(collection)
+    for id in ids[::7]:
+        yield id, [_item(item) for item in collection.get([id])] if id in collection else None
+    yield "ids", list(collection)
     yield "classes", collection.label_counts()
     yield "codes", [part.tolist() if isinstance(part, np.ndarray) else part for part in collection.codes()]
     for given in (
         {},
         {"labels": 1},
         {"labels": [0, 9]},
-        {"keys": keys[3:50]},
+        {"ids": ids[3:50]},
         {"rescore": "cosine"},
         {"asymmetric": True},
     ):
         hits = collection.search(QUERIES, 300, **given)
-        yield given, (hits.keys, hits.distances)
+        yield given, (hits.ids, hits.distances)
     stats = collection.stats()
     yield (
         "stats",
@@ -66,28 +66,28 @@ def answers(collection, keys):
 
 
 def _item(item):
-    return item.key, item.features.tolist(), item.labels, item.payload, item.version
+    return item.id, item.vectors.tolist(), item.labels, item.payload, item.version
 
 
-def change(collection, keys):
+def change(collection, ids):
     """Yield what a collection tells once it is changed, learns again from all items and makes all codes again."""
-    collection.add(keys[:3], X[:3], [1, 2, 3])
-    collection.delete(keys[100:103])
+    collection.upsert(ids[:3], X[:3], [1, 2, 3])
+    collection.delete(ids[100:103])
     collection.change_hasher(LSH(n_bits=16, random_state=1))
-    yield from answers(collection, keys)
+    yield from answers(collection, ids)
     yield "hasher", collection.hasher.to_bytes()
 
 
 class Flipped:
     """A file, what it tells while it is whole, and what it tells with a bit flipped."""
 
-    def __init__(self, path, key):
-        self.path, self.keys = path, build(path, key)
+    def __init__(self, path, id):
+        self.path, self.ids = path, build(path, id)
         self.whole = path.read_bytes()
         with Collection.open(path, readonly=True) as collection:
-            self.answers = list(answers(collection, self.keys))
+            self.answers = list(answers(collection, self.ids))
         with Collection.open(path) as collection:
-            self.changed = list(change(collection, self.keys))
+            self.changed = list(change(collection, self.ids))
 
     def errors(self, place, bit, writing=True):
         """Return the errors of reading and perhaps changing the file, having compared all answers."""
@@ -98,7 +98,7 @@ class Flipped:
             self.path.write_bytes(flipped)
             try:
                 with Collection.open(self.path, readonly=readonly) as collection:
-                    for (question, answer), (_, known) in zip(ask(collection, self.keys), expected, strict=True):
+                    for (question, answer), (_, known) in zip(ask(collection, self.ids), expected, strict=True):
                         assert answer == known, f"bit {bit} of byte {place}: {question}"
             except OnlineHashError as error:
                 errors.append(error)

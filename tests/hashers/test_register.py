@@ -57,13 +57,13 @@ def test_a_registered_hasher_goes_the_whole_way(module, by_name):
     with oh.Collection.open("items.oh", "own" if by_name else Own(n_bits=16, random_state=0)) as items:
         for start in (0, 20, 40):
             batch = slice(start, start + 20)
-            items.add(range(start, start + 20), X[batch], Y[batch])
+            items.upsert(range(start, start + 20), X[batch], Y[batch])
         items.refresh()
-        found = items.search(X[:1], k=5).keys
+        found = items.search(X[:1], k=5).ids
         assert type(items.hasher) is Own
         items.hasher.save("own.oh")
     assert type(oh.load("own.oh")) is Own
-    search = "np.load('x.npy'), k=5).keys)"
+    search = "np.load('x.npy'), k=5).ids)"
     np.save("x.npy", X[:1])
     opened = f"import numpy as np, onlinehash as oh; print(oh.Collection.open('items.oh').search({search}"
     assert python(opened).endswith(NOT_REGISTERED)
@@ -177,7 +177,7 @@ class OwnSums(HROH):
 def test_capabilities_that_are_declared_are_used_by_a_collection(tmp_path):
     oh.register_hasher(OwnSums)
     with oh.Collection.open(tmp_path / "items.oh", OwnSums(16, n_components=32, random_state=0)) as items:
-        items.add(range(60), X, Y)
+        items.upsert(range(60), X, Y)
         items.delete(range(10), unlearn=True)
         assert items.hasher.version_ == 70
         items.change_hasher(8)

@@ -3,12 +3,14 @@ import pytest
 
 from onlinehash import FlatIndex
 from onlinehash.checks import check_index, index_checks, recall
-from onlinehash.indexes._keys import check_within
-from onlinehash.types import Matches
+from onlinehash.indexes._ids import check_id_filter
+from onlinehash.types import SearchResult
 
 
 class Plain:
     """Has only what every index must have."""
+
+    supports_asymmetric = False
 
     def __init__(self, n_bits):
         self._index = FlatIndex(n_bits)
@@ -16,11 +18,11 @@ class Plain:
     def __len__(self):
         return len(self._index)
 
-    def __contains__(self, key):
-        return key in self._index
+    def __contains__(self, id):
+        return id in self._index
 
     def __getattr__(self, name):
-        if name in {"search_soft", "save", "load"}:
+        if name in {"save", "load"}:
             raise AttributeError(name)
         return getattr(self._index, name)
 
@@ -28,28 +30,28 @@ class Plain:
 class Halved(Plain):
     """Looks at every second item only, and fills up with the others."""
 
-    def search(self, codes, k, *, within=None):
-        among = np.sort(self.keys if within is None else np.intersect1d(check_within(within), self.keys))
-        halves = [self._index.search(codes, k, within=half) for half in (among[::2], among[1::2])]
-        keys, distances = (np.hstack([getattr(h, n) for h in halves])[:, :k] for n in ("keys", "distances"))
-        order = np.lexsort((keys, distances))
-        return Matches(*(np.take_along_axis(array, order, axis=1) for array in (keys, distances)))
+    def search(self, codes, k, *, ids=None):
+        among = np.sort(self.ids if ids is None else np.intersect1d(check_id_filter(ids), self.ids))
+        halves = [self._index.search(codes, k, ids=half) for half in (among[::2], among[1::2])]
+        ids, distances = (np.hstack([getattr(h, n) for h in halves])[:, :k] for n in ("ids", "distances"))
+        order = np.lexsort((ids, distances))
+        return SearchResult(*(np.take_along_axis(array, order, axis=1) for array in (ids, distances)))
 
 
 class Liar(Halved):
     """Makes distances up."""
 
-    def search(self, codes, k, *, within=None):
-        found = super().search(codes, k, within=within)
-        return Matches(found.keys, np.zeros_like(found.distances))
+    def search(self, codes, k, *, ids=None):
+        found = super().search(codes, k, ids=ids)
+        return SearchResult(found.ids, np.zeros_like(found.distances))
 
 
 class Short(Halved):
     """Answers with fewer items than it has."""
 
-    def search(self, codes, k, *, within=None):
-        found = super().search(codes, k, within=within)
-        return Matches(found.keys[:, :200], found.distances[:, :200])
+    def search(self, codes, k, *, ids=None):
+        found = super().search(codes, k, ids=ids)
+        return SearchResult(found.ids[:, :200], found.distances[:, :200])
 
 
 class Late(Halved):
@@ -59,14 +61,14 @@ class Late(Halved):
         super().__init__(n_bits)
         self._all = FlatIndex(n_bits)
 
-    def add(self, codes, keys=None):
-        self._index.add(codes, keys)
-        self._all.add(self.codes, self.keys)
+    def upsert(self, codes, ids=None):
+        self._index.upsert(codes, ids)
+        self._all.upsert(self.codes, self.ids)
 
-    def search(self, codes, k, *, within=None):
-        if within is None and len(self):
+    def search(self, codes, k, *, ids=None):
+        if ids is None and len(self):
             return self._all.search(codes, min(k, len(self)))
-        return super().search(codes, k, within=within)
+        return super().search(codes, k, ids=ids)
 
 
 class Lossy(FlatIndex):
@@ -74,11 +76,11 @@ class Lossy(FlatIndex):
 
     def save(self, path):
         copy = FlatIndex(self.n_bits)
-        copy.add(self.codes[1:], self.keys[1:])
+        copy.upsert(self.codes[1:], self.ids[1:])
         copy.save(path)
 
 
-def test_an_index_may_do_without_soft_search_and_files():
+def test_an_index_may_do_without_asymmetric_search_and_files():
     check_index(Plain)
 
 
@@ -111,11 +113,11 @@ def test_only_exact_indexes_are_checked_for_exactness():
 def test_recall_counts_what_is_no_farther_than_the_true_last():
     codes = np.array([[0], [1], [2], [4], [255]], np.uint8)  # three at distance 1 from zero
     oracle, index = FlatIndex(8), FlatIndex(8)
-    oracle.add(codes)
+    oracle.upsert(codes)
     query = np.zeros((1, 1), np.uint8)
-    for keys, expected in [([0, 3], 1.0), ([0, 1], 1.0), ([1, 2], 1.0), ([0, 4], 0.5), ([4], 0.0), ([0], 0.5)]:
+    for ids, expected in [([0, 3], 1.0), ([0, 1], 1.0), ([1, 2], 1.0), ([0, 4], 0.5), ([4], 0.0), ([0], 0.5)]:
         index = FlatIndex(8)
-        index.add(codes[keys], keys)
+        index.upsert(codes[ids], ids)
         assert recall(index, oracle, query, 2) == expected
     assert recall(oracle, oracle, codes, 3) == 1.0
 
@@ -123,5 +125,5 @@ def test_recall_counts_what_is_no_farther_than_the_true_last():
 def test_nothing_can_be_missed_where_there_is_nothing():
     assert recall(FlatIndex(8), FlatIndex(8), np.zeros((2, 1), np.uint8), 5) == 1.0
     filled = FlatIndex(8)
-    filled.add(np.zeros((2, 1), np.uint8))
+    filled.upsert(np.zeros((2, 1), np.uint8))
     assert recall(filled, filled, np.zeros((0, 1), np.uint8), 5) == 1.0

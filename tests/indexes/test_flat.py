@@ -3,7 +3,7 @@ import pytest
 from tests.reference import hamming as reference
 
 from onlinehash import FlatIndex, hamming_distances
-from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidInputError, UnknownKeyError
+from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidInputError, UnknownIdError
 
 
 def random_codes(n, n_bytes=1, seed=0):
@@ -15,90 +15,90 @@ def random_codes(n, n_bytes=1, seed=0):
 def test_search_equals_a_full_sort(n_bytes, k):
     codes, queries = random_codes(1500, n_bytes, 1), random_codes(4, n_bytes, 2)
     index = FlatIndex(8 * n_bytes)
-    index.add(codes)
+    index.upsert(codes)
     found = index.search(queries, k)
     distances = hamming_distances(queries, codes)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    assert np.array_equal(found.keys, order)
+    assert np.array_equal(found.ids, order)
     assert np.array_equal(found.distances, np.take_along_axis(distances, order, axis=1))
 
 
-def test_search_orders_ties_by_key_whatever_the_storage_order():
+def test_search_orders_ties_by_id_whatever_the_storage_order():
     rng = np.random.default_rng(0)
-    keys = rng.permutation(5000)
+    ids = rng.permutation(5000)
     codes = random_codes(5000)
     index = FlatIndex(8)
-    index.add(codes, keys)
-    index.remove(keys[::3])
-    items = {int(key): codes[i] for i, key in enumerate(keys) if i % 3}
+    index.upsert(codes, ids)
+    index.delete(ids[::3])
+    items = {int(id): codes[i] for i, id in enumerate(ids) if i % 3}
     for query, found in zip(codes[:5], index.search(codes[:5], 40), strict=True):
         expected = reference.ranking(query, items)[:40]
-        assert list(zip(found.distances.tolist(), found.keys.tolist(), strict=True)) == expected
+        assert list(zip(found.distances.tolist(), found.ids.tolist(), strict=True)) == expected
 
 
-def test_ties_stay_ordered_by_key_when_the_last_items_take_free_places():
+def test_ties_stay_ordered_by_id_when_the_last_items_take_free_places():
     index = FlatIndex(8)
-    index.add(np.zeros((1000, 1), np.uint8))  # keys rise until items are removed
-    index.remove(np.arange(0, 1000, 3))
-    kept = [key for key in range(1000) if key % 3]
-    assert index.search(np.zeros((1, 1), np.uint8), 400).keys[0].tolist() == kept[:400]
+    index.upsert(np.zeros((1000, 1), np.uint8))  # ids rise until items are removed
+    index.delete(np.arange(0, 1000, 3))
+    kept = [id for id in range(1000) if id % 3]
+    assert index.search(np.zeros((1, 1), np.uint8), 400).ids[0].tolist() == kept[:400]
 
 
-def test_radius_search_includes_the_radius_and_orders_by_distance_then_key():
+def test_radius_search_includes_the_radius_and_orders_by_distance_then_id():
     codes = random_codes(3000, 2)
     index = FlatIndex(16)
-    index.add(codes[::-1], np.arange(3000)[::-1])
+    index.upsert(codes[::-1], np.arange(3000)[::-1])
     items = dict(enumerate(codes))
     for query, found in zip(codes[:3], index.range_search(codes[:3], 4), strict=True):
         expected = [pair for pair in reference.ranking(query, items) if pair[0] <= 4]
-        assert list(zip(found.distances.tolist(), found.keys.tolist(), strict=True)) == expected
+        assert list(zip(found.distances.tolist(), found.ids.tolist(), strict=True)) == expected
 
 
-def test_adding_a_known_key_replaces_its_code():
+def test_adding_a_known_id_replaces_its_code():
     index = FlatIndex(8)
-    index.add(random_codes(4), [1, 2, 3, 4])
-    index.add(np.array([[255], [0]], np.uint8), [3, 9])
+    index.upsert(random_codes(4), [1, 2, 3, 4])
+    index.upsert(np.array([[255], [0]], np.uint8), [3, 9])
     assert len(index) == 5
     assert index.get([3, 9]).tolist() == [[255], [0]]
 
 
-def test_keys_are_numbered_on_from_the_largest():
+def test_ids_are_numbered_on_from_the_largest():
     index = FlatIndex(8)
-    index.add(random_codes(2))
-    index.add(random_codes(1), [10])
-    index.add(random_codes(2))
-    assert index.keys.tolist() == [0, 1, 10, 11, 12]
+    index.upsert(random_codes(2))
+    index.upsert(random_codes(1), [10])
+    index.upsert(random_codes(2))
+    assert index.ids.tolist() == [0, 1, 10, 11, 12]
 
 
 def test_an_empty_index_finds_nothing():
     index = FlatIndex(8)
-    assert index.search(random_codes(3), 5).keys.shape == (3, 0)
+    assert index.search(random_codes(3), 5).ids.shape == (3, 0)
     assert [len(found) for found in index.range_search(random_codes(3), 8)] == [0, 0, 0]
-    assert index.search(random_codes(0), 5).keys.shape == (0, 0)
-    index.add(np.empty((0, 1), np.uint8))
+    assert index.search(random_codes(0), 5).ids.shape == (0, 0)
+    index.upsert(np.empty((0, 1), np.uint8))
     assert len(index) == 0
 
 
 def test_fewer_than_k_items_give_as_many_as_there_are():
     index = FlatIndex(8)
-    index.add(random_codes(3))
-    assert index.search(random_codes(2), 10).keys.shape == (2, 3)
+    index.upsert(random_codes(3))
+    assert index.search(random_codes(2), 10).ids.shape == (2, 3)
 
 
 def test_refused_changes_leave_the_index_as_it_was():
     index = FlatIndex(8)
-    index.add(random_codes(3), [1, 2, 3])
+    index.upsert(random_codes(3), [1, 2, 3])
     before = index.codes.copy()
     for call, error, message in [
-        (lambda: index.add(random_codes(2), [4, 4]), InvalidInputError, "twice"),
-        (lambda: index.add(random_codes(2), [4]), InvalidInputError, "1 keys for 2 codes"),
-        (lambda: index.add(random_codes(1), ["a"]), InvalidInputError, "integers"),
-        (lambda: index.add(random_codes(1), [1.5]), InvalidInputError, "integers"),
-        (lambda: index.add(random_codes(1, 2)), InvalidCodesError, "2 bytes a row, but 8 bits take 1"),
-        (lambda: index.add(np.zeros((1, 1))), InvalidCodesError, "dtype float64"),
-        (lambda: index.remove([2, 7]), UnknownKeyError, "no item with key 7"),
-        (lambda: index.remove([2, 2]), InvalidInputError, "twice"),
-        (lambda: index.get([8]), UnknownKeyError, "no item with key 8"),
+        (lambda: index.upsert(random_codes(2), [4, 4]), InvalidInputError, "twice"),
+        (lambda: index.upsert(random_codes(2), [4]), InvalidInputError, "1 ids for 2 codes"),
+        (lambda: index.upsert(random_codes(1), ["a"]), InvalidInputError, "integers"),
+        (lambda: index.upsert(random_codes(1), [1.5]), InvalidInputError, "integers"),
+        (lambda: index.upsert(random_codes(1, 2)), InvalidCodesError, "2 bytes a row, but 8 bits take 1"),
+        (lambda: index.upsert(np.zeros((1, 1))), InvalidCodesError, "dtype float64"),
+        (lambda: index.delete([2, 7]), UnknownIdError, "no item with id 7"),
+        (lambda: index.delete([2, 2]), InvalidInputError, "twice"),
+        (lambda: index.get([8]), UnknownIdError, "no item with id 8"),
         (lambda: index.search(random_codes(1), 0), InvalidInputError, "k=0"),
         (lambda: index.search(random_codes(1, 3), 1), InvalidCodesError, "3 bytes"),
         (lambda: index.range_search(random_codes(1), -1), InvalidInputError, "radius=-1"),
@@ -106,7 +106,7 @@ def test_refused_changes_leave_the_index_as_it_was():
     ]:
         with pytest.raises(error, match=message):
             call()
-        assert index.keys.tolist() == [1, 2, 3]
+        assert index.ids.tolist() == [1, 2, 3]
         assert np.array_equal(index.codes, before)
 
 
@@ -114,15 +114,15 @@ def test_saved_and_mapped_indexes_search_alike_and_a_mapped_one_can_change(tmp_p
     index = FlatIndex(20)
     codes = random_codes(500, 3)
     codes[:, 2] &= 0b1111
-    index.add(codes, np.random.default_rng(1).permutation(500))
+    index.upsert(codes, np.random.default_rng(1).permutation(500))
     index.save(tmp_path / "i.ohi")
     expected = index.search(codes[:5], 20)
     for mmap in (False, True):
         again = FlatIndex.load(tmp_path / "i.ohi", mmap=mmap)
-        assert np.array_equal(again.search(codes[:5], 20).keys, expected.keys)
+        assert np.array_equal(again.search(codes[:5], 20).ids, expected.ids)
         assert again._codes.flags.writeable == (not mmap)
-        again.remove(again.keys[:10])
-        again.add(codes[:1], [9999])
+        again.delete(again.ids[:10])
+        again.upsert(codes[:1], [9999])
         assert 9999 in again
         assert len(again) == 491
     assert len(FlatIndex.load(tmp_path / "i.ohi")) == 500
@@ -141,12 +141,12 @@ def test_memory_mapped_codes_are_accepted(tmp_path):
     np.save(tmp_path / "codes.npy", random_codes(100, 8))
     mapped = np.load(tmp_path / "codes.npy", mmap_mode="r")
     index = FlatIndex(64)
-    index.add(mapped)
-    assert index.search(mapped[:1], 1).keys.tolist() == [[0]]
+    index.upsert(mapped)
+    assert index.search(mapped[:1], 1).ids.tolist() == [[0]]
 
 
 def test_codes_handed_out_cannot_be_written_to():
     index = FlatIndex(8)
-    index.add(random_codes(3))
+    index.upsert(random_codes(3))
     with pytest.raises(ValueError, match="read-only"):
         index.codes[0] = 1

@@ -120,7 +120,11 @@ def test_bad_arguments_are_named():
         (lambda: AsymmetricRanking(soft[:0], [], codes, labels), InvalidInputError, "0 queries"),
         (lambda: AsymmetricRanking(soft, ["a"] * 5, codes, labels), InvalidLabelsError, "different kinds"),
         (lambda: AsymmetricRanking(soft, query_labels[:4], codes, labels), InvalidLabelsError, "4 labels"),
-        (lambda: AsymmetricRanking(soft * np.nan, query_labels, codes, labels), InvalidCodesError, "soft holds nan"),
+        (
+            lambda: AsymmetricRanking(soft * np.nan, query_labels, codes, labels),
+            InvalidCodesError,
+            "The queries hold nan",
+        ),
         (lambda: AsymmetricRanking(soft * 9, query_labels, codes, labels), InvalidCodesError, "from -1 to 1"),
         (lambda: AsymmetricRanking(np.zeros((5, 9)), query_labels, codes, labels), InvalidCodesError, "9 bits take 2"),
         (lambda: AsymmetricRanking(soft[:, :5], query_labels, codes, labels), InvalidCodesError, "beyond bit 5"),

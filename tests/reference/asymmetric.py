@@ -14,8 +14,8 @@ def distances(soft, codes):
 
 
 def nearest(soft, items, k):
-    """Items of a dict key -> code as (distance, key), nearest first, ties by key."""
-    return sorted((distance(soft, code), key) for key, code in items.items())[:k]
+    """Items of a dict id -> code as (distance, id), nearest first, ties by id."""
+    return sorted((distance(soft, code), id) for id, code in items.items())[:k]
 
 
 def expected_measures(row, relevant, k, denominator):

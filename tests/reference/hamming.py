@@ -12,5 +12,5 @@ def distances(queries, codes):
 
 
 def ranking(query, items):
-    """Items of a dict key -> code as (distance, key), nearest first, ties by key."""
-    return sorted((distance(query, code), key) for key, code in items.items())
+    """Items of a dict id -> code as (distance, id), nearest first, ties by id."""
+    return sorted((distance(query, code), id) for id, code in items.items())

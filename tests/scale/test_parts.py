@@ -232,8 +232,8 @@ def test_faulty_files_columns_and_labels_are_named(tmp_path):
     path = write(tmp_path / "a.parquet", {"v": vectors([[1, 2]]), "label": [b"x"]})
     with pytest.raises(InvalidInputError, match=r"a\.parquet has no column 'w', but v, label"):
         survey(path, "w", "label", True)
-    with pytest.raises(InvalidInputError, match="has no column 'key', but v, label"):
-        survey(path, "v", "key", False)
+    with pytest.raises(InvalidInputError, match="has no column 'id', but v, label"):
+        survey(path, "v", "id", False)
     with pytest.raises(InvalidLabelsError, match=r"a\.parquet"):
         survey(path, "v", "label", True)
     (tmp_path / "b.parquet").write_bytes(b"PAR1 but no more")

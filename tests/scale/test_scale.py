@@ -58,8 +58,8 @@ def data(tmp_path_factory):
     for start, stop, size in ((0, 15_000, 3_000), (15_000, 16_000, 200), (16_000, N, 20_000)):
         rows = slice(start, stop)
         table = {
-            "key": pa.array(np.arange(start, stop) * 3),
-            "vector": pa.FixedSizeListArray.from_arrays(X[rows].ravel(), D),
+            "id": pa.array(np.arange(start, stop) * 3),
+            "vectors": pa.FixedSizeListArray.from_arrays(X[rows].ravel(), D),
             "label": pa.array(y[rows], mask=~labelled[rows]),
             "name": pa.array([f"item {i}" for i in range(start, stop)]),
         }
@@ -167,7 +167,7 @@ def test_few_rows_several_labels_and_strings_are_learned(params, tmp_path):
     table = pa.table({"v": list(X), "tags": labels})
     for n in (100, 1_500):
         pq.write_table(table[:n], tmp_path / "a.parquet", row_group_size=400)
-        found = scale.learn(tmp_path / "a.parquet", make(**params), vector="v", labels="tags")
+        found = scale.learn(tmp_path / "a.parquet", make(**params), vectors="v", labels="tags")
         assert_same(found, make(**params).partial_fit(X[:n], labels[:n]))
 
 
@@ -187,7 +187,7 @@ def test_only_what_adds_up_can_be_learned_in_parts(data, tmp_path):
 
 def test_faulty_files_are_named_before_anything_is_learned(data, tmp_path):
     def write(name, vectors, labels):
-        pq.write_table(pa.table({"vector": vectors, "label": labels}), tmp_path / name, row_group_size=300)
+        pq.write_table(pa.table({"vectors": vectors, "label": labels}), tmp_path / name, row_group_size=300)
         return tmp_path / name
 
     good = write("good.parquet", [[1.0, 2.0]] * 600, [1, 2] * 300)
@@ -198,7 +198,7 @@ def test_faulty_files_are_named_before_anything_is_learned(data, tmp_path):
         write(f"{name}.parquet", [[1.0, 2.0]] * 500 + [vectors], [1] * 501)
     with pytest.raises(DataNotFoundError, match=r"There is no file .*none\.parquet"):
         scale.learn(tmp_path / "none.parquet", make())
-    with pytest.raises(InvalidInputError, match=r"good\.parquet has no column 'x', but vector, label\."):
+    with pytest.raises(InvalidInputError, match=r"good\.parquet has no column 'x', but vectors, label\."):
         scale.learn(good, make(), labels="x")
     with pytest.raises(InvalidFeaturesError, match=r"wide\.parquet has vectors of 3 numbers, .*good\.parquet of 2"):
         scale.learn([good, wide], make())
@@ -231,9 +231,9 @@ def test_codes_are_those_of_a_single_process(data, single, tmp_path):
     assert (len(parts), calls[-1], len(calls)) == (12, (N, N), 12)
     assert parts[0] == tmp_path / "codes" / "00000.00000.parquet"
     table = pq.read_table(parts)
-    assert table.schema.names == ["key", "code", "version"]
+    assert table.schema.names == ["id", "code", "version"]
     assert table.schema.types == [pa.int64(), pa.binary(2), pa.int64()]
-    assert np.array_equal(table["key"], np.arange(N) * 3)
+    assert np.array_equal(table["id"], np.arange(N) * 3)
     codes = np.frombuffer(b"".join(table["code"].to_pylist()), np.uint8).reshape(N, 2)
     assert np.array_equal(codes, encoder.encode(X))
     assert table["version"].unique().to_pylist() == [encoder.version]
@@ -246,17 +246,17 @@ def test_encoding_goes_on_where_it_stopped(data, single, tmp_path):
     for name in ("00000.parquet", "15000.parquet"):
         (folder / name).write_bytes((data[0] / name).read_bytes())
     encoder = single.snapshot()
-    parts = scale.encode(folder, encoder, folder / "codes", key="name")
+    parts = scale.encode(folder, encoder, folder / "codes", id="name")
     content, times = parts[3].read_bytes(), {part: part.stat().st_mtime_ns for part in parts}
     parts[3].unlink()
     os.utime(folder / "15000.parquet", ns=(1, 1))  # it has changed, or so it seems
-    assert scale.encode([folder], Encoder.load(encoder.to_bytes()), folder / "codes", key="name") == parts
+    assert scale.encode([folder], Encoder.load(encoder.to_bytes()), folder / "codes", id="name") == parts
     assert parts[3].read_bytes() == content
     again = [part for part in parts if part.stat().st_mtime_ns != times[part]]
     assert again == parts[3:4] + parts[5:]
     assert not list(folder.rglob("*.part"))
     scale.encode(folder, encoder, folder / "codes")
-    assert pq.read_table(parts)["key"].type == pa.int64()
+    assert pq.read_table(parts)["id"].type == pa.int64()
     with pytest.raises(DataNotFoundError, match=r"There is no \.parquet file to encode but in .*codes"):
         scale.encode(folder / "codes", encoder, folder / "codes")
     with pytest.raises(InvalidInputError, match="codes holds codes of another encoder, <Encoder hroh version"):
@@ -269,10 +269,10 @@ class Table:
     def __init__(self, path, marker):
         self._connection, self._marker = sqlite3.connect(path, timeout=60), marker
         with self._connection:
-            self._connection.execute("CREATE TABLE IF NOT EXISTS codes (key INTEGER PRIMARY KEY, code BLOB)")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS codes (id INTEGER PRIMARY KEY, code BLOB)")
 
-    def add(self, codes, keys):
-        rows = zip(keys.tolist(), map(bytes, codes), strict=True)
+    def upsert(self, codes, ids):
+        rows = zip(ids.tolist(), map(bytes, codes), strict=True)
         with self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO codes VALUES (?, ?)", rows)
         die_once(self._marker)
@@ -287,16 +287,16 @@ def test_codes_go_straight_into_an_index_though_a_worker_is_killed(data, single,
     assert scale.encode_into(data[0], encoder, lambda: Table(path, marker)) == N
     assert marker.exists()
     with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("SELECT key, code FROM codes ORDER BY key").fetchall()
-    assert [key for key, _ in rows] == list(range(0, 3 * N, 3))
+        rows = connection.execute("SELECT id, code FROM codes ORDER BY id").fetchall()
+    assert [id for id, _ in rows] == list(range(0, 3 * N, 3))
     assert b"".join(code for _, code in rows) == encoder.encode(data[1]).tobytes()
 
 
 def test_faulty_input_is_not_encoded_and_no_folder_is_made(data, single, tmp_path):
     encoder, out = single.snapshot(), tmp_path / "codes"
-    table = pa.table({"key": [1, None], "vector": [[1.0] * D] * 2})
+    table = pa.table({"id": [1, None], "vectors": [[1.0] * D] * 2})
     pq.write_table(table, tmp_path / "keyless.parquet")
-    pq.write_table(pa.table({"key": [1], "vector": [[1.0]]}), tmp_path / "narrow.parquet")
+    pq.write_table(pa.table({"id": [1], "vectors": [[1.0]]}), tmp_path / "narrow.parquet")
     (tmp_path / "other").mkdir()
     pq.write_table(table, tmp_path / "other" / "keyless.pq")
     for paths, what, message in (
@@ -308,7 +308,7 @@ def test_faulty_input_is_not_encoded_and_no_folder_is_made(data, single, tmp_pat
         with pytest.raises((InvalidInputError, DataNotFoundError), match=message):
             scale.encode(paths, what, out)
     assert not out.exists()
-    with pytest.raises(InvalidInputError, match=r"keyless\.parquet, row group 0: 1 rows have no key in column 'key'"):
+    with pytest.raises(InvalidInputError, match=r"keyless\.parquet, row group 0: 1 rows have no id in column 'id'"):
         scale.encode(tmp_path / "keyless.parquet", encoder, out)
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInputError, match="file is not a folder"):
@@ -357,5 +357,5 @@ def test_the_page_on_scaling_runs_as_printed(data, tmp_path, monkeypatch):
         exec(compile(block, str(page), "exec"), names)
         with PostgresIndex(64, server.url) as index:
             assert len(index) == 1000
-            codes = pq.read_table(names["parts"]).sort_by("key").column("code").to_pylist()
+            codes = pq.read_table(names["parts"]).sort_by("id").column("code").to_pylist()
             assert b"".join(codes) == index.codes.tobytes()

@@ -56,8 +56,8 @@ def serving_here(path):
 
 
 def make(path, n_items=0):
-    """Create a collection with so many items, of integer keys."""
+    """Create a collection with so many items, of integer ids."""
     with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
         if n_items:
-            collection.add(range(n_items), X[:n_items], Y[:n_items])
+            collection.upsert(range(n_items), X[:n_items], Y[:n_items])
     return path

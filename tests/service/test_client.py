@@ -13,7 +13,7 @@ from tests.service.running import X, Y, make, running, serving_here
 from onlinehash import HCOH, Collection
 from onlinehash.client import Client, ServiceError
 from onlinehash.collection import Never
-from onlinehash.exceptions import InvalidInputError, UnknownKeyError
+from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.service import serve_in_thread
 
 pytestmark = pytest.mark.slow
@@ -32,15 +32,15 @@ def twins(tmp_path):
 
 def assert_same(client, plain):
     assert len(client) == len(plain)
-    keys = list(plain)
-    for ours, theirs in zip(client.get(keys), plain.get(keys), strict=True):
-        assert (ours.key, ours.labels, ours.payload, ours.version) == (
-            theirs.key,
+    ids = list(plain)
+    for ours, theirs in zip(client.get(ids), plain.get(ids), strict=True):
+        assert (ours.id, ours.labels, ours.payload, ours.version) == (
+            theirs.id,
             theirs.labels,
             theirs.payload,
             theirs.version,
         )
-        assert np.array_equal(ours.features, theirs.features)
+        assert np.array_equal(ours.vectors, theirs.vectors)
     stats, theirs = client.stats(), plain.stats()
     assert (stats.n_learned, stats.version, stats.staleness) == (theirs.n_learned, theirs.version, theirs.staleness)
 
@@ -57,11 +57,11 @@ def test_a_served_collection_is_a_collection(tmp_path):
 def use_both(client, plain):
     twins = (client, plain)
     for one in twins:
-        one.add(range(100), X[:100], Y[:100])
-        one.add(7, X[100], 2, {"title": "seven"})
-        one.add([200, 201, 202], X[100:103].tolist(), [None, [0, 3], 1], [None, [1, "é"], "x"])
-        one.add([203, 204], X[103:105].astype(np.float64), np.array([1.0, np.nan]))
-        one.add(205, X[105])
+        one.upsert(range(100), X[:100], Y[:100])
+        one.upsert(7, X[100], 2, {"title": "seven"})
+        one.upsert([200, 201, 202], X[100:103].tolist(), [None, [0, 3], 1], [None, [1, "é"], "x"])
+        one.upsert([203, 204], X[103:105].astype(np.float64), np.array([1.0, np.nan]))
+        one.upsert(205, X[105])
         one.update([3, 4], X[110:112])
         one.update(5, labels=[1, 2])
         one.update([6, 200], labels=None, payload=["a", None])
@@ -77,16 +77,16 @@ def use_both(client, plain):
         {"k": 3, "rescore": "l2"},
         {"k": 3, "rescore": "cosine", "labels": [1, 2]},
         {"k": 4, "labels": 3, "asymmetric": True},
-        {"k": 2, "keys": [1, 2, 3, 9999]},
+        {"k": 2, "ids": [1, 2, 3, 9999]},
         {"k": 5, "asymmetric": True},
     ):
         ours, theirs = client.search(queries, **options), plain.search(queries, **options)
-        assert (ours.keys, ours.distances) == (theirs.keys, theirs.distances)
+        assert (ours.ids, ours.distances) == (theirs.ids, theirs.distances)
     ours, theirs = client.search(queries[0].tolist(), 4), plain.search(queries[0], 4)
-    assert (ours.keys, ours.distances) == (theirs.keys, theirs.distances)
+    assert (ours.ids, ours.distances) == (theirs.ids, theirs.distances)
     ours, theirs = client.range_search(queries, 2), plain.range_search(queries, 2)
-    assert (ours.keys, ours.distances) == (theirs.keys, theirs.distances)
-    assert client.range_search(queries, 1, labels=2).keys == plain.range_search(queries, 1, labels=2).keys
+    assert (ours.ids, ours.distances) == (theirs.ids, theirs.distances)
+    assert client.range_search(queries, 1, labels=2).ids == plain.range_search(queries, 1, labels=2).ids
     counts = {}
     for item in plain.items():
         for label in item.labels if isinstance(item.labels, tuple) else (item.labels,):
@@ -94,16 +94,16 @@ def use_both(client, plain):
     assert client.label_counts() == {label: n for label, n in sorted(counts.items(), key=str) if label is not None}
 
 
-def test_string_keys_and_labels(twins):
+def test_string_ids_and_labels(twins):
     names = [f"é {i}/{i}" for i in range(50)] + ["ends in zero\0", ""]
     labels = ["cat", "dog"] * 26
     for one in twins:
-        one.add(names, X[:52], labels)
+        one.upsert(names, X[:52], labels)
         one.update(["", "é 3/3"], labels=["", "cat"])
         one.delete("é 1/1")
     assert_same(*twins)
     client, plain = twins
-    assert client.search(X[60], labels="dog").keys == plain.search(X[60], labels="dog").keys
+    assert client.search(X[60], labels="dog").ids == plain.search(X[60], labels="dog").ids
     assert "é 3/3" in client
     assert 3 not in client
     found = httpx.get(f"{str(client._http.base_url).rstrip('/')}/api/v1/items/%C3%A9%203%2F3").json()
@@ -112,35 +112,35 @@ def test_string_keys_and_labels(twins):
 
 def test_more_than_a_batch_is_sent_in_several(twins):
     client, _ = twins
-    client.add(range(2500), np.tile(X, (13, 1))[:2500], np.arange(2500) % 5)
+    client.upsert(range(2500), np.tile(X, (13, 1))[:2500], np.arange(2500) % 5)
     assert len(client) == 2500
 
 
 def test_stored_items_do_not_find_themselves(client):
     alone = client.search_by_id(5, 3)
-    assert 5 not in alone.keys
+    assert 5 not in alone.ids
     assert len(alone) == 3
-    assert alone.keys == [key for key in client.search(X[5], 4).keys if key != 5][:3]
+    assert alone.ids == [id for id in client.search(X[5], 4).ids if id != 5][:3]
     assert [len(hits) for hits in client.search_by_id([1, 2], 2, rescore="l2", labels=0)] == [2, 2]
 
 
 def test_errors_are_those_of_a_collection(client):
-    with pytest.raises(UnknownKeyError, match="no item with key 555"):
+    with pytest.raises(UnknownIdError, match="no item with id 555"):
         client.get([1, 555])
-    with pytest.raises(UnknownKeyError):
+    with pytest.raises(UnknownIdError):
         client.delete([1, 555])
     with pytest.raises(InvalidInputError, match="vectors has 3 features, but this collection is expecting 6"):
         client.search([1.0, 2.0, 3.0])
     with pytest.raises(InvalidInputError, match="k is 1001, more than 1000"):
         client.search(X[0], 1001)
-    with pytest.raises(InvalidInputError, match="labels has 1 entries for 2 keys"):
-        client.add([1, 2], X[:2], [1])
+    with pytest.raises(InvalidInputError, match="labels has 1 entries for 2 ids"):
+        client.upsert([1, 2], X[:2], [1])
     with pytest.raises(InvalidInputError, match="labels holds str; the labels of this collection are int"):
-        client.add(1, X[0], "cat")
+        client.upsert(1, X[0], "cat")
     with pytest.raises(InvalidInputError, match="cannot be written as JSON"):
-        client.add(1, X[0], payload={1, 2})
+        client.upsert(1, X[0], payload={1, 2})
     with pytest.raises(InvalidInputError, match="NaN"):
-        client.add(1, X[0] * np.nan)
+        client.upsert(1, X[0] * np.nan)
     with pytest.raises(InvalidInputError, match="http://"):
         Client("127.0.0.1:8000")
     assert len(client) == 100
@@ -187,7 +187,7 @@ def test_a_request_is_sent_again_until_it_is_answered():
 
 def test_a_collection_is_served_from_a_thread(path):
     with Collection.open(path, HCOH(n_bits=8, random_state=0)) as collection, serve_in_thread(collection) as url:
-        httpx.put(f"{url}/api/v1/items", json={"keys": [1], "vectors": [[1.0]], "labels": [3]}).raise_for_status()
+        httpx.put(f"{url}/api/v1/items", json={"ids": [1], "vectors": [[1.0]], "labels": [3]}).raise_for_status()
         assert len(collection) == 1
     with pytest.raises(httpx.ConnectError):
         httpx.get(url)

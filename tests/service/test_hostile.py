@@ -28,10 +28,10 @@ ROUTES = [
     ("POST", "/api/v1/encode"),
     ("POST", "/api/v1/refresh"),
 ]
-SCRAPS = [None, True, -1, 0, 1.5, 1e308, 1 << 70, "", "\ud800", "é\0", [], [[]], {}, {"keys": [1]}, [None], [[[1]]]]
-RECORDS = np.zeros(3, [("key", "i8"), ("vector", "f4", 6), ("label", "i8")])
-RECORDS["key"] = [500, 501, 502]
-ITEMS = {"key": [500, 501], "vector": [[1.0] * 6] * 2, "label": [1, 2]}
+SCRAPS = [None, True, -1, 0, 1.5, 1e308, 1 << 70, "", "\ud800", "é\0", [], [[]], {}, {"ids": [1]}, [None], [[[1]]]]
+RECORDS = np.zeros(3, [("id", "i8"), ("vectors", "f4", 6), ("label", "i8")])
+RECORDS["id"] = [500, 501, 502]
+ITEMS = {"id": [500, 501], "vectors": [[1.0] * 6] * 2, "label": [1, 2]}
 
 
 def spoiled(rng):
@@ -40,11 +40,11 @@ def spoiled(rng):
     if kind == 0:
         return rng.randbytes(rng.randrange(200)), {"content-type": rng.choice(["application/json", "", "x/y"])}
     if kind == 1:  # JSON of a wrong shape
-        fields = ["keys", "vectors", "labels", "payload", "like", "k", "radius", "within", "missing", "wait", "x"]
+        fields = ["ids", "vectors", "labels", "payload", "by_id", "k", "radius", "missing", "wait", "x"]
         body = {name: rng.choice(SCRAPS) for name in rng.sample(fields, rng.randrange(1, 5))}
         return json.dumps(body | {"unknown": 1}).encode(), {"content-type": "application/json"}
     if kind == 2:  # JSON that breaks off
-        whole = json.dumps({"keys": [500], "vectors": [[1.0] * 6], "like": [1]}).encode()
+        whole = json.dumps({"ids": [500], "vectors": [[1.0] * 6], "by_id": [1]}).encode()
         return whole[: rng.randrange(1, len(whole))], {"content-type": "application/json"}
     if kind == 3:
         return b"[" * rng.randrange(1, 100_000), {"content-type": "application/json"}
@@ -109,13 +109,13 @@ def tight(tmp_path, monkeypatch):
         Collection.open(path, HCOH(n_bits=12, random_state=0)) as collection,
         serve_in_thread(collection, limits=limits) as url,
     ):
-        collection.add(range(50), X[:50], [0, 1] * 25)
+        collection.upsert(range(50), X[:50], [0, 1] * 25)
         yield url, collection
 
 
 def test_what_is_too_large_is_refused(tight):
     url, collection = tight
-    answer = httpx.put(f"{url}/api/v1/items", json={"keys": [1], "vectors": [[1] * 6], "payload": ["x" * 20_000]})
+    answer = httpx.put(f"{url}/api/v1/items", json={"ids": [1], "vectors": [[1] * 6], "payload": ["x" * 20_000]})
     assert answer.status_code == 413
     assert "the limit of this service; send smaller batches" in answer.json()["detail"]
     with connect(url) as connection:  # told before a byte of it is sent
@@ -126,11 +126,11 @@ def test_what_is_too_large_is_refused(tight):
     )
     assert chunked.status_code == 413
     for body, name in (
-        ({"like": list(range(51))}, "batch"),
-        ({"like": [1], "k": 6}, "k"),
-        ({"like": list(range(20)), "k": 5}, "k * queries"),
-        ({"like": list(range(20)), "radius": 12}, "hits within radius"),
-        ({"like": [1], "within": list(range(51))}, "batch"),
+        ({"by_id": list(range(51))}, "batch"),
+        ({"by_id": [1], "k": 6}, "k"),
+        ({"by_id": list(range(20)), "k": 5}, "k * queries"),
+        ({"by_id": list(range(20)), "radius": 12}, "hits within radius"),
+        ({"by_id": [1], "ids": list(range(51))}, "batch"),
     ):
         answer = httpx.post(f"{url}/api/v1/search", json=body)
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, name)
@@ -140,10 +140,10 @@ def test_what_is_too_large_is_refused(tight):
 def test_too_many_requests_are_told_to_come_back(tight):
     url, collection = tight
     release, answers = threading.Event(), []
-    collection.get = lambda keys: [] if release.wait(30) else None
+    collection.get = lambda ids: [] if release.wait(30) else None
 
     def ask():
-        answers.append(httpx.post(f"{url}/api/v1/items/get", json={"keys": [1]}, timeout=30))
+        answers.append(httpx.post(f"{url}/api/v1/items/get", json={"ids": [1]}, timeout=30))
 
     askers = [threading.Thread(target=ask) for _ in range(3)]
     for asker in askers:
@@ -156,7 +156,7 @@ def test_too_many_requests_are_told_to_come_back(tight):
     assert refused.headers["retry-after"] == "1"
     assert "wait a moment" in refused.json()["detail"]
     assert httpx.get(f"{url}/healthz").status_code == 200
-    httpx.put(f"{url}/api/v1/items", json={"keys": [7], "vectors": [[1.0] * 6]}).raise_for_status()  # another line
+    httpx.put(f"{url}/api/v1/items", json={"ids": [7], "vectors": [[1.0] * 6]}).raise_for_status()  # another line
     release.set()
     for asker in askers:
         asker.join()
@@ -188,7 +188,7 @@ def test_clients_that_go_away_leave_nothing_behind(tight):
         connection.close()
     for _ in range(20):  # the answer has nobody to go to
         connection = connect(url)
-        body = json.dumps({"like": [1], "k": 5}).encode()
+        body = json.dumps({"by_id": [1], "k": 5}).encode()
         connection.sendall(head(len(body)) + body)
         connection.close()
     with connect(url) as connection:

@@ -26,11 +26,11 @@ def server(tmp_path_factory):
 
 def test_a_key_opens_what_it_is_for(server):
     with Client(server.url, READ) as reader, Client(server.url, f"{WRITE}-2") as writer:
-        writer.add(100, X[100], 1)
+        writer.upsert(100, X[100], 1)
         assert reader.get(100)[0].labels == 1
         assert len(writer.search(X[0], 3)) == 3
         for change in (
-            lambda: reader.add(100, X[100]),
+            lambda: reader.upsert(100, X[100]),
             lambda: reader.update(100, labels=3),
             lambda: reader.delete(100),
             reader.refresh,
@@ -74,6 +74,6 @@ def test_a_service_without_a_key_to_write_only_reads(path):
         serve_in_thread(collection, keys=ApiKeys.of(read=[READ])) as url,
     ):
         with Client(url, READ) as client, pytest.raises(ServiceError, match="only reads"):
-            client.add(1, X[0])
+            client.upsert(1, X[0])
         with Client(url, WRITE) as client, pytest.raises(ServiceError, match="missing or wrong"):
             client.stats()

@@ -17,7 +17,7 @@ def precision(client, split):
     """Return the share of the ten nearest that have the label of the query."""
     queries = split.queries
     found = client.search(queries.X[:100], k=10)
-    return np.mean([split.stream.y[hits.keys] == label for hits, label in zip(found, queries.y[:100], strict=True)])
+    return np.mean([split.stream.y[hits.ids] == label for hits, label in zip(found, queries.y[:100], strict=True)])
 
 
 def filled(path, split, n_batches, seconds):
@@ -28,7 +28,7 @@ def filled(path, split, n_batches, seconds):
         Client(url) as client,
     ):
         for rows in np.array_split(np.arange(1000), n_batches):
-            client.add(rows.tolist(), split.stream.X[rows], split.stream.y[rows].tolist())
+            client.upsert(rows.tolist(), split.stream.X[rows], split.stream.y[rows].tolist())
         yield client
 
 
@@ -47,7 +47,7 @@ def test_an_idle_service_refreshes_while_it_is_searched(tmp_path):
     split = load_dataset("digits").split()
     for client in filled(tmp_path / "items.oh", split, 1, seconds=0.2):
         client.search(split.queries.X[:1])
-        client.add(range(1000, 1200), split.stream.X[:200], split.stream.y[:200].tolist())
+        client.upsert(range(1000, 1200), split.stream.X[:200], split.stream.y[:200].tolist())
         assert client.stats().pending
         slowest, end = 0.0, time.monotonic() + 30
         while client.stats().pending and time.monotonic() < end:

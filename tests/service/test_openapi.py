@@ -41,7 +41,7 @@ def server(tmp_path_factory):
     """A server of vectors of width 1, which are often generated."""
     path = tmp_path_factory.mktemp("served") / "items.oh"
     with Collection.open(path, LSH(n_bits=8, random_state=0)) as collection:
-        collection.add(range(-10, 50), np.linspace(-1, 1, 60)[:, None], [0, 1] * 30, [{"n": i} for i in range(60)])
+        collection.upsert(range(-10, 50), np.linspace(-1, 1, 60)[:, None], [0, 1] * 30, [{"n": i} for i in range(60)])
     with running(path) as server:
         yield server
         assert server.stop() == 0

@@ -225,7 +225,7 @@ def test_a_plain_collection_shows_what_it_has(visit, tmp_path):
     path = tmp_path / "photos.oh"
     payload = [{"image": picture(X[0, :6].reshape(2, 3))}, {"title": "<b>Trail runner</b>"}, None]
     with Collection.open(path, HCOH(n_bits=12, random_state=0)) as collection:
-        collection.add([f"p/{i}" for i in range(30)], X[:30], Y[:30], payload * 10)
+        collection.upsert([f"p/{i}" for i in range(30)], X[:30], Y[:30], payload * 10)
     with running(path) as server:
         page = visit(server)
         ready(page)
@@ -233,7 +233,7 @@ def test_a_plain_collection_shows_what_it_has(visit, tmp_path):
         expect(page.locator("#grid [role=option]")).to_have_count(30)
         assert page.locator("#grid img").count() == 10
         expect(page.locator("#grid").get_by_text("<b>Trail runner</b>")).to_have_count(10)
-        page.fill("#key", "p/2")
+        page.fill("#id", "p/2")
         page.keyboard.press("Enter")
         expect(page.locator("#query")).to_contain_text("p/2")
         assert page.locator("#query .bit").count() == 12

@@ -38,16 +38,16 @@ class Load:
         rng = np.random.default_rng(writer)
         with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=20) as http:
             for number in range(100_000):
-                keys = (writer * 1000 + rng.choice(50, 5, replace=False)).tolist()
+                ids = (writer * 1000 + rng.choice(50, 5, replace=False)).tolist()
                 payload = f"{self.run} {number}"
-                self.begun[writer] = payload, keys
-                body = {"keys": keys, "vectors": X[rng.integers(0, 200, 5)].tolist(), "payload": [payload] * 5}
+                self.begun[writer] = payload, ids
+                body = {"ids": ids, "vectors": X[rng.integers(0, 200, 5)].tolist(), "payload": [payload] * 5}
                 answer = http.put("/api/v1/items", json=body | {"labels": [0, 1, 2, 3, None]})
                 if answer.status_code != 200:
                     self.failed.append(answer)
                     return
-                for key in keys:
-                    self.acknowledged[key] = payload
+                for id in ids:
+                    self.acknowledged[id] = payload
                 self.n_written += 1
 
     def search(self):
@@ -76,15 +76,15 @@ class Load:
 def check_kept(path, load):
     """Demand items as last acknowledged, but for writes that have begun: each is there whole or not at all."""
     with Collection.open(path) as collection:
-        kept = {item.key: item.payload for item in collection.items()}
+        kept = {item.id: item.payload for item in collection.items()}
         assert len(collection.search(X[0], 1000)) == len(kept)
     in_flight = set()
-    for payload, keys in load.begun.values():
-        applied = [kept.get(key) == payload for key in keys]
+    for payload, ids in load.begun.values():
+        applied = [kept.get(id) == payload for id in ids]
         assert all(applied) or not any(applied)
-        in_flight.update(keys if all(applied) else ())
-    for key, payload in load.acknowledged.items():
-        assert kept[key] == payload or key in in_flight
+        in_flight.update(ids if all(applied) else ())
+    for id, payload in load.acknowledged.items():
+        assert kept[id] == payload or id in in_flight
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -121,7 +121,7 @@ def test_a_full_disk_refuses_and_loses_nothing(path):
         added = 20
         with pytest.raises(ServiceError, match="cannot be written") as refused:
             while added < 20_000:
-                client.add(range(added, added + 50), np.tile(X[:50], 1), Y[:50], payload=["x" * 500] * 50)
+                client.upsert(range(added, added + 50), np.tile(X[:50], 1), Y[:50], payload=["x" * 500] * 50)
                 added += 50
         assert refused.value.status == 503
         assert "make room" in refused.value.problem["detail"]
@@ -132,7 +132,7 @@ def test_a_full_disk_refuses_and_loses_nothing(path):
         assert server.stop() == 0
     with Collection.open(path) as collection:
         assert len(collection) == added
-        collection.add(range(added, added + 50), X[:50], Y[:50])
+        collection.upsert(range(added, added + 50), X[:50], Y[:50])
 
 
 def test_a_reader_follows_the_writer(path):
@@ -142,11 +142,11 @@ def test_a_reader_follows_the_writer(path):
         Client(server.url) as writer,
         Client(follower.url) as reader,
     ):
-        writer.add(500, X[100], 1)
+        writer.upsert(500, X[100], 1)
         assert reader.get(500)[0].labels == 1
-        assert 500 in reader.search(X[100], 3).keys
+        assert 500 in reader.search(X[100], 3).ids
         with pytest.raises(ServiceError, match="only reads"):
-            reader.add(1, X[0])
+            reader.upsert(1, X[0])
 
 
 def test_what_cannot_be_served_is_told_in_one_line(path, tmp_path):

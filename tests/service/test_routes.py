@@ -58,17 +58,17 @@ def problem(answer, status):
         ({"vectors": [[1, "a"]]}, "vectors.0.1", "a", "valid number"),
         ({"vectors": []}, "vectors", "[]", "at least 1 item"),
         ({"vectors": [[1, 2], [1]]}, "vectors.1", "[1.0]", "one width"),
-        ({"like": [True]}, "like.0", "true", "valid integer; or .* valid string"),
-        ({"like": [1 << 70]}, "like.0", str(1 << 70), "less than"),
-        ({"like": [1], "vectors": [[1]]}, "vectors", None, "one of the two"),
+        ({"by_id": [True]}, "by_id.0", "true", "valid integer; or .* valid string"),
+        ({"by_id": [1 << 70]}, "by_id.0", str(1 << 70), "less than"),
+        ({"by_id": [1], "vectors": [[1]]}, "vectors", None, "one of the two"),
         ({}, "vectors", None, "one of the two"),
-        ({"like": [1], "kk": 3}, "kk", "3", "not permitted"),
-        ({"like": [1], "k": 5000}, "k", "5000", "more than 1000"),
-        ({"like": [1], "radius": 1, "k": 5}, "radius", None, "goes without k"),
-        ({"like": [1], "labels": []}, "labels", "[]", "at least 1 item"),
-        ({"like": ["a"]}, "keys", None, "keys of this collection are int"),
-        ({"like": [1], "labels": [1, "a"]}, "labels", None, "only integers or only strings"),
-        ({"like": list(range(10_001))}, "batch", "10001", "several smaller requests"),
+        ({"by_id": [1], "kk": 3}, "kk", "3", "not permitted"),
+        ({"by_id": [1], "k": 5000}, "k", "5000", "more than 1000"),
+        ({"by_id": [1], "radius": 1, "k": 5}, "radius", None, "goes without k"),
+        ({"by_id": [1], "labels": []}, "labels", "[]", "at least 1 item"),
+        ({"by_id": ["a"]}, "ids", None, "ids of this collection are int"),
+        ({"by_id": [1], "labels": [1, "a"]}, "labels", None, "only integers or only strings"),
+        ({"by_id": list(range(10_001))}, "batch", "10001", "several smaller requests"),
         ({"vectors": [[0.0] * 65_537]}, "width", "65537", "--max-width"),
     ],
 )
@@ -87,7 +87,7 @@ def test_other_problems(http):
     assert answer.headers["allow"] == "GET"
     found = problem(http.post("/api/v1/search", content=b"{}", headers={"content-type": "text/plain"}), 415)
     assert "send application/json or application/x-npy" in found["detail"]
-    problem(http.post("/api/v1/search?k=3", json={"like": [1]}), 422)
+    problem(http.post("/api/v1/search?k=3", json={"by_id": [1]}), 422)
     problem(http.post("/api/v1/search?q=3", content=npy(X[:1]), headers=NPY), 422)
 
 
@@ -99,11 +99,11 @@ def test_vectors_come_as_npy_in_any_precision_and_order(http):
 
 
 def test_items_come_as_npy_and_arrow(path):
-    records = np.zeros(2, [("key", "<U3"), ("vector", ">f8", 6), ("label", "<U5")])
-    records["key"], records["vector"], records["label"] = ["a", "b"], X[:2], ["cat", "dog"]
+    records = np.zeros(2, [("id", "<U3"), ("vectors", ">f8", 6), ("label", "<U5")])
+    records["id"], records["vectors"], records["label"] = ["a", "b"], X[:2], ["cat", "dog"]
     columns = {
-        "key": ["b", "c", "d"],
-        "vector": pa.array(X[1:4].tolist(), pa.list_(pa.float32(), 6)),
+        "id": ["b", "c", "d"],
+        "vectors": pa.array(X[1:4].tolist(), pa.list_(pa.float32(), 6)),
         "label": pa.array([["cat", "pet"], None, ["dog"]]),
         "payload": [None, '{"n": 1}', "2"],
     }
@@ -111,12 +111,12 @@ def test_items_come_as_npy_and_arrow(path):
         assert http.put("/api/v1/items", content=npy(records), headers=NPY).json() == {"changed": 2, "n_items": 2}
         answer = http.put("/api/v1/items", content=arrow(columns), headers=ARROW)
         assert answer.json() == {"changed": 3, "n_items": 4}
-        items = http.post("/api/v1/items/get", json={"keys": ["a", "b", "c", "d"]}).json()["items"]
+        items = http.post("/api/v1/items/get", json={"ids": ["a", "b", "c", "d"]}).json()["items"]
         assert [item["labels"] for item in items] == ["cat", ["cat", "pet"], None, "dog"]
         assert [item["payload"] for item in items] == [None, None, {"n": 1}, 2]
-        assert np.array_equal(np.float32([item["vector"] for item in items]), X[:4])
-        found = http.post("/api/v1/search", json={"like": ["c"], "items": True, "k": 1}).json()
-        assert set(found["hits"][0][0]) == {"key", "distance", "labels", "payload"}
+        assert np.array_equal(np.float32([item["vectors"] for item in items]), X[:4])
+        found = http.post("/api/v1/search", json={"by_id": ["c"], "items": True, "k": 1}).json()
+        assert set(found) == {"version", "ids", "distances", "labels", "payload"}
         assert http.delete("/api/v1/items/c").json() == {"changed": 1, "n_items": 3}
         problem(http.delete("/api/v1/items/c"), 404)
         classes = http.get("/api/v1/label_counts").json()
@@ -134,23 +134,23 @@ def test_items_come_as_npy_and_arrow(path):
         (npy(X[:2])[:-1], NPY, "does not fit"),
         (npy(X[:2]).replace(b"(2, 6)", b"(-2,6)"), NPY, "does not fit"),
         (npy(X[:2]).replace(b"(2, 6)", b"(9**9)"), NPY, "cannot be read"),
-        (npy(X[:2]), NPY, "fields key, vector"),
-        (npy(np.zeros(2, [("key", "i8"), ("vector", "f4")])), NPY, "one row of real numbers"),
-        (npy(np.zeros(2, [("key", "f8"), ("vector", "f4", 6)])), NPY, "field key"),
-        (npy(np.zeros(2, [("key", "M8[s]"), ("vector", "f4", 6)])), NPY, "field key"),
-        (npy(np.full(2, 1 << 63, [("key", "u8"), ("vector", "f4", 6)])), NPY, "less than"),
-        (npy(np.zeros(2, [("key", "i8"), ("vector", "f4", 6)])), NPY, "keys holds 0 twice"),
-        (npy(np.zeros(0, [("key", "i8"), ("vector", "f4", 6)])), NPY, "fit"),
-        (arrow({"key": [1], "vector": [[1.0] * 6]}, compression="zstd"), ARROW, "compressed"),
-        (arrow({"key": pa.array(["a"]).dictionary_encode(), "vector": [[1.0] * 6]}), ARROW, "dictionaries"),
-        (arrow({"key": [1, 2], "vector": [[1.0] * 6, [1.0]]}), ARROW, "lengths|gaps"),
-        (arrow({"key": [1, 2], "vector": [[1.0] * 6, [1.0] * 4 + [None] * 2]}), ARROW, "gaps"),
-        (arrow({"key": [1, None], "vector": [[1.0] * 6] * 2}), ARROW, "valid integer"),
-        (arrow({"key": [1], "vector": ["no"]}), ARROW, "no list"),
-        (arrow({"key": [1], "vector": [[1.0] * 6], "payload": ["{"]}), ARROW, "no JSON"),
-        (arrow({"key": [1], "vector": [[1.0] * 6], "label": [1.5]}), ARROW, "valid integer"),
-        (arrow({"key": [1], "features": [[1.0] * 6]}), ARROW, "has the columns key, features"),
-        (arrow({"key": [1], "vector": [[1.0] * 6]})[:-100], ARROW, "Arrow stream|columns"),
+        (npy(X[:2]), NPY, "fields id, vector"),
+        (npy(np.zeros(2, [("id", "i8"), ("vectors", "f4")])), NPY, "one row of real numbers"),
+        (npy(np.zeros(2, [("id", "f8"), ("vectors", "f4", 6)])), NPY, "field id"),
+        (npy(np.zeros(2, [("id", "M8[s]"), ("vectors", "f4", 6)])), NPY, "field id"),
+        (npy(np.full(2, 1 << 63, [("id", "u8"), ("vectors", "f4", 6)])), NPY, "less than"),
+        (npy(np.zeros(2, [("id", "i8"), ("vectors", "f4", 6)])), NPY, "ids holds 0 twice"),
+        (npy(np.zeros(0, [("id", "i8"), ("vectors", "f4", 6)])), NPY, "fit"),
+        (arrow({"id": [1], "vectors": [[1.0] * 6]}, compression="zstd"), ARROW, "compressed"),
+        (arrow({"id": pa.array(["a"]).dictionary_encode(), "vectors": [[1.0] * 6]}), ARROW, "dictionaries"),
+        (arrow({"id": [1, 2], "vectors": [[1.0] * 6, [1.0]]}), ARROW, "lengths|gaps"),
+        (arrow({"id": [1, 2], "vectors": [[1.0] * 6, [1.0] * 4 + [None] * 2]}), ARROW, "gaps"),
+        (arrow({"id": [1, None], "vectors": [[1.0] * 6] * 2}), ARROW, "valid integer"),
+        (arrow({"id": [1], "vectors": ["no"]}), ARROW, "no list"),
+        (arrow({"id": [1], "vectors": [[1.0] * 6], "payload": ["{"]}), ARROW, "no JSON"),
+        (arrow({"id": [1], "vectors": [[1.0] * 6], "label": [1.5]}), ARROW, "valid integer"),
+        (arrow({"id": [1], "features": [[1.0] * 6]}), ARROW, "has the columns id, features"),
+        (arrow({"id": [1], "vectors": [[1.0] * 6]})[:-100], ARROW, "Arrow stream|columns"),
         (b"", ARROW, "Arrow stream"),
     ],
     ids=range(22),
@@ -179,11 +179,15 @@ def test_state(http):
 
 def test_an_empty_collection_answers(path):
     with serving_here(make(path)) as url, httpx.Client(base_url=url) as http:
-        assert http.post("/api/v1/search", json={"vectors": [[1, 2]]}).json() == {"version": None, "hits": [[]]}
+        assert http.post("/api/v1/search", json={"vectors": [[1, 2]]}).json() == {
+            "version": None,
+            "ids": [[]],
+            "distances": [[]],
+        }
         problem(http.post("/api/v1/encode", json={"vectors": [[1, 2]]}), 409)
         assert http.get("/api/v1/label_counts").json() == {"label_counts": [], "n_unlabelled": 0}
         assert http.post("/api/v1/refresh", json={}).json()["version"] is None
-        http.put("/api/v1/items", json={"keys": ["a"], "vectors": [[1, 2]]}).raise_for_status()
+        http.put("/api/v1/items", json={"ids": ["a"], "vectors": [[1, 2]]}).raise_for_status()
         problem(http.post("/api/v1/refresh", json={}), 409)
 
 

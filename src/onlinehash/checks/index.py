@@ -14,7 +14,7 @@ from onlinehash.checks._promise import check_all, promise
 from onlinehash.codes import code_width, hamming_distances
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.indexes import FlatIndex
-from onlinehash.types import Codes, Keys, Matches
+from onlinehash.types import Codes, Ids, SearchResult
 
 MakeIndex = Callable[[int], Any]
 IndexCheck = Callable[[MakeIndex], None]
@@ -25,7 +25,7 @@ _N_BITS = (5, 16, 32, 72)
 def check_index(make_index: MakeIndex, *, exact: bool = True) -> None:
     """Raise ``AssertionError`` if an index breaks a promise of the contract.
 
-    ``search_soft`` and ``save`` with ``load`` are an index's own choice: without them, their checks are left out.
+    ``supports_asymmetric`` and ``save`` with ``load`` are optional; without them, their checks are skipped.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def check_index(make_index: MakeIndex, *, exact: bool = True) -> None:
         Returns an empty index for a number of bits; the class itself, where that is all it takes.
     exact : bool
         Whether the index promises to find the nearest items. One that does not still has to answer with as many items,
-        their true distances, nearest first, ties by key; :func:`recall` measures how near they are.
+        their true distances, nearest first, ties by id; :func:`recall` measures how near they are.
 
     Examples
     --------
@@ -61,8 +61,8 @@ def recall(index: Any, oracle: Any, queries: ArrayLike, k: int) -> float:
     Examples
     --------
     >>> index, oracle = FlatIndex(n_bits=8), FlatIndex(n_bits=8)
-    >>> oracle.add(np.array([[0b0001], [0b0010], [0b0111], [0b1111]], np.uint8))
-    >>> index.add(oracle.codes[1:], keys=oracle.keys[1:])
+    >>> oracle.upsert(np.array([[0b0001], [0b0010], [0b0111], [0b1111]], np.uint8))
+    >>> index.upsert(oracle.codes[1:], ids=oracle.ids[1:])
     >>> recall(index, oracle, np.array([[0b0000]], np.uint8), k=1)
     1.0
     >>> recall(index, oracle, np.array([[0b0000]], np.uint8), k=2)
@@ -84,14 +84,14 @@ def index_checks(*, exact: bool = True) -> Iterator[IndexCheck]:
     """
     if exact:
         yield check_search_is_exact
-        yield check_soft_search_is_exact
+        yield check_asymmetric_search_is_exact
         yield check_radius_search_is_exact
         yield check_restricted_search_is_exact
         yield check_search_after_changes_is_exact
     yield check_answers_are_true
     yield check_changes_are_seen_at_once
     yield check_items_are_given_back
-    yield check_keys_are_numbered_on
+    yield check_ids_are_numbered_on
     yield check_nothing_is_found_in_nothing
     yield check_saved_index_is_the_same
     yield check_input_is_not_changed
@@ -101,7 +101,7 @@ def index_checks(*, exact: bool = True) -> Iterator[IndexCheck]:
 
 
 def check_search_is_exact(make_index: MakeIndex) -> None:
-    """The k nearest items are found, nearest first, ties by key, for any k."""
+    """The k nearest items are found, nearest first, ties by id, for any k."""
     for n_bits in _N_BITS:
         index, oracle = _filled(make_index, n_bits)
         queries = _codes(9, n_bits, seed=1)
@@ -109,19 +109,23 @@ def check_search_is_exact(make_index: MakeIndex) -> None:
             _same(index.search(queries, k), oracle.search(queries, k), f"search for {k} of {n_bits} bits")
 
 
-def check_soft_search_is_exact(make_index: MakeIndex) -> None:
-    """The same holds for soft queries and asymmetric distances."""
-    if not hasattr(make_index(8), "search_soft"):
+def check_asymmetric_search_is_exact(make_index: MakeIndex) -> None:
+    """The same holds for asymmetric queries."""
+    if not make_index(8).supports_asymmetric:
         return
     for n_bits in _N_BITS:
         index, oracle = _filled(make_index, n_bits)
-        queries = _soft(70, n_bits)
+        queries = _values(70, n_bits)
         for k in (1, 10, 5000):
-            _same(index.search_soft(queries, k), oracle.search_soft(queries, k), f"search_soft of {n_bits} bits")
+            _same(
+                index.search(queries, k, asymmetric=True),
+                oracle.search(queries, k, asymmetric=True),
+                f"asymmetric search of {n_bits} bits",
+            )
 
 
 def check_radius_search_is_exact(make_index: MakeIndex) -> None:
-    """All items within a radius are found, the radius included, nearest first, ties by key."""
+    """All items within a radius are found, the radius included, nearest first, ties by id."""
     for n_bits in _N_BITS:
         index, oracle = _filled(make_index, n_bits)
         queries = _codes(9, n_bits, seed=1)
@@ -133,19 +137,23 @@ def check_radius_search_is_exact(make_index: MakeIndex) -> None:
 
 
 def check_restricted_search_is_exact(make_index: MakeIndex) -> None:
-    """With ``within``, answers are those of an index of the allowed items alone; other keys are passed over."""
+    """With ``ids``, answers are those of an index of the allowed items alone; other ids are passed over."""
     for n_bits in _N_BITS:
         index, oracle = _filled(make_index, n_bits)
-        queries, soft = _codes(3, n_bits, seed=1), _soft(3, n_bits)
-        for some in (oracle.keys[::3], oracle.keys[:2], oracle.keys[:0], oracle.keys):
+        queries, values = _codes(3, n_bits, seed=1), _values(3, n_bits)
+        for some in (oracle.ids[::3], oracle.ids[:2], oracle.ids[:0], oracle.ids):
             alone = FlatIndex(n_bits)
-            alone.add(oracle.get(some), some)
-            for within in (np.append(some, 10**9), np.sort(some), some.tolist() * 2):
-                what = f"a search of {n_bits} bits among {len(some)} keys"
-                _same(index.search(queries, 10, within=within), alone.search(queries, 10), what)
-                if hasattr(index, "search_soft"):
-                    _same(index.search_soft(soft, 10, within=within), alone.search_soft(soft, 10), what)
-                found = index.range_search(queries, 2, within=within)
+            alone.upsert(oracle.get(some), some)
+            for ids in (np.append(some, 10**9), np.sort(some), some.tolist() * 2):
+                what = f"a search of {n_bits} bits among {len(some)} ids"
+                _same(index.search(queries, 10, ids=ids), alone.search(queries, 10), what)
+                if index.supports_asymmetric:
+                    _same(
+                        index.search(values, 10, ids=ids, asymmetric=True),
+                        alone.search(values, 10, asymmetric=True),
+                        what,
+                    )
+                found = index.range_search(queries, 2, ids=ids)
                 for one, other in zip(found, alone.range_search(queries, 2), strict=True):
                     _same(one, other, what)
 
@@ -158,19 +166,19 @@ def check_search_after_changes_is_exact(make_index: MakeIndex) -> None:
 
 
 def check_answers_are_true(make_index: MakeIndex) -> None:
-    """Answers are items, as many as asked for, with their distances, nearest first, ties by key, inside all limits."""
+    """Answers are items, as many as asked for, with their distances, nearest first, ties by id, inside all limits."""
     for n_bits in _N_BITS:
         index, oracle = _filled(make_index, n_bits)
-        queries, within = _codes(5, n_bits, seed=1), oracle.keys[::3]
+        queries, ids = _codes(5, n_bits, seed=1), oracle.ids[::3]
         for k in (1, 10, 5000):
-            for some in (None, within):
-                found = index.search(queries, k, within=some)
+            for some in (None, ids):
+                found = index.search(queries, k, ids=some)
                 asked = (len(queries), min(k, len(oracle) if some is None else len(some)))
-                promise(found.keys.shape == asked, f"{found.keys.shape[1]} items found, not {asked[1]}")
+                promise(found.ids.shape == asked, f"{found.ids.shape[1]} items found, not {asked[1]}")
                 for query, one in zip(queries, found, strict=True):
                     _true(one, query, oracle, some)
-        for some in (None, within):
-            for query, one in zip(queries, index.range_search(queries, 2, within=some), strict=True):
+        for some in (None, ids):
+            for query, one in zip(queries, index.range_search(queries, 2, ids=some), strict=True):
                 _true(one, query, oracle, some)
                 promise(bool((one.distances <= 2).all()), "an item beyond the radius")
 
@@ -185,44 +193,47 @@ def check_changes_are_seen_at_once(make_index: MakeIndex) -> None:
 
 
 def check_items_are_given_back(make_index: MakeIndex) -> None:
-    """``len``, ``in``, ``get``, ``keys`` and ``codes`` agree on what is there."""
+    """``len``, ``in``, ``get``, ``ids`` and ``codes`` agree on what is there."""
     for n_bits in _N_BITS:
         index, oracle = _filled(make_index, n_bits)
         _same_items(index, oracle)
-        some = oracle.keys[::7]
+        some = oracle.ids[::7]
         promise(np.array_equal(index.get(some), oracle.get(some)), "get returns other codes")
-        promise(all(int(key) in index for key in some[:20]), "a key that was added is not in the index")
-        promise(10**9 not in index and 2**70 not in index and "a" not in index, "a key that was never added is there")
+        promise(all(int(id) in index for id in some[:20]), "an id that was added is not in the index")
+        promise(10**9 not in index and 2**70 not in index and "a" not in index, "an id that was never added is there")
         promise(index.n_bits == n_bits, "n_bits is not what was asked for")
 
 
-def check_keys_are_numbered_on(make_index: MakeIndex) -> None:
-    """Items without keys are numbered on from the largest."""
+def check_ids_are_numbered_on(make_index: MakeIndex) -> None:
+    """Items without ids are numbered on from the largest."""
     index = make_index(16)
-    index.add(_codes(2, 16))
-    index.add(_codes(1, 16), [10])
-    index.add(_codes(2, 16))
-    promise(sorted(index.keys.tolist()) == [0, 1, 10, 11, 12], f"the keys are {sorted(index.keys.tolist())}")
+    index.upsert(_codes(2, 16))
+    index.upsert(_codes(1, 16), [10])
+    index.upsert(_codes(2, 16))
+    promise(sorted(index.ids.tolist()) == [0, 1, 10, 11, 12], f"the ids are {sorted(index.ids.tolist())}")
     promise(np.array_equal(index.get([11, 12]), _codes(2, 16)), "new items are numbered out of order")
 
 
 def check_nothing_is_found_in_nothing(make_index: MakeIndex) -> None:
     """An empty index, an emptied one and no queries give empty answers of the right shape."""
     emptied = make_index(16)
-    emptied.add(_codes(50, 16))
-    emptied.remove(emptied.keys)
+    emptied.upsert(_codes(50, 16))
+    emptied.delete(emptied.ids)
     for index in (make_index(16), emptied):
         queries = _codes(3, 16)
-        index.add(queries[:0])
-        index.remove([])
-        promise(len(index) == 0 and index.keys.shape == (0,) and index.codes.shape == (0, 2), "it is not empty")
-        promise(index.search(queries, 5).keys.shape == (3, 0), "a search found something")
-        if hasattr(index, "search_soft"):
-            promise(index.search_soft(_soft(3, 16), 5).distances.shape == (3, 0), "a soft search found something")
+        index.upsert(queries[:0])
+        index.delete([])
+        promise(len(index) == 0 and index.ids.shape == (0,) and index.codes.shape == (0, 2), "it is not empty")
+        promise(index.search(queries, 5).ids.shape == (3, 0), "a search found something")
+        if index.supports_asymmetric:
+            promise(
+                index.search(_values(3, 16), 5, asymmetric=True).distances.shape == (3, 0),
+                "an asymmetric search found",
+            )
         promise([len(found) for found in index.range_search(queries, 16)] == [0, 0, 0], "a radius found something")
     filled, _ = _filled(make_index, 16)
-    promise(filled.search(_codes(0, 16), 5).keys.shape == (0, 5), "no queries have an answer")
-    promise(filled.range_search(_codes(0, 16), 5) == [], "no queries have an answer")
+    promise(filled.search(_codes(0, 16), 5).ids.shape == (0, 5), "no queries have an answer")
+    promise(len(filled.range_search(_codes(0, 16), 5)) == 0, "no queries have an answer")
 
 
 def check_saved_index_is_the_same(make_index: MakeIndex) -> None:
@@ -231,10 +242,10 @@ def check_saved_index_is_the_same(make_index: MakeIndex) -> None:
         return
     (index, oracle), (changed, twin) = _filled(make_index, 32), _filled(make_index, 32)
     queries, codes = _codes(5, 32, seed=1), _codes(100, 32, seed=2)
-    doomed = oracle.keys[:300]
+    doomed = oracle.ids[:300]
     for each in (changed, twin):
-        each.remove(doomed)
-        each.add(codes, np.arange(100))
+        each.delete(doomed)
+        each.upsert(codes, np.arange(100))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "index.ohi"
         index.save(path)
@@ -242,29 +253,29 @@ def check_saved_index_is_the_same(make_index: MakeIndex) -> None:
             again = type(index).load(path, mmap=mmap)
             _same(again.search(queries, 20), index.search(queries, 20), f"a search after load(mmap={mmap})")
             _same_items(again, oracle)
-            again.remove(doomed)
-            again.add(codes, np.arange(100))
+            again.delete(doomed)
+            again.upsert(codes, np.arange(100))
             _same(again.search(queries, 20), changed.search(queries, 20), f"a change after load(mmap={mmap})")
             _same_items(again, twin)
             del again  # a mapped file cannot be removed on some systems
 
 
 def check_input_is_not_changed(make_index: MakeIndex) -> None:
-    """Codes, keys and queries are as they were afterwards, and changing them later does not change the index."""
-    index, codes, keys = make_index(16), _codes(40, 16), np.arange(40)[::-1].copy()
-    codes_before, keys_before = codes.copy(), keys.copy()
-    index.add(codes, keys)
-    index.search(codes, 3, within=keys)
-    promise(np.array_equal(codes, codes_before) and np.array_equal(keys, keys_before), "the input was changed")
-    codes[:], keys[:] = 0, 7
-    promise(np.array_equal(index.get(keys_before), codes_before), "the index shares memory with its input")
+    """Codes, ids and queries are as they were afterwards, and changing them later does not change the index."""
+    index, codes, ids = make_index(16), _codes(40, 16), np.arange(40)[::-1].copy()
+    codes_before, ids_before = codes.copy(), ids.copy()
+    index.upsert(codes, ids)
+    index.search(codes, 3, ids=ids)
+    promise(np.array_equal(codes, codes_before) and np.array_equal(ids, ids_before), "the input was changed")
+    codes[:], ids[:] = 0, 7
+    promise(np.array_equal(index.get(ids_before), codes_before), "the index shares memory with its input")
 
 
 def check_read_only_and_mapped_input_is_accepted(make_index: MakeIndex) -> None:
     """Read-only, memory-mapped, strided and plain codes are the same."""
     codes = _codes(60, 32)
     expected = FlatIndex(32)
-    expected.add(codes)
+    expected.upsert(codes)
     frozen = codes.copy()
     frozen.flags.writeable = False
     with tempfile.TemporaryDirectory() as folder:
@@ -272,7 +283,7 @@ def check_read_only_and_mapped_input_is_accepted(make_index: MakeIndex) -> None:
         mapped = np.load(Path(folder) / "codes.npy", mmap_mode="r")
         for same in (frozen, mapped, np.asfortranarray(codes), np.repeat(codes, 2, axis=0)[::2]):
             index = make_index(32)
-            index.add(same)
+            index.upsert(same)
             _same_items(index, expected)
             # An approximate index may draw lots when it is made: only one and the same must answer alike.
             _same(index.search(same, 9), index.search(codes, 9), f"{type(same).__name__} queries")
@@ -280,44 +291,44 @@ def check_read_only_and_mapped_input_is_accepted(make_index: MakeIndex) -> None:
 
 
 def check_codes_given_out_cannot_be_written_to(make_index: MakeIndex) -> None:
-    """What ``codes``, ``keys`` and ``get`` return is no way into the index."""
+    """What ``codes``, ``ids`` and ``get`` return is no way into the index."""
     index, oracle = _filled(make_index, 16)
     promise(not index.codes.flags.writeable, "codes can be written to")
-    index.get(oracle.keys)[:] = 0
-    index.keys[:] = 0
+    index.get(oracle.ids)[:] = 0
+    index.ids[:] = 0
     _same_items(index, oracle)
 
 
 def check_refused_input_changes_nothing(make_index: MakeIndex) -> None:
     """Bad input raises an ``OnlineHashError``, and the index is as it was."""
     index, oracle = _filled(make_index, 12)
-    known = int(oracle.keys[0])
+    known = int(oracle.ids[0])
     codes, padded = _codes(2, 12), np.full((2, 2), 255, np.uint8)
     refused: list[tuple[str, Callable[[], Any]]] = [
-        ("a key twice", lambda: index.add(codes, [4, 4])),
-        ("too few keys", lambda: index.add(codes, [4])),
-        ("keys that are strings", lambda: index.add(codes, ["a", "b"])),
-        ("keys that are floats", lambda: index.add(codes, [1.5, 2.5])),
-        ("keys beyond int64", lambda: index.add(codes, np.array([1, 2**64 - 1], np.uint64))),
-        ("codes that are too wide", lambda: index.add(_codes(2, 32))),
-        ("codes that are not bytes", lambda: index.add(codes.astype(float))),
-        ("padding that is not zero", lambda: index.add(padded)),
-        ("an unknown key to remove", lambda: index.remove([known, 10**9])),
-        ("a key to remove twice", lambda: index.remove([known, known])),
-        ("an unknown key to get", lambda: index.get([known, 10**9])),
+        ("an id twice", lambda: index.upsert(codes, [4, 4])),
+        ("too few ids", lambda: index.upsert(codes, [4])),
+        ("ids that are strings", lambda: index.upsert(codes, ["a", "b"])),
+        ("ids that are floats", lambda: index.upsert(codes, [1.5, 2.5])),
+        ("ids beyond int64", lambda: index.upsert(codes, np.array([1, 2**64 - 1], np.uint64))),
+        ("codes that are too wide", lambda: index.upsert(_codes(2, 32))),
+        ("codes that are not bytes", lambda: index.upsert(codes.astype(float))),
+        ("padding that is not zero", lambda: index.upsert(padded)),
+        ("an unknown id to remove", lambda: index.delete([known, 10**9])),
+        ("an id to remove twice", lambda: index.delete([known, known])),
+        ("an unknown id to get", lambda: index.get([known, 10**9])),
         ("k=0", lambda: index.search(codes, 0)),
         ("k=True", lambda: index.search(codes, True)),
-        ("soft queries for k=True", lambda: index.search_soft(_soft(1, 12), True)),
+        ("asymmetric queries for k=True", lambda: index.search(_values(1, 12), True, asymmetric=True)),
         ("queries that are too wide", lambda: index.search(_codes(2, 32), 1)),
-        ("soft queries that are too wide", lambda: index.search_soft(_soft(1, 13), 1)),
-        ("soft queries beyond 1", lambda: index.search_soft(_soft(1, 12) + 3, 1)),
+        ("asymmetric queries that are too wide", lambda: index.search(_values(1, 13), 1, asymmetric=True)),
+        ("asymmetric queries beyond 1", lambda: index.search(_values(1, 12) + 3, 1, asymmetric=True)),
         ("a negative radius", lambda: index.range_search(codes, -1)),
         ("a radius that is no integer", lambda: index.range_search(codes, 1.5)),
-        ("within that is no list", lambda: index.search(codes, 1, within=known)),
+        ("ids that are no list", lambda: index.search(codes, 1, ids=known)),
         ("n_bits=0", lambda: make_index(0)),
     ]
     for what, call in refused:
-        if "soft" in what and not hasattr(index, "search_soft"):
+        if "asymmetric" in what and not index.supports_asymmetric:
             continue
         try:
             call()
@@ -328,16 +339,16 @@ def check_refused_input_changes_nothing(make_index: MakeIndex) -> None:
 
 
 def _filled(make_index: MakeIndex, n_bits: int) -> tuple[Any, FlatIndex]:
-    """Return an index and the oracle with the same items: keys in no order, some replaced, some removed."""
+    """Return an index and the oracle with the same items: ids in no order, some replaced, some removed."""
     rng = np.random.default_rng(n_bits)
-    keys = np.append(rng.permutation(3000) - 1000, [np.iinfo(np.int64).min, np.iinfo(np.int64).max])
-    codes, others = _codes(len(keys), n_bits), _codes(500, n_bits, seed=9)
+    ids = np.append(rng.permutation(3000) - 1000, [np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+    codes, others = _codes(len(ids), n_bits), _codes(500, n_bits, seed=9)
     index, oracle = make_index(n_bits), FlatIndex(n_bits)
     for each in (index, oracle):
-        each.add(codes[:1000], keys[:1000])
-        each.add(codes[1000:], keys[1000:])
-        each.add(others, keys[800:1300])
-        each.remove(keys[100:400])
+        each.upsert(codes[:1000], ids[:1000])
+        each.upsert(codes[1000:], ids[1000:])
+        each.upsert(others, ids[800:1300])
+        each.delete(ids[100:400])
     return index, oracle
 
 
@@ -348,14 +359,14 @@ def _changes(make_index: MakeIndex) -> Iterator[tuple[Any, FlatIndex]]:
     for step in range(60):
         size = int(rng.integers(0, 200))
         if step % 3 < 2:
-            keys = rng.choice(1000, size, replace=False) - 500
+            ids = rng.choice(1000, size, replace=False) - 500
             codes = _codes(size, 16, seed=step)
             for each in (index, oracle):
-                each.add(codes, keys)
+                each.upsert(codes, ids)
         else:
-            keys = rng.permutation(oracle.keys)[: 2 * size if step < 40 else 1000]
+            ids = rng.permutation(oracle.ids)[: 2 * size if step < 40 else 1000]
             for each in (index, oracle):
-                each.remove(keys)
+                each.delete(ids)
         yield index, oracle
 
 
@@ -368,35 +379,35 @@ def _codes(n_codes: int, n_bits: int, seed: int = 0) -> Codes:
     return codes.reshape(n_codes, code_width(n_bits))
 
 
-def _soft(n_queries: int, n_bits: int) -> NDArray[np.float32]:
-    """Return soft codes whose distances are exact in single precision, whatever the order of the sum."""
+def _values(n_queries: int, n_bits: int) -> NDArray[np.float32]:
+    """Return query values whose distances are exact in single precision, whatever the order of the sum."""
     return (np.random.default_rng(3).integers(-8, 9, (n_queries, n_bits)) / 8).astype(np.float32)
 
 
-def _same(found: Matches, expected: Matches, what: str) -> None:
-    promise(found.keys.dtype == np.int64 and found.keys.shape == expected.keys.shape, f"{what}: keys of another shape")
+def _same(found: SearchResult, expected: SearchResult, what: str) -> None:
+    promise(found.ids.dtype == np.int64 and found.ids.shape == expected.ids.shape, f"{what}: ids of another shape")
     promise(found.distances.dtype == expected.distances.dtype, f"{what}: distances are {found.distances.dtype}")
     promise(np.array_equal(found.distances, expected.distances), f"{what}: the distances differ")
-    promise(np.array_equal(found.keys, expected.keys), f"{what}: the keys differ")
+    promise(np.array_equal(found.ids, expected.ids), f"{what}: the ids differ")
 
 
-def _true(found: Matches, query: Codes, oracle: FlatIndex, within: Keys | None) -> None:
-    keys, distances = found.keys, found.distances
-    promise(bool(np.isin(keys, oracle.keys).all()), "an answer is no item of the index")
-    promise(within is None or bool(np.isin(keys, within).all()), "an answer is none of the items to search among")
-    promise(np.array_equal(distances, hamming_distances(query[None], oracle.get(keys))[0]), "a distance is wrong")
-    in_order = (np.diff(distances) > 0) | ((np.diff(distances) == 0) & (keys[1:] > keys[:-1]))
-    promise(bool(in_order.all()), "answers are not ordered by distance and key, or one comes twice")
+def _true(found: SearchResult, query: Codes, oracle: FlatIndex, among: Ids | None) -> None:
+    ids, distances = found.ids, found.distances
+    promise(bool(np.isin(ids, oracle.ids).all()), "an answer is no item of the index")
+    promise(among is None or bool(np.isin(ids, among).all()), "an answer is none of the items to search among")
+    promise(np.array_equal(distances, hamming_distances(query[None], oracle.get(ids))[0]), "a distance is wrong")
+    in_order = (np.diff(distances) > 0) | ((np.diff(distances) == 0) & (ids[1:] > ids[:-1]))
+    promise(bool(in_order.all()), "answers are not ordered by distance and id, or one comes twice")
 
 
 def _same_items(index: Any, oracle: FlatIndex) -> None:
     promise(len(index) == len(oracle), f"it holds {len(index)} items, not {len(oracle)}")
-    keys, codes = _by_key(index.keys, index.codes)
-    expected_keys, expected = _by_key(oracle.keys, oracle.codes)
-    promise(np.array_equal(keys, expected_keys), "it holds other keys")
-    promise(np.array_equal(codes, expected), "keys and codes do not match")
+    ids, codes = _by_id(index.ids, index.codes)
+    expected_ids, expected = _by_id(oracle.ids, oracle.codes)
+    promise(np.array_equal(ids, expected_ids), "it holds other ids")
+    promise(np.array_equal(codes, expected), "ids and codes do not match")
 
 
-def _by_key(keys: Keys, codes: Codes) -> tuple[Keys, Codes]:
-    order = np.argsort(keys)
-    return keys[order], codes[order]
+def _by_id(ids: Ids, codes: Codes) -> tuple[Ids, Codes]:
+    order = np.argsort(ids)
+    return ids[order], codes[order]

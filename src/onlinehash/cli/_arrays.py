@@ -21,10 +21,10 @@ from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidCod
 from onlinehash.types import Codes, Labels
 
 _TABLES = (".csv", ".jsonl", ".parquet")
-_VECTORS = ("X", "features", "vector", "vectors")
+_VECTORS = ("X", "features", "vectors", "vector")
 _HEADERS = {
     "labels": ("label", "labels", "y", "class", "target", "category"),
-    "keys": ("key", "keys", "id", "ids", "_id"),
+    "ids": ("id", "ids", "_id", "key", "keys"),
 }
 
 
@@ -32,7 +32,7 @@ class Given(NamedTuple):
     """What a file holds: one row per item, and ids and labels where there are any."""
 
     X: NDArray[Any]
-    keys: Any = None
+    ids: Any = None
     labels: Any = None
 
 
@@ -55,8 +55,8 @@ def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
         if suffix == ".bits":
             return Given(_read_bits(file))
         if suffix == ".npz":
-            keys, y = (_read_named(file, some) for some in (("keys", "key", "ids"), ("y", "labels", "label")))
-            return Given(_read_npz(file, names or _VECTORS), keys, y)
+            ids, y = (_read_named(file, some) for some in (("ids", "id", "keys"), ("y", "labels", "label")))
+            return Given(_read_npz(file, names or _VECTORS), ids, y)
         array = _read_npy(file)
         return Given(array if file is path else np.array(array))
 
@@ -67,7 +67,7 @@ def read_column(path: Path, role: str) -> NDArray[Any]:
     Parameters
     ----------
     path : Path
-    role : "labels" or "keys"
+    role : "labels" or "ids"
         What they are, and so what a column of them may be called.
     """
     with open_input(path) as file:
@@ -129,7 +129,7 @@ def _read_table(path: Path, columns: Columns, name: str) -> Given:
     with progress_bar("Reading") as progress:
         rows = read_items(path, columns, progress=progress)
     note(f"{name}: {layout_of(path, columns)}")
-    return Given(rows.features, rows.keys, None if rows.labels is None else as_labels(rows.labels))
+    return Given(rows.vectors, rows.ids, None if rows.labels is None else as_labels(rows.labels))
 
 
 def _read_npy(path: Path) -> NDArray[Any]:

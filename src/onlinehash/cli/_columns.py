@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-Key = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column of the ids.", show_default="key, keys, id, ids or _id")
+Id = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of the ids.", show_default="id, ids, _id, key or keys")
 ]
-Vector = Annotated[
+Vectors = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMNS",
         help="One column of lists; or columns of numbers: a pattern like 'f*' or a range like x0:x383.",
-        show_default="vector, or all numbers that are nothing else",
+        show_default="vectors, or all numbers that are nothing else",
     ),
 ]
 Ignore = Annotated[

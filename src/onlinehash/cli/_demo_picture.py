@@ -94,16 +94,16 @@ def _apart(heights: list[float], gap: float, top: float = 0.98) -> list[float]:
 
 
 def _searches(ax: Axes, data: Dataset, split: Split, examples: Examples, n_bits: int) -> None:
-    n_found = next(iter(examples.found.values())).keys.shape[1]
+    n_found = next(iter(examples.found.values())).ids.shape[1]
     for row, query in enumerate(examples.queries):
         label, y = split.queries.y[query], row * _PITCH
         _cell(ax, 0, y, data, split.queries.X[query], label, (_INK, "-"))
         for block, matches in enumerate(examples.found.values()):
             start = 1 + _SPACE + block * (n_found + _SPACE)
-            for place, (key, distance) in enumerate(zip(matches.keys[row], matches.distances[row], strict=True)):
-                found, x = split.database.y[key], start + place
+            for place, (id, distance) in enumerate(zip(matches.ids[row], matches.distances[row], strict=True)):
+                found, x = split.database.y[id], start + place
                 mark, *look = ("✓", _RIGHT, "-") if found == label else ("✗", _WRONG, "--")
-                _cell(ax, x, y, data, split.database.X[key], found, look)
+                _cell(ax, x, y, data, split.database.X[id], found, look)
                 text = f"{mark} {distance}"
                 ax.text(x + _SIZE / 2, y + _SIZE + 0.05, text, color=look[0], ha="center", va="top", fontsize=8)
     ax.text(_SIZE / 2, -0.1, "query", ha="center", fontsize=9.5)

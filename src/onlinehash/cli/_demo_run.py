@@ -16,7 +16,7 @@ from onlinehash.experiments.run import Quality, learning_curve
 from onlinehash.hashers import HCOH, HROH, OnlineHasher
 from onlinehash.indexes import FlatIndex
 from onlinehash.metrics import Curve
-from onlinehash.types import Batch, Matches
+from onlinehash.types import Batch, SearchResult
 
 METHODS = ("HROH", "HCOH")
 LENGTHS = (8, 16, 32, 64, 128)
@@ -42,7 +42,7 @@ class Examples:
     """Queries, one per class, and the items that each method found for them."""
 
     queries: NDArray[np.intp]
-    found: dict[str, Matches]
+    found: dict[str, SearchResult]
 
 
 def instance_counts(n_stream: int, n_points: int) -> list[int]:
@@ -107,7 +107,7 @@ def search_examples(encoders: dict[str, Encoder], split: Split, n_queries: int, 
     found = {}
     for method, encoder in encoders.items():
         index = FlatIndex(encoder.n_bits)
-        index.add(encoder.encode(split.database.X))
+        index.upsert(encoder.encode(split.database.X))
         found[method] = index.search(encoder.encode(split.queries.X[chosen]), k)
     return Examples(chosen, found)
 

@@ -25,7 +25,7 @@ class Side(NamedTuple):
 
     codes: Codes
     X: NDArray[Any] | None = None
-    keys: Any = None
+    ids: Any = None
     labels: Any = None
 
 
@@ -48,10 +48,10 @@ def encode_rows(encoder: Encoder, X: NDArray[Any], source: Path | str) -> Codes:
 def read_side(path: Path, encoder: Encoder | None, columns: Columns | None = None) -> Side:
     """Read packed codes, or vectors that the encoder takes."""
     if encoder is None:
-        X, keys, labels = read_rows(path, columns, "codes")
-        return Side(as_codes(X, path), None, keys, labels)
-    X, keys, labels = read_rows(path, columns, "X", "features", "vector", "vectors", "codes")
+        X, ids, labels = read_rows(path, columns, "codes")
+        return Side(as_codes(X, path), None, ids, labels)
+    X, ids, labels = read_rows(path, columns, "X", "features", "vectors", "vector", "codes")
     is_code = X.ndim == 2 and X.shape[1] == code_width(encoder.n_bits) != encoder.n_features
     if is_code:
-        return Side(as_codes(X, path), None, keys, labels)
-    return Side(encode_rows(encoder, X, name_of(path)), X, keys, labels)
+        return Side(as_codes(X, path), None, ids, labels)
+    return Side(encode_rows(encoder, X, name_of(path)), X, ids, labels)

@@ -7,7 +7,7 @@ from typing import Any
 
 _OTHER_NAMES = {
     "n_bits": "bits",
-    "feature_dtype": "dtype",
+    "vector_dtype": "dtype",
     "random_state": "seed",
     "labels": "label_column",
 }

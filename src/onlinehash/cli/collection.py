@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinehash.cli._columns import Header, Ignore, Key, Vector
+from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._place import PLACE, Place
 from onlinehash.cli._refreshing import finish_refresh, warn_unless_searchable, watch_refresh
 from onlinehash.cli._settings import Bits, Dtype, Method, RefreshPolicy, Settings
 
 if TYPE_CHECKING:
-    from onlinehash.collection import Collection, Hits, Item
+    from onlinehash.collection import Collection, Item
+    from onlinehash.types import SearchResult
 
 app = typer.Typer(help="Keep items in one file, learn from them as they come, and search them.", no_args_is_help=True)
 
@@ -42,7 +43,7 @@ def create(
     if place.exists():
         raise typer.BadParameter(f"{place} exists already; fill it with 'onlinehash ingest SOURCE --into {place}'.")
     hasher = hasher_from_options(method or DEFAULT_METHOD, hasher_parameters(bits, settings), {"random_state": seed})
-    with place.open(hasher, parse_policy(refresh_policy), feature_dtype=dtype):
+    with place.open(hasher, parse_policy(refresh_policy), vector_dtype=dtype):
         note(f"Made {place}, which learns with {hasher}.")
 
 
@@ -58,7 +59,7 @@ def search(
         ),
     ] = None,
     *,
-    like: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Ask by a stored item; repeatable.")] = None,
+    by_id: Annotated[list[str] | None, typer.Option(metavar="ID", help="Ask by a stored item; repeatable.")] = None,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to find.", show_default="10")] = None,
     radius: Annotated[int | None, typer.Option(help="Find all items at most so many bits away instead.")] = None,
     label: Annotated[
@@ -78,15 +79,15 @@ def search(
             "--asymmetric/--no-asymmetric", help="Compare the real values of the query with the bits of the codes."
         ),
     ] = False,
-    key: Key = None,
-    vector: Vector = None,
+    id: Id = None,
+    vectors: Vectors = None,
     ignore: Ignore = None,
     header: Header = None,
     as_json: _Json = False,
 ) -> None:
     """Find the nearest items by their codes, the best of them ordered by their vectors.
 
-    Items of one class often share one code, and would come in order of their keys: '--rescore none' shows that, with
+    Items of one class often share one code, and would come in order of their ids: '--rescore none' shows that, with
     the distances in bits. Another process may write meanwhile.
     """
     import numpy as np
@@ -95,8 +96,8 @@ def search(
     from onlinehash.cli._stdin import name_of
     from onlinehash.collection.transfer.chunks import Columns
 
-    if (queries is None) == (not like):
-        raise typer.BadParameter("give a file of queries or --like, one of the two.")
+    if (queries is None) == (not by_id):
+        raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
     if rescore not in (None, "cosine", "l2", "none"):
         raise typer.BadParameter(f"{rescore!r} is not cosine, l2 or none.", param_hint="--rescore")
     if radius is not None and (k is not None or rescore in ("cosine", "l2") or asymmetric):
@@ -104,10 +105,10 @@ def search(
     with _open(place, readonly=True) as collection:
         warn_unless_searchable(collection.stats())
         if queries is not None:
-            X = read_rows(queries, Columns(key=key, vector=vector, ignore=ignore or (), header=header)).X
+            X = read_rows(queries, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
             check_vectors(X, name_of(queries))
         else:
-            X = np.array([item.features for item in collection.get(_typed(like or [], collection.key_kind))])
+            X = np.array([item.vectors for item in collection.get(_typed(by_id or [], collection.id_type))])
         labels = None if not label else _typed(label, collection.label_kind)
         if radius is not None:
             hits = collection.range_search(X, radius, labels=labels)
@@ -119,24 +120,22 @@ def search(
 @app.command("delete")
 def delete(
     place: _Place,
-    keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEYS", help="What to delete.", show_default=False)
-    ] = None,
-    file: Annotated[Path | None, typer.Option("--from", help="Keys in a file: .npy, .csv or .txt, one a line.")] = None,
-    ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Pass over unknown keys.")] = False,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="IDS", help="What to delete.", show_default=False)] = None,
+    file: Annotated[Path | None, typer.Option("--from", help="Ids in a file: .npy, .csv or .txt, one a line.")] = None,
+    ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Pass over unknown ids.")] = False,
     unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn them too; HROH can.")] = False,
 ) -> None:
     """Delete items, all or none of them; what was learned from them stays learned, unless it is unlearned too."""
     from onlinehash.cli._arrays import read_column
     from onlinehash.cli._screen import note
 
-    if (file is None) == (not keys):
-        raise typer.BadParameter("give keys or --from, one of the two.")
+    if (file is None) == (not ids):
+        raise typer.BadParameter("give ids or --from, one of the two.")
     with _open(place) as collection:
-        named = [str(key) for key in read_column(file, "keys").tolist()] if file is not None else keys or []
+        named = [str(id) for id in read_column(file, "ids").tolist()] if file is not None else ids or []
         before = len(collection)
         collection.delete(
-            dict.fromkeys(_typed(named, collection.key_kind)).keys(),
+            dict.fromkeys(_typed(named, collection.id_type)).keys(),
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
         )
@@ -235,7 +234,7 @@ def _open(place: Place, *, readonly: bool = False) -> Collection:
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:
-    """Return keys or labels from the command line as the collection has them."""
+    """Return ids or labels from the command line as the collection has them."""
     if kind != "int":
         return list(texts)
     try:
@@ -245,37 +244,37 @@ def _typed(texts: list[str], kind: str | None) -> list[Any]:
         raise typer.BadParameter(f"{wrong!r} is not an integer; those of this collection are.") from None
 
 
-def _show(collection: Collection, hits: Hits, *, as_json: bool) -> None:
+def _show(collection: Collection, hits: SearchResult, *, as_json: bool) -> None:
     from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows
 
     if as_json:
         for query, some in enumerate(hits):
-            items = collection.get(some.keys)
-            found = {"query": query, "keys": some.keys, "distances": some.distances}
+            items = collection.get(some.ids)
+            found = {"query": query, "ids": some.ids, "distances": some.distances}
             labels = [_labels(item) for item in items]
             print_json(found | {"labels": labels, "payload": [item.payload for item in items]})
         return
     shown = list(hits)[:_SHOWN] if on_terminal() else list(hits)
     rows = [
-        (query, item.key, number(distance), "-" if item.labels is None else _labels_text(item))
+        (query, item.id, number(distance), "-" if item.labels is None else _labels_text(item))
         for query, some in enumerate(shown)
-        for item, distance in zip(collection.get(some.keys), some.distances, strict=True)
+        for item, distance in zip(collection.get(some.ids), some.distances, strict=True)
     ]
-    print_rows(("query", "key", "distance", "labels"), rows)
+    print_rows(("query", "id", "distance", "labels"), rows)
     if len(shown) < len(hits):
         note(f"... and {len(hits) - len(shown)} more queries; --json gives all.")
 
 
 def _search(
     collection: Collection, X: Any, k: int, labels: list[Any] | None, rescore: str, *, asymmetric: bool
-) -> Hits:
+) -> SearchResult:
     """Find k items per query, rescored among ten times as many and more: many items may share one code."""
-    from onlinehash.collection import Hits
+    from onlinehash.types import SearchResult
 
     if rescore == "none" or k < 1:
         return collection.search(X, k, labels=labels, asymmetric=asymmetric)
     hits = collection.search(X, max(k, _RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
-    return Hits([keys[:k] for keys in hits.keys], [distances[:k] for distances in hits.distances])
+    return SearchResult([ids[:k] for ids in hits.ids], [distances[:k] for distances in hits.distances])
 
 
 def _labels_text(item: Item) -> str:

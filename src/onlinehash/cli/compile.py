@@ -26,15 +26,15 @@ def run() -> None:
                 hasher = make(random_state=0).partial_fit(X.astype(dtype), y)
                 hasher.partial_fit(X[0].astype(dtype), y[0])
                 encoder = hasher.snapshot()
-                codes, soft = encoder.encode(X.astype(dtype)), encoder.encode_soft(X.astype(dtype))
+                codes, soft = encoder.encode(X.astype(dtype)), encoder.encode_asymmetric(X.astype(dtype))
         for kind in (FlatIndex, BucketIndex):
             index = kind(encoder.n_bits)
-            index.add(codes)
-            for within in (None, index.keys[::2]):
-                index.search(codes, 10, within=within)
-                index.search_soft(soft, 10, within=within)
-                index.range_search(codes, 2, within=within)
-            index.remove(index.keys[:9])
+            index.upsert(codes)
+            for ids in (None, index.ids[::2]):
+                index.search(codes, 10, ids=ids)
+                index.search(soft, 10, ids=ids, asymmetric=True)
+                index.range_search(codes, 2, ids=ids)
+            index.delete(index.ids[:9])
         Ranking(codes, y, codes, y).mean_average_precision()
         AsymmetricRanking(soft, y, codes, y).mean_average_precision()
         progress(len(HASHERS) + 1, len(HASHERS) + 1)

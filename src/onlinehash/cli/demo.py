@@ -108,13 +108,13 @@ def _print_examples(console: Console, data: Dataset, split: Split, examples: Exa
         query, matches = examples.queries[row], examples.found[method][row]
         label = split.queries.y[query]
         names = [f"{data.class_names[label]}"]
-        for key, distance in zip(matches.keys, matches.distances, strict=True):
-            found = split.database.y[key]
+        for id, distance in zip(matches.ids, matches.distances, strict=True):
+            found = split.database.y[id]
             names.append(f"{data.class_names[found]} {'✓' if found == label else '✗'} {distance}")
         if shape is None:
             console.print(f"{method}, {names[0]}: {', '.join(names[1:])}\n", soft_wrap=True)
             continue
-        rows = [split.queries.X[query], *split.database.X[matches.keys]]
+        rows = [split.queries.X[query], *split.database.X[matches.ids]]
         pictures = [draw(row.reshape(shape), grey=console.color_system is not None) for row in rows]
         width = len(pictures[0][0]) + 3
         console.print(f"[bold]{method}[/]")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from onlinehash.cli._columns import Header, Ignore, Key, Vector
+from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 
 _FORMATS = {".npy": "npy", ".npz": "npz", ".csv": "csv", ".bits": "bits", ".txt": "bits"}
 
@@ -26,8 +26,8 @@ def run(
         str | None,
         typer.Option("--format", metavar="npy|npz|csv|bits", help="By default what the extension of --out says."),
     ] = None,
-    key: Key = None,
-    vector: Vector = None,
+    id: Id = None,
+    vectors: Vectors = None,
     ignore: Ignore = None,
     header: Header = None,
 ) -> None:
@@ -54,7 +54,7 @@ def run(
         raise typer.BadParameter(f"{form!r} is not npy, npz, csv or bits.", param_hint="--format")
     check_place(out)
     encoder = load_encoder(model)
-    columns = Columns(key=key, vector=vector, ignore=ignore or (), header=header)
+    columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
     codes = encode_rows(encoder, read_rows(features, columns).X, name_of(features))
     with open_output(out) as file:
         if form == "npy":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinehash.cli._columns import Header, Ignore, Key, Vector
+from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 
 if TYPE_CHECKING:
     from onlinehash.collection.transfer.chunks import Columns
@@ -29,8 +29,8 @@ def run(
     query_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
     database: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     database_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
-    key: Key = None,
-    vector: Vector = None,
+    id: Id = None,
+    vectors: Vectors = None,
     ignore: Ignore = None,
     header: Header = None,
     map_at: Annotated[
@@ -63,7 +63,7 @@ def run(
         sides, lengths = _of_dataset(encoder, dataset, protocol, seed)
         map_at, precision_at = map_at or lengths[0], precision_at or lengths[1]
     elif queries is not None and database is not None:
-        columns = Columns(key=key, vector=vector, ignore=ignore or (), header=header)
+        columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
         sides = (
             *_of_file(queries, query_labels, encoder, columns),
             *_of_file(database, database_labels, encoder, columns),
@@ -142,5 +142,5 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
 def _without_nan(value: Any) -> Any:
     """Replace NaN, which JSON does not know, by null."""
     if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
+        return {id: _without_nan(item) for id, item in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value

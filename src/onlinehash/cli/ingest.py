@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinehash.cli._columns import Header, Ignore, Key, Vector
+from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._place import PLACE, Place
 from onlinehash.cli._refreshing import Refresh, finish_refresh, warn_unless_searchable
 from onlinehash.cli._settings import Bits, Dtype, Method, RefreshPolicy, Settings
@@ -38,8 +38,8 @@ def run(
             metavar="COLLECTION", help=f"Created if there is none. {PLACE}", parser=Place.parse, show_default=False
         ),
     ],
-    key: Key = None,
-    vector: Vector = None,
+    id: Id = None,
+    vectors: Vectors = None,
     labels: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of the labels.", show_default="labels or label")
     ] = None,
@@ -48,7 +48,7 @@ def run(
     ] = None,
     ignore: Ignore = None,
     header: Header = None,
-    first_key: Annotated[int | None, typer.Option(help="Number the rows from here; for files without keys.")] = None,
+    first_id: Annotated[int | None, typer.Option(help="Number the rows from here; for files without ids.")] = None,
     batch: Annotated[int, typer.Option(help="Items stored at a time, each time all or none of them.")] = 1000,
     follow: Annotated[
         bool | None,
@@ -68,8 +68,8 @@ def run(
 ) -> None:
     """Store the items of a file, a folder or a stream in a collection, which learns from them.
 
-    An item whose key is there already is replaced. A column of a file is named as the file names it, or by its number:
-    1 is the first, -1 the last. For an .npy file of vectors the other columns are files: by default X.keys.npy and
+    An item whose id is there already is replaced. A column of a file is named as the file names it, or by its number:
+    1 is the first, -1 the last. For an .npy file of vectors the other columns are files: by default X.ids.npy and
     X.labels.npy beside X.npy.
 
     Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
@@ -82,10 +82,10 @@ def run(
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
     is_csv = source == "-" or source.lower().endswith(".csv")
-    for_columns = {"--key": key, "--vector": vector, "--labels": labels, "--payload": payload, "--ignore": ignore}
+    for_columns = {"--id": id, "--vectors": vectors, "--labels": labels, "--payload": payload, "--ignore": ignore}
     for_csv = {"--no-header" if header is False else "--header": header}
     if is_stream:
-        _refuse(for_columns | for_csv | {"--first-key": first_key}, "a file; the fields of messages have fixed names.")
+        _refuse(for_columns | for_csv | {"--first-id": first_id}, "a file; the fields of messages have fixed names.")
     else:
         _refuse({"--follow" if follow else "--once": follow}, "a stream, a folder or a .jsonl file.")
         _refuse({} if is_csv else for_csv, "a .csv file.")
@@ -97,8 +97,8 @@ def run(
     if is_stream:
         _ingest_stream(source, into, opening, batch=batch, follow=follow, refresh=refresh)
     else:
-        columns = Columns(key, vector, labels, payload, ignore or (), header)
-        _ingest_file(Path(source), into, opening, columns, first_key=first_key, batch=batch, refresh=refresh)
+        columns = Columns(id, vectors, labels, payload, ignore or (), header)
+        _ingest_file(Path(source), into, opening, columns, first_id=first_id, batch=batch, refresh=refresh)
 
 
 def _refuse(options: dict[str, Any], use: str) -> None:
@@ -120,7 +120,7 @@ def _open(
     if not into.exists():
         into.check()
         hasher = hasher_from_options(method or DEFAULT_METHOD, given, {"random_state": 0})
-        collection = into.open(hasher, policy, feature_dtype=dtype)
+        collection = into.open(hasher, policy, vector_dtype=dtype)
         note(f"Made {into}, which learns with {hasher}.")
         return collection
     if method is not None or given:
@@ -131,7 +131,7 @@ def _open(
             wanted.set_params(**own.get_params(deep=False) | given)
         if not same_recipe(own, wanted):
             raise InvalidInputError(f"{into} learns with {own}, not {wanted}. Leave out --method and the parameters.")
-    return into.open(None, policy, feature_dtype=dtype)
+    return into.open(None, policy, vector_dtype=dtype)
 
 
 # ---------------------------------------------------------------------- files
@@ -143,7 +143,7 @@ def _ingest_file(
     opening: Callable[[], Collection],
     columns: Columns,
     *,
-    first_key: int | None,
+    first_id: int | None,
     batch: int,
     refresh: bool,
 ) -> None:
@@ -158,7 +158,7 @@ def _ingest_file(
             if layout is not None:
                 note(f"{name_of(path)}: {layout}")
             with progress_bar("Adding") as progress:
-                for chunk in add_chunks(collection, file, columns, first_key=first_key, batch=batch):
+                for chunk in add_chunks(collection, file, columns, first_id=first_id, batch=batch):
                     n_items += len(chunk)
                     n_labelled += chunk.n_labelled
                     progress(chunk.done, chunk.total)

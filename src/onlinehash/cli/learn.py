@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinehash.cli._columns import Header, Ignore, Key, Vector
+from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._settings import Bits, Method, Settings
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def run(
             show_default="labels or label",
         ),
     ] = None,
-    key: Key = None,
-    vector: Vector = None,
+    id: Id = None,
+    vectors: Vectors = None,
     ignore: Ignore = None,
     header: Header = None,
     method: Method = None,
@@ -79,7 +79,7 @@ def run(
     else:
         from onlinehash.collection.transfer.chunks import Columns
 
-        columns = Columns(key=key, vector=vector, labels=label_column, ignore=ignore or (), header=header)
+        columns = Columns(id=id, vectors=vectors, labels=label_column, ignore=ignore or (), header=header)
         X, y = _read(features, labels, columns, hasher)
 
     start = perf_counter()

@@ -27,7 +27,7 @@ def learn(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of a new hasher.")] = 0,
     resume: Annotated[Path | None, typer.Option(help="Go on with this saved HROH.")] = None,
-    vector: _Vector = "vector",
+    vectors: _Vector = "vectors",
     labels: Annotated[str, typer.Option(help="Column of the labels: integers, strings, or lists of them.")] = "label",
     address: _Address = None,
     workers: _Workers = None,
@@ -48,7 +48,7 @@ def learn(
     start = perf_counter()
     with progress_bar("Learning") as progress:
         learned = scale.learn(
-            paths, hasher, vector=vector, labels=labels, address=address, n_workers=workers, progress=progress
+            paths, hasher, vectors=vectors, labels=labels, address=address, n_workers=workers, progress=progress
         )
     learned.save(out)
     note(
@@ -62,8 +62,8 @@ def encode(
     paths: _Paths,
     *,
     out: Annotated[Path, typer.Option(help="Folder that the codes go to.", show_default=False)],
-    vector: _Vector = "vector",
-    key: Annotated[str, typer.Option(help="Column of the keys: integers or strings.")] = "key",
+    vectors: _Vector = "vectors",
+    id: Annotated[str, typer.Option(help="Column of the ids: integers or strings.")] = "id",
     address: _Address = None,
     workers: _Workers = None,
 ) -> None:
@@ -74,7 +74,7 @@ def encode(
 
     with progress_bar("Encoding") as progress:
         parts = scale.encode(
-            paths, load_encoder(model), out, vector=vector, key=key, address=address, n_workers=workers,
+            paths, load_encoder(model), out, vectors=vectors, id=id, address=address, n_workers=workers,
             progress=progress,
         )  # fmt: skip
     note(f"{out} holds the codes, in {len(parts)} parts.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from onlinehash.cli._columns import Header, Ignore, Key, Vector
+from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 
 if TYPE_CHECKING:
     from onlinehash.cli._encoding import Side
@@ -22,7 +22,7 @@ _RESCORED = 1000  # items by code, at least, that are ordered by their vectors: 
 class _Found(NamedTuple):
     """The items found for one query, nearest first."""
 
-    keys: list[Any]
+    ids: list[Any]
     distances: list[Any]
 
 
@@ -68,19 +68,19 @@ def run(
             show_default="where queries are vectors and items are codes",
         ),
     ] = None,
-    keys: Annotated[
+    ids: Annotated[
         Path | None,
         typer.Option(help="Ids of the items, in a file: integers or text.", show_default="of ITEMS, or row numbers"),
     ] = None,
     model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder, to encode vectors with.")] = None,
-    key: Key = None,
-    vector: Vector = None,
+    id: Id = None,
+    vectors: Vectors = None,
     ignore: Ignore = None,
     header: Header = None,
     save_index: Annotated[Path | None, typer.Option(help="Write the index to this .ohi file.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write query, key, distance to a .csv or .npz file; - for standard output, as csv."),
+        typer.Option(help="Write query, id, distance to a .csv or .npz file; - for standard output, as csv."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per query.")] = False,
 ) -> None:
@@ -110,8 +110,8 @@ def run(
     if out is not None:
         check_place(out, ".csv", ".npz")
     encoder = load_encoder(model) if model is not None else None
-    columns = Columns(key=key, vector=vector, ignore=ignore or (), header=header)
-    searched = _read_items(items, keys, encoder, columns)
+    columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
+    searched = _read_items(items, ids, encoder, columns)
     if save_index is not None:
         _save(searched, save_index)
         note(f"Wrote {searched.flat!r} to {save_index}.")
@@ -119,22 +119,22 @@ def run(
         return
     asked = read_side(queries, encoder, columns)
     if radius is not None:
-        found = [_Found(keys.tolist()[:k], away.tolist()[:k]) for keys, away in _within(searched.flat, asked, radius)]
+        found = [_Found(ids.tolist()[:k], away.tolist()[:k]) for ids, away in _within(searched.flat, asked, radius)]
     else:
         found = _search(searched, asked, encoder, 10 if k is None else k, rescore, asymmetric)
     if searched.names is not None:
         names = searched.names
-        found = [_Found([names[row] for row in keys], distances) for keys, distances in found]
+        found = [_Found([names[row] for row in ids], distances) for ids, distances in found]
     if out is not None:
         _write(out, found)
     if as_json:
-        for query, (keys_of, distances) in enumerate(found):
-            print_json({"query": query, "keys": keys_of, "distances": distances})
+        for query, (ids_of, distances) in enumerate(found):
+            print_json({"query": query, "ids": ids_of, "distances": distances})
     elif out is None:
         _show(found)
 
 
-def _read_items(items: Path, keys: Path | None, encoder: Encoder | None, columns: Columns) -> _Items:
+def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns: Columns) -> _Items:
     from onlinehash.cli._arrays import read_column
     from onlinehash.cli._encoding import read_side
     from onlinehash.cli._kinds import refuse_other_kinds
@@ -142,22 +142,22 @@ def _read_items(items: Path, keys: Path | None, encoder: Encoder | None, columns
     from onlinehash.indexes import FlatIndex
 
     if items.suffix.lower() == ".ohi":
-        if keys is not None:
-            raise typer.BadParameter("a saved index has its own keys.", param_hint="--keys")
+        if ids is not None:
+            raise typer.BadParameter("a saved index has its own ids.", param_hint="--ids")
         refuse_other_kinds(items, "index")
         return _Items(FlatIndex.load(items, mmap=True))
     side = read_side(items, encoder, columns)
-    ids = side.keys if keys is None else read_column(keys, "keys")
+    given = side.ids if ids is None else read_column(ids, "ids")
     index = FlatIndex(8 * side.codes.shape[1] if encoder is None else encoder.n_bits)
-    listed = None if ids is None else list(ids)
+    listed = None if given is None else list(given)
     if not listed or not isinstance(listed[0], str):
-        index.add(side.codes, ids)
-        return _Items(index, None, side.X, None if listed is None else {key: row for row, key in enumerate(listed)})
+        index.upsert(side.codes, given)
+        return _Items(index, None, side.X, None if listed is None else {id: row for row, id in enumerate(listed)})
     if len(listed) != len(side.codes) or len(set(listed)) != len(listed):
         raise InvalidInputError(
             f"There are {len(set(listed))} different ids for {len(side.codes)} items of {items}; give one per item."
         )
-    index.add(side.codes)
+    index.upsert(side.codes)
     return _Items(index, [str(name) for name in listed], side.X)
 
 
@@ -173,7 +173,7 @@ def _save(items: _Items, path: Path) -> None:
 
 
 def _within(index: FlatIndex, asked: Side, radius: int) -> list[tuple[Any, Any]]:
-    return [(matches.keys, matches.distances) for matches in index.range_search(asked.codes, radius)]
+    return [(matches.ids, matches.distances) for matches in index.range_search(asked.codes, radius)]
 
 
 def _search(
@@ -194,23 +194,23 @@ def _search(
     if is_soft:
         assert encoder is not None
         assert asked.X is not None
-        matches = items.flat.search_soft(encoder.encode_soft(asked.X), wanted)
+        matches = items.flat.search(encoder.encode_asymmetric(asked.X), wanted, asymmetric=True)
     else:
         matches = items.flat.search(asked.codes, wanted)
     if measure is None:
-        return [_Found(some.keys.tolist(), some.distances.tolist()) for some in matches]
+        return [_Found(some.ids.tolist(), some.distances.tolist()) for some in matches]
     assert asked.X is not None
     return [
-        _rescored(items, query, some.keys.tolist(), measure, k) for query, some in zip(asked.X, matches, strict=True)
+        _rescored(items, query, some.ids.tolist(), measure, k) for query, some in zip(asked.X, matches, strict=True)
     ]
 
 
-def _rescored(items: _Items, query: Any, keys: list[int], measure: str, k: int) -> _Found:
+def _rescored(items: _Items, query: Any, ids: list[int], measure: str, k: int) -> _Found:
     from onlinehash.collection.rescoring import rescored
     from onlinehash.collection.stores.protocol import Rows
 
-    rows = keys if items.rows is None else [items.rows[key] for key in keys]
-    return _Found(*rescored(query, Rows(keys, [], items.X[rows], [], []), measure, k))
+    rows = ids if items.rows is None else [items.rows[id] for id in ids]
+    return _Found(*rescored(query, Rows(ids, [], items.X[rows], [], []), measure, k))
 
 
 def _write(out: Path, found: list[_Found]) -> None:
@@ -223,11 +223,11 @@ def _write(out: Path, found: list[_Found]) -> None:
     from onlinehash.cli._writing import name_of_output, open_output
 
     rows = [
-        (query, key, distance)
-        for query, (keys, distances) in enumerate(found)
-        for key, distance in zip(keys, distances, strict=True)
+        (query, id, distance)
+        for query, (ids, distances) in enumerate(found)
+        for id, distance in zip(ids, distances, strict=True)
     ]
-    names = ("query", "key", "distance")
+    names = ("query", "id", "distance")
     with open_output(out) as file:
         if out.suffix.lower() == ".npz":
             columns: dict[str, Any] = {name: np.array([row[i] for row in rows]) for i, name in enumerate(names)}
@@ -244,16 +244,16 @@ def _show(found: list[_Found]) -> None:
 
     if not on_terminal():
         lines = (
-            (query, key, number(distance))
-            for query, (keys, distances) in enumerate(found)
-            for key, distance in zip(keys, distances, strict=True)
+            (query, id, number(distance))
+            for query, (ids, distances) in enumerate(found)
+            for id, distance in zip(ids, distances, strict=True)
         )
-        print_rows(("query", "key", "distance"), lines)
+        print_rows(("query", "id", "distance"), lines)
         return
     rows = [
-        (query, "  ".join(f"{key} ({number(distance)})" for key, distance in zip(keys, distances, strict=True)))
-        for query, (keys, distances) in enumerate(found[:_SHOWN])
+        (query, "  ".join(f"{id} ({number(distance)})" for id, distance in zip(ids, distances, strict=True)))
+        for query, (ids, distances) in enumerate(found[:_SHOWN])
     ]
-    print_rows(("query", "keys (distance), nearest first"), rows)
+    print_rows(("query", "ids (distance), nearest first"), rows)
     if len(found) > _SHOWN:
         note(f"... and {len(found) - _SHOWN} more queries; --json or --out give all.")

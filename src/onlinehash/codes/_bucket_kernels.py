@@ -1,6 +1,6 @@
-"""Compiled loops over buckets: hash tables that number codes and find keys, and the sorted keys of every bucket.
+"""Compiled loops over buckets: hash tables that number codes and find ids, and the sorted ids of every bucket.
 
-The keys of all buckets lie in one array, the pool. Bucket ``b`` holds ``pool[starts[b] : starts[b] + sizes[b]]``,
+The ids of all buckets lie in one array, the pool. Bucket ``b`` holds ``pool[starts[b] : starts[b] + sizes[b]]``,
 sorted, with space for ``rooms[b]``. Tables are open-addressed, a power of two long and never full; a slot with a
 negative value is free.
 """
@@ -14,7 +14,7 @@ from numba import njit
 
 from onlinehash.codes._kernels import TILE, distances, lowest, order_by_digit, sift_down, unwind
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring keys land far apart
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring ids land far apart
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -53,44 +53,44 @@ def number_codes(codes: Any, table: Any, distinct: Any, n_distinct: int, out: An
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _find(key: int, table_keys: Any, table: Any) -> Any:
-    """Return the slot of a key, or the free one it would get."""
-    slot = _slot(key, table)
-    while table[slot] >= 0 and table_keys[slot] != key:
+def _find(id: int, table_ids: Any, table: Any) -> Any:
+    """Return the slot of an id, or the free one it would get."""
+    slot = _slot(id, table)
+    while table[slot] >= 0 and table_ids[slot] != id:
         slot = (slot + 1) & (table.shape[0] - 1)
     return slot
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_keys(keys: Any, table_keys: Any, table: Any, out: Any) -> None:
-    """Write the value of every key, -1 where it is not in the table."""
-    for i in range(keys.shape[0]):
-        out[i] = table[_find(keys[i], table_keys, table)]
+def find_ids(ids: Any, table_ids: Any, table: Any, out: Any) -> None:
+    """Write the value of every id, -1 where it is not in the table."""
+    for i in range(ids.shape[0]):
+        out[i] = table[_find(ids[i], table_ids, table)]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def put_keys(keys: Any, values: Any, table_keys: Any, table: Any) -> int:
-    """Set the value of every key; return how many of them are new."""
+def put_ids(ids: Any, values: Any, table_ids: Any, table: Any) -> int:
+    """Set the value of every id; return how many of them are new."""
     n_new = 0
-    for i in range(keys.shape[0]):
-        slot = _find(keys[i], table_keys, table)
+    for i in range(ids.shape[0]):
+        slot = _find(ids[i], table_ids, table)
         n_new += table[slot] < 0
-        table_keys[slot] = keys[i]
+        table_ids[slot] = ids[i]
         table[slot] = values[i]
     return n_new
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def drop_keys(keys: Any, table_keys: Any, table: Any) -> None:
-    """Remove keys that are in the table, closing the gaps so that every other key is still found."""
+def drop_ids(ids: Any, table_ids: Any, table: Any) -> None:
+    """Remove ids that are in the table, closing the gaps so that every other id is still found."""
     mask = table.shape[0] - 1
-    for i in range(keys.shape[0]):
-        hole = _find(keys[i], table_keys, table)
+    for i in range(ids.shape[0]):
+        hole = _find(ids[i], table_ids, table)
         slot = (hole + 1) & mask
         while table[slot] >= 0:
-            detour = (slot - _slot(table_keys[slot], table)) & mask
-            if detour >= (slot - hole) & mask:  # the hole lies on this key's way
-                table_keys[hole], table[hole] = table_keys[slot], table[slot]
+            detour = (slot - _slot(table_ids[slot], table)) & mask
+            if detour >= (slot - hole) & mask:  # the hole lies on this id's way
+                table_ids[hole], table[hole] = table_ids[slot], table[slot]
                 hole = slot
             slot = (slot + 1) & mask
         table[hole] = -1
@@ -109,11 +109,11 @@ def order_by_bucket(buckets: Any, largest: int, order: Any, scratch: Any) -> Non
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def insert_members(
-    buckets: Any, bounds: Any, keys: Any, new_rooms: Any, pool: Any, end: int, starts: Any, sizes: Any, rooms: Any
+    buckets: Any, bounds: Any, ids: Any, new_rooms: Any, pool: Any, end: int, starts: Any, sizes: Any, rooms: Any
 ) -> int:
-    """Merge sorted keys into buckets; a bucket without space moves to the end of the pool. Return the new end.
+    """Merge sorted ids into buckets; a bucket without space moves to the end of the pool. Return the new end.
 
-    Bucket ``buckets[g]`` gets ``keys[bounds[g] : bounds[g + 1]]``, and ``new_rooms[g]`` if it moves.
+    Bucket ``buckets[g]`` gets ``ids[bounds[g] : bounds[g + 1]]``, and ``new_rooms[g]`` if it moves.
     """
     for g in range(buckets.shape[0]):
         bucket, first, new = buckets[g], bounds[g], bounds[g + 1] - 1
@@ -126,11 +126,11 @@ def insert_members(
             end += new_rooms[g]
         place = starts[bucket] + sizes[bucket] - 1
         while new >= first:  # from the back, so that nothing is overwritten before it is read
-            if old >= source and pool[old] > keys[new]:
+            if old >= source and pool[old] > ids[new]:
                 pool[place] = pool[old]
                 old -= 1
             else:
-                pool[place] = keys[new]
+                pool[place] = ids[new]
                 new -= 1
             place -= 1
         if starts[bucket] != source:
@@ -140,14 +140,14 @@ def insert_members(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def remove_members(buckets: Any, bounds: Any, keys: Any, pool: Any, starts: Any, sizes: Any) -> None:
-    """Remove sorted keys from the buckets that hold them, given as in :func:`insert_members`."""
+def remove_members(buckets: Any, bounds: Any, ids: Any, pool: Any, starts: Any, sizes: Any) -> None:
+    """Remove sorted ids from the buckets that hold them, given as in :func:`insert_members`."""
     for g in range(buckets.shape[0]):
         bucket, doomed, last = buckets[g], bounds[g], bounds[g + 1]
         members = pool[starts[bucket] : starts[bucket] + sizes[bucket]]
-        place = np.searchsorted(members, keys[doomed])
+        place = np.searchsorted(members, ids[doomed])
         for i in range(place, members.shape[0]):
-            if doomed < last and members[i] == keys[doomed]:
+            if doomed < last and members[i] == ids[doomed]:
                 doomed += 1
             else:
                 members[place] = members[i]
@@ -157,7 +157,7 @@ def remove_members(buckets: Any, bounds: Any, keys: Any, pool: Any, starts: Any,
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def copy_members(pool: Any, starts: Any, sizes: Any, out: Any) -> None:
-    """Write the keys of the given buckets one after the other."""
+    """Write the ids of the given buckets one after the other."""
     place = 0
     for b in range(starts.shape[0]):
         for i in range(starts[b], starts[b] + sizes[b]):
@@ -167,19 +167,19 @@ def copy_members(pool: Any, starts: Any, sizes: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def top_k_members(
-    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, buffer: Any, out_distances: Any, out_keys: Any
+    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, buffer: Any, out_distances: Any, out_ids: Any
 ) -> None:
-    """Find the k nearest members of each query, ties by key, from one row of words per bucket.
+    """Find the k nearest members of each query, ties by id, from one row of words per bucket.
 
-    A heap of the k best so far keeps the worst of them on top. Keys of a bucket are sorted, so that the first that
-    cannot win ends it: at most k keys of a bucket are read.
+    A heap of the k best so far keeps the worst of them on top. Ids of a bucket are sorted, so that the first that
+    cannot win ends it: at most k ids of a bucket are read.
     """
     n_rows = words.shape[0]
-    k = out_keys.shape[1]
+    k = out_ids.shape[1]
     for q in range(queries.shape[0]):
-        best, best_keys = out_distances[q], out_keys[q]
+        best, best_ids = out_distances[q], out_ids[q]
         best[:] = np.iinfo(np.int32).max
-        best_keys[:] = np.iinfo(np.int64).max
+        best_ids[:] = np.iinfo(np.int64).max
         for start in range(0, n_rows, TILE):
             stop = min(start + TILE, n_rows)
             distances(queries[q], words[start:stop], buffer)
@@ -191,10 +191,10 @@ def top_k_members(
                     continue
                 first = starts[start + i]
                 for place in range(first, first + sizes[start + i]):
-                    key = pool[place]
-                    if distance > best[0] or (distance == best[0] and key > best_keys[0]):
+                    id = pool[place]
+                    if distance > best[0] or (distance == best[0] and id > best_ids[0]):
                         break
                     best[0] = distance
-                    best_keys[0] = key
-                    sift_down(best, best_keys, k)
-        unwind(best, best_keys)
+                    best_ids[0] = id
+                    sift_down(best, best_ids, k)
+        unwind(best, best_ids)

@@ -117,9 +117,9 @@ def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sift_down(distances: Any, keys: Any, size: int) -> None:
-    """Restore the heap (largest distance, then largest key, on top) after its top was replaced."""
-    distance, key = distances[0], keys[0]
+def sift_down(distances: Any, ids: Any, size: int) -> None:
+    """Restore the heap (largest distance, then largest id, on top) after its top was replaced."""
+    distance, id = distances[0], ids[0]
     hole = 0
     while True:
         child = 2 * hole + 1
@@ -127,43 +127,43 @@ def sift_down(distances: Any, keys: Any, size: int) -> None:
             break
         right = child + 1
         if right < size and (
-            distances[right] > distances[child] or (distances[right] == distances[child] and keys[right] > keys[child])
+            distances[right] > distances[child] or (distances[right] == distances[child] and ids[right] > ids[child])
         ):
             child = right
-        if distances[child] < distance or (distances[child] == distance and keys[child] < key):
+        if distances[child] < distance or (distances[child] == distance and ids[child] < id):
             break
         distances[hole] = distances[child]
-        keys[hole] = keys[child]
+        ids[hole] = ids[child]
         hole = child
     distances[hole] = distance
-    keys[hole] = key
+    ids[hole] = id
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def unwind(distances: Any, keys: Any) -> None:
+def unwind(distances: Any, ids: Any) -> None:
     """Sort a heap: the worst goes to the end, then the next."""
-    for size in range(keys.shape[0] - 1, 0, -1):
+    for size in range(ids.shape[0] - 1, 0, -1):
         distances[0], distances[size] = distances[size], distances[0]
-        keys[0], keys[size] = keys[size], keys[0]
-        sift_down(distances, keys, size)
+        ids[0], ids[size] = ids[size], ids[0]
+        sift_down(distances, ids, size)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def top_k(queries: Any, words: Any, keys: Any, ordered: bool, buffer: Any, out_distances: Any, out_keys: Any) -> None:
-    """Find the k nearest rows of each query, ties by key.
+def top_k(queries: Any, words: Any, ids: Any, ordered: bool, buffer: Any, out_distances: Any, out_ids: Any) -> None:
+    """Find the k nearest rows of each query, ties by id.
 
-    A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that keys rise
+    A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise
     with the row, a later row with the same distance cannot win, so a tile is opened only when it holds
     something strictly nearer than the top.
     """
     n_rows = words.shape[0]
-    k = out_keys.shape[1]
+    k = out_ids.shape[1]
     far = np.iinfo(np.int32).max
     last = np.iinfo(np.int64).max
     for q in range(queries.shape[0]):
-        best, best_keys = out_distances[q], out_keys[q]
+        best, best_ids = out_distances[q], out_ids[q]
         best[:] = far
-        best_keys[:] = last
+        best_ids[:] = last
         query = queries[q]
         for start in range(0, n_rows, TILE):
             stop = min(start + TILE, n_rows)
@@ -174,12 +174,12 @@ def top_k(queries: Any, words: Any, keys: Any, ordered: bool, buffer: Any, out_d
                 continue
             for i in range(stop - start):
                 distance = buffer[i]
-                if distance < bound or (distance == bound and not ordered and keys[start + i] < best_keys[0]):
+                if distance < bound or (distance == bound and not ordered and ids[start + i] < best_ids[0]):
                     best[0] = distance
-                    best_keys[0] = keys[start + i]
-                    sift_down(best, best_keys, k)
+                    best_ids[0] = ids[start + i]
+                    sift_down(best, best_ids, k)
                     bound = best[0]
-        unwind(best, best_keys)
+        unwind(best, best_ids)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_codes, check_soft_codes
+from onlinehash._validation import check_codes, check_query_values
 from onlinehash.codes import _kernels
 from onlinehash.codes.packing import code_width
 from onlinehash.exceptions import InvalidCodesError
-from onlinehash.types import Codes, SoftCodes
+from onlinehash.types import Codes, QueryValues
 
 _QUERIES = 64  # whose tables are in memory at a time
 
 
-def byte_tables(soft: SoftCodes) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+def byte_tables(soft: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Yield some queries at a time and what each value of each byte of a code adds to their distances.
 
     Examples
@@ -31,12 +31,12 @@ def byte_tables(soft: SoftCodes) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         yield rows, tables
 
 
-def soft_distances(soft: SoftCodes, codes: Codes) -> NDArray[np.float32]:
+def table_distances(soft: QueryValues, codes: Codes) -> NDArray[np.float32]:
     """Return :func:`asymmetric_distances` of input that was checked.
 
     Examples
     --------
-    >>> soft_distances(np.array([[0.5, -0.5]], np.float32), np.array([[0b01]], np.uint8))
+    >>> table_distances(np.array([[0.5, -0.5]], np.float32), np.array([[0b01]], np.uint8))
     array([[0.5]], dtype=float32)
     """
     if codes.shape[1] != code_width(soft.shape[1]):
@@ -59,7 +59,7 @@ def asymmetric_distances(soft: ArrayLike, codes: ArrayLike) -> NDArray[np.float3
     Parameters
     ----------
     soft : array-like of shape (n_queries, n_bits)
-        Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
+        Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_asymmetric` returns.
     codes : array-like of uint8, shape (n_codes, ceil(n_bits / 8))
 
     Returns
@@ -71,5 +71,5 @@ def asymmetric_distances(soft: ArrayLike, codes: ArrayLike) -> NDArray[np.float3
     >>> asymmetric_distances([[1.0, -0.5, 0.0]], np.array([[0b001], [0b010]], np.uint8))
     array([[0.75, 2.25]], dtype=float32)
     """
-    queries = check_soft_codes(soft)
-    return soft_distances(queries, check_codes(codes, queries.shape[1]))
+    queries = check_query_values(soft)
+    return table_distances(queries, check_codes(codes, queries.shape[1]))

@@ -3,12 +3,11 @@
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
 from onlinehash.collection.transfer import export_codes, export_items, import_items
-from onlinehash.collection.types import Hits, Item, Stats
+from onlinehash.collection.types import Item, Stats
 
 __all__ = [
     "Collection",
     "Every",
-    "Hits",
     "Item",
     "Never",
     "Stats",

@@ -34,7 +34,7 @@ from onlinehash.hashers._threads import single_threaded_products
 from onlinehash.types import Features
 
 _log = logging.getLogger(__name__)
-_STATE_SHARE = 4  # the hasher's state is written once this many times its size of features came since
+_STATE_SHARE = 4  # the hasher's state is written once this many times its size of vectors came since
 _STATE_LEAST = 1 << 20
 _REST = 3  # searches that waited for a refresh are followed by this many times as long without
 
@@ -42,11 +42,11 @@ _REST = 3  # searches that waited for a refresh are followed by this many times 
 class Collection(Reading):
     """Keep items in one file or an engine, learn from them as they come, and search their codes at any time.
 
-    The SQLite of learned binary codes: it lives in the user's process, and what :meth:`add` has acknowledged
+    The SQLite of learned binary codes: it lives in the user's process, and what :meth:`upsert` has acknowledged
     survives the end of the process and of the power. The hasher learns from every item with a label (from every item,
     if it is unsupervised). Codes belong to a generation: the encoder that made them, which also encodes the queries.
     When the hasher has moved on far enough, which the refresh policy decides, and when no more items come, a background
-    thread encodes all items again from the stored features and swaps the codes in whole; searches and changes go on
+    thread encodes all items again from the stored vectors and swaps the codes in whole; searches and changes go on
     meanwhile.
 
     Collections are opened with :meth:`open`. One process writes; others may read with ``readonly=True``. Within a
@@ -56,15 +56,15 @@ class Collection(Reading):
     --------
     >>> from tempfile import TemporaryDirectory
     >>> import onlinehash as oh
-    >>> X, y = oh.load_dataset("digits").split().stream
+    >>> vectors, y = oh.load_dataset("digits").split().stream
     >>> folder = TemporaryDirectory()
     >>> digits = oh.Collection.open(f"{folder.name}/digits.oh", oh.HCOH(random_state=0))
-    >>> digits.add(range(1000), X[:1000], y[:1000])
-    >>> digits.add(5000, X[1000], y[1000], payload={"title": "a digit"})
+    >>> digits.upsert(range(1000), vectors[:1000], y[:1000])
+    >>> digits.upsert(5000, vectors[1000], y[1000], payload={"title": "a digit"})
     >>> len(digits), digits.get(5000)[0].payload
     (1001, {'title': 'a digit'})
-    >>> hits = digits.search(X[1000], k=3, labels=7)
-    >>> {item.labels for item in digits.get(hits.keys)}
+    >>> hits = digits.search(vectors[1000], k=3, labels=7)
+    >>> {item.labels for item in digits.get(hits.ids)}
     {7}
     >>> digits.close()
     >>> folder.cleanup()
@@ -100,7 +100,7 @@ class Collection(Reading):
         hasher: OnlineHasher | str | None = None,
         refresh: Policy | None = None,
         *,
-        feature_dtype: str | None = None,
+        vector_dtype: str | None = None,
         readonly: bool = False,
         engine: str | None = None,
     ) -> Self:
@@ -118,8 +118,8 @@ class Collection(Reading):
             one it has; :meth:`change_hasher` changes it.
         refresh : WhenIdle, WhenDrifted, WhenInformative, Every or Never, optional
             When to encode all items again; stored in the collection. ``WhenIdle(WhenDrifted())`` when created.
-        feature_dtype : "float32" or "float16", optional
-            In which features are stored; "float32" when created.
+        vector_dtype : "float32" or "float16", optional
+            In which vectors are stored; "float32" when created.
         readonly : bool, default=False
             See what another process commits; changes are refused.
         engine : str, optional
@@ -127,15 +127,15 @@ class Collection(Reading):
         """
         given = None if hasher is None else learning.as_hasher(hasher)
         packed = None if refresh is None else pack_policy(refresh)
-        if feature_dtype is not None:
-            check_choice("feature_dtype", feature_dtype, ("float32", "float16"))
+        if vector_dtype is not None:
+            check_choice("vector_dtype", vector_dtype, ("float32", "float16"))
         store = open_store(path, engine, readonly=readonly, create=given is not None)
         try:
-            if store.setting("feature_dtype") is None:
-                _create(store, given, feature_dtype or "float32")
-            stored_dtype = store.setting("feature_dtype")
-            if feature_dtype not in (None, stored_dtype):
-                raise InvalidInputError(f"feature_dtype={feature_dtype!r}, but {path} stores {stored_dtype}.")
+            if store.setting("vector_dtype") is None:
+                _create(store, given, vector_dtype or "float32")
+            stored_dtype = store.setting("vector_dtype")
+            if vector_dtype not in (None, stored_dtype):
+                raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
             collection = cls(store, refresh or unpack_policy(store.setting("refresh")))
             if readonly:
                 collection._catch_up()
@@ -221,85 +221,85 @@ class Collection(Reading):
 
     # ------------------------------------------------------------------ changing
 
-    def add(
+    def upsert(
         self,
-        keys: Any,
-        X: ArrayLike,
+        ids: Any,
+        vectors: ArrayLike,
         labels: Any = None,
         payload: Any = None,
         *,
         checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store items, learn from them and make them searchable; an item whose key is there already is replaced.
+        """Store items, learn from them and make them searchable; an item whose id is there already is replaced.
 
         The call is applied whole, durably, or not at all.
 
         Parameters
         ----------
-        keys : int or str, or several
+        ids : int or str, or several
             All integers or all strings in one collection.
-        X : array-like of shape (n_items, n_features), or (n_features,) for one key
+        vectors : array-like of shape (n_items, n_features), or (n_features,) for one id
         labels : optional
             A label an item, integers or strings, as :meth:`OnlineHasher.partial_fit` takes them; None or NaN for an
-            item without. Several labels an item are lists. For one key: its label, or a list of them.
+            item without. Several labels an item are lists. For one id: its label, or a list of them.
         payload : optional
-            A small JSON value an item, in a list; for one key, the value itself.
+            A small JSON value an item, in a list; for one id, the value itself.
         checkpoint : mapping of str to JSON value, optional
             JSON committed in the same transaction as the items, such as the position in a stream that they came from.
             Read it with :meth:`checkpoint`.
         """
         with self._exclusive():
             hasher = self._ready()
-            single = incoming.is_single(keys)
-            listed = incoming.check_keys(keys, self.key_kind, ordered=True)
+            single = incoming.is_single(ids)
+            listed = incoming.check_item_ids(ids, self.id_type, ordered=True)
             noted = incoming.checkpoint_settings(checkpoint)
             if not listed:
                 self._note(noted)
                 return
-            names = incoming.check_names(X, self._store)
-            features = incoming.check_rows(
-                X, len(listed), single, self.n_features, self._store.setting("feature_dtype")
+            names = incoming.check_names(vectors, self._store)
+            vectors = incoming.check_rows(
+                vectors, len(listed), single, self.n_features, self._store.setting("vector_dtype")
             )
             label_kind = self._store.setting("label_kind")
             texts, label_kind = incoming.label_texts(labels, len(listed), single, label_kind)
             payloads = incoming.payload_texts(payload, len(listed), single)
-            self._put(hasher, listed, features, texts, payloads, {"label_kind": label_kind, **names, **noted})
+            self._put(hasher, listed, vectors, texts, payloads, {"label_kind": label_kind, **names, **noted})
 
-    def update(self, keys: Any, X: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
-        """Change what is given of items that are there; the hasher learns from them again if X or labels are.
+    def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+        """Change what is given of items that are there; the hasher learns from them again if vectors or labels are.
 
         Parameters
         ----------
-        keys, X, labels, payload
-            As for :meth:`add`. If a key is unknown, nothing changes.
+        ids, vectors, labels, payload
+            As for :meth:`upsert`. If an id is unknown, nothing changes.
         """
         with self._exclusive():
             hasher = self._ready()
-            single = incoming.is_single(keys)
-            listed = self._demand_known(incoming.check_keys(keys, self.key_kind, ordered=True))
+            single = incoming.is_single(ids)
+            listed = self._demand_known(incoming.check_item_ids(ids, self.id_type, ordered=True))
             if not listed:
                 return
             old = self._store.rows(listed)
-            features, texts, payloads = old.features, old.labels, old.payloads
+            rows, texts, payloads = old.vectors, old.labels, old.payloads
             label_kind = self._store.setting("label_kind")
-            names = {} if X is None else incoming.check_names(X, self._store)
-            if X is not None:
-                features = incoming.check_rows(
-                    X, len(listed), single, self.n_features, self._store.setting("feature_dtype")
+            names = {} if vectors is None else incoming.check_names(vectors, self._store)
+            if vectors is not None:
+                rows = incoming.check_rows(
+                    vectors, len(listed), single, self.n_features, self._store.setting("vector_dtype")
                 )
             if labels is not ...:
                 texts, label_kind = incoming.label_texts(labels, len(listed), single, label_kind)
             if payload is not ...:
                 payloads = incoming.payload_texts(payload, len(listed), single)
-            if X is not None or labels is not ...:
-                self._put(hasher, listed, features, texts, payloads, {"label_kind": label_kind, **names})
+            if vectors is not None or labels is not ...:
+                self._put(hasher, listed, rows, texts, payloads, {"label_kind": label_kind, **names})
             elif payload is not ...:
                 with self._store.writing():
                     self._store.put_payloads(listed, payloads)
 
     def delete(
         self,
-        keys: Any,
+        ids: Any,
         *,
         missing: str = "raise",
         unlearn: bool = False,
@@ -309,24 +309,24 @@ class Collection(Reading):
 
         Parameters
         ----------
-        keys : int or str, or several
+        ids : int or str, or several
         missing : "raise" or "ignore", default="raise"
-            What to do about unknown keys; if it raises, nothing is deleted.
+            What to do about unknown ids; if it raises, nothing is deleted.
         unlearn : bool, default=False
             Unlearn them too, exactly, which HROH can and others refuse. The codes of the other items are those of
             before until the next refresh. What was learned from versions of an item that were replaced since stays.
         checkpoint : mapping of str to JSON value, optional
-            As for :meth:`add`.
+            As for :meth:`upsert`.
         """
         check_choice("missing", missing, ("raise", "ignore"))
         with self._exclusive():
             hasher = self._ready()
-            listed = incoming.check_keys(keys, self.key_kind)
+            listed = incoming.check_item_ids(ids, self.id_type)
             noted = incoming.checkpoint_settings(checkpoint)
             if missing == "raise":
                 self._demand_known(listed)
             else:
-                listed = [key for key, seq in zip(listed, self._store.seqs(listed), strict=True) if seq is not None]
+                listed = [id for id, seq in zip(listed, self._store.seqs(listed), strict=True) if seq is not None]
             if not listed:
                 self._note(noted)
                 return
@@ -335,7 +335,7 @@ class Collection(Reading):
             self._hasher = None
             if doomed is not None:
                 try:
-                    learning.unlearn(hasher, doomed.features, doomed.labels)
+                    learning.unlearn(hasher, doomed.vectors, doomed.labels)
                 except OnlineHashError:
                     self._hasher = hasher  # a hasher that refuses has not changed
                     raise
@@ -346,7 +346,7 @@ class Collection(Reading):
                     self._store.put_setting("n_learned", learning.n_learned(hasher))
                     self._save_state(hasher, last)
             self._position = self._position._replace(seq=last)
-            self._live.remove(listed)
+            self._live.delete(listed)
             self._hasher = hasher
             self._n_learned = learning.n_learned(hasher)
             if doomed is not None:
@@ -355,39 +355,39 @@ class Collection(Reading):
     def _put(
         self,
         hasher: OnlineHasher,
-        keys: list[Any],
-        features: NDArray[Any],
+        ids: list[Any],
+        vectors: NDArray[Any],
         labels: list[str | None],
         payloads: list[str | None],
         settings: Mapping[str, Any],
     ) -> None:
         """Learn from checked items, store them with their codes, then change memory."""
         first = self._position.seq + 1
-        rows = Rows(keys, list(range(first, first + len(keys))), features, labels, payloads)
+        rows = Rows(ids, list(range(first, first + len(ids))), vectors, labels, payloads)
         generations = (self._live.current, self._live.building)
-        codes = {one.number: one.encode(features) for one in generations if one is not None}
+        codes = {one.number: one.encode(vectors) for one in generations if one is not None}
         # From here to the end memory may be ahead of the store: if anything fails, both are made equal again.
         self._hasher = None
         try:
-            learning.learn(hasher, features, labels)
+            learning.learn(hasher, vectors, labels)
         except OnlineHashError:
             self._hasher = hasher  # input that a hasher refuses has not changed it
             raise
         learning.name_features(hasher, settings.get("feature_names"))
-        self._unsaved += features.nbytes
+        self._unsaved += vectors.nbytes
         with self._store.writing():
-            self._put_settings({"n_features": features.shape[1], **settings})
+            self._put_settings({"n_features": vectors.shape[1], **settings})
             self._store.put(rows, codes)
             self._store.put_setting("n_learned", learning.n_learned(hasher))
             if self._unsaved > max(_STATE_LEAST, _STATE_SHARE * self._state_size):
                 self._save_state(hasher, rows.seqs[-1])
         self._position = self._position._replace(seq=rows.seqs[-1])
-        self._live.put(keys, codes, labels)
+        self._live.put(ids, codes, labels)
         self._hasher, self._n_learned = hasher, learning.n_learned(hasher)
         self._after_change()
 
     def checkpoint(self, name: str) -> Any:
-        """Return what :meth:`add` or :meth:`delete` has stored under a name last; None if nothing.
+        """Return what :meth:`upsert` or :meth:`delete` has stored under a name last; None if nothing.
 
         Parameters
         ----------
@@ -629,19 +629,19 @@ class Collection(Reading):
         self._looked_at = encoder.version
 
     def _sample(self, n_items: int) -> tuple[Features, list[tuple[Any, ...]]]:
-        """Return features and labels of searchable items at random."""
+        """Return vectors and labels of searchable items at random."""
         rows = self._store.rows(self._live.sample(n_items, self._position.seq))
         labels = [incoming.labels_of(text) for text in rows.labels]
         sets = [() if some is None else some if isinstance(some, tuple) else (some,) for some in labels]
-        return rows.features, sets
+        return rows.vectors, sets
 
 
-def _create(store: Store, hasher: OnlineHasher | None, feature_dtype: str) -> None:
+def _create(store: Store, hasher: OnlineHasher | None, vector_dtype: str) -> None:
     """Write what makes an empty store a collection."""
     if hasher is None:
         raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
     with store.writing():
-        store.put_setting("feature_dtype", feature_dtype)
+        store.put_setting("vector_dtype", vector_dtype)
         store.put_setting("refresh", pack_policy(WhenIdle()))
         _put_hasher(store, hasher, 0)
 

@@ -47,7 +47,7 @@ class Generation:
 
 
 class IndexedGeneration(Generation):
-    """The codes that one encoder made, in memory, under the numbers of their keys.
+    """The codes that one encoder made, in memory, under the numbers of their ids.
 
     The index is flat at first. Each time the items have doubled, and codes turn out to repeat, it becomes one of
     buckets, or flat again.
@@ -83,35 +83,35 @@ class IndexedGeneration(Generation):
         if not len(self.index) and len(numbers) >= self._next_look:
             self._fit(numbers, codes)
         else:
-            self.index.add(codes, numbers)
+            self.index.upsert(codes, numbers)
 
-    def remove(self, numbers: Numbers) -> None:
+    def delete(self, numbers: Numbers) -> None:
         """Remove the codes of numbers, where there are any."""
         here = [number for number in numbers.tolist() if number in self.index]
         if here:
-            self.index.remove(here)
+            self.index.delete(here)
 
     def renumber(self, old: Numbers, new: Numbers) -> None:
         """Give codes other numbers."""
         here = np.array([number in self.index for number in old.tolist()], bool)
         if here.any():
             codes = self.index.get(old[here])
-            self.index.remove(old[here])
-            self.index.add(codes, new[here])
+            self.index.delete(old[here])
+            self.index.upsert(codes, new[here])
 
     def reconsider(self) -> None:
         """Change the index if the items have doubled and it is not the right one any more; searches go on meanwhile."""
         if len(self.index) >= self._next_look:
-            self._fit(self.index.keys, self.index.codes)
+            self._fit(self.index.ids, self.index.codes)
 
     def _fit(self, numbers: Numbers, codes: Codes) -> None:
         """Put codes into the index that suits them; a search that has begun keeps the old one."""
         self._next_look = 2 * len(numbers)
         buckets = BucketIndex(self.encoder.n_bits)
-        buckets.add(codes, numbers)
+        buckets.upsert(codes, numbers)
         if _REPEATS * buckets.n_buckets <= len(numbers):
             self.index = buckets
         else:
             flat = FlatIndex(self.encoder.n_bits)
-            flat.add(codes, numbers)
+            flat.upsert(codes, numbers)
             self.index = flat

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._containers import as_array, as_column, check_feature_names, is_missing, library_of
 from onlinehash._validation import check_features, check_finite, check_ids, check_labels, check_targets
 from onlinehash.collection.stores.protocol import ItemStore
-from onlinehash.collection.types import Key, Label
+from onlinehash.collection.types import Id, Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import LabelSets
 
@@ -24,73 +24,73 @@ CHECKPOINT = "checkpoint:"  # begins the names of the settings that hold checkpo
 MAX_PAYLOAD = 1 << 16
 
 
-def is_single(keys: Any) -> bool:
-    """Tell whether this is one key, not several."""
-    return isinstance(keys, (str, numbers.Integral, Enum))
+def is_single(ids: Any) -> bool:
+    """Tell whether this is one id, not several."""
+    return isinstance(ids, (str, numbers.Integral, Enum))
 
 
-def check_keys(keys: Any, kind: str | None, *, ordered: bool = False, repeated: bool = False) -> list[Any]:
-    """Return keys as a list of int or of str, all different.
+def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeated: bool = False) -> list[Any]:
+    """Return ids as a list of int or of str, all different.
 
     Parameters
     ----------
-    keys : int, str, or several
+    ids : int, str, or several
     kind : "int", "str" or None
-        What the keys of the collection are, if it has any.
+        What the ids of the collection are, if it has any.
     ordered : bool
-        Whether there is a row for every key, so that a set will not do.
+        Whether there is a row for every id, so that a set will not do.
     repeated : bool
-        Whether a key that comes twice is taken once; it is refused otherwise.
+        Whether an id that comes twice is taken once; it is refused otherwise.
 
     Examples
     --------
-    >>> check_keys(np.array([3, 1]), "int"), check_keys("a", None)
+    >>> check_item_ids(np.array([3, 1]), "int"), check_item_ids("a", None)
     ([3, 1], ['a'])
     """
-    if is_single(keys):
-        keys = [keys]
-    if not isinstance(keys, Iterable) or isinstance(keys, (bytes, dict)):
-        raise InvalidInputError("keys are integers or strings: pass one, or a list or 1-D array of them.")
-    if ordered and isinstance(keys, (set, frozenset)):
-        raise InvalidInputError("keys is a set, which has no order; pass a list, in the order of the rows.")
-    ids = check_ids(keys if isinstance(keys, list) or hasattr(keys, "__array__") else list(keys), "keys")
+    if is_single(ids):
+        ids = [ids]
+    if not isinstance(ids, Iterable) or isinstance(ids, (bytes, dict)):
+        raise InvalidInputError("ids are integers or strings: pass one, or a list or 1-D array of them.")
+    if ordered and isinstance(ids, (set, frozenset)):
+        raise InvalidInputError("ids is a set, which has no order; pass a list, in the order of the rows.")
+    ids = check_ids(ids if isinstance(ids, list) or hasattr(ids, "__array__") else list(ids), "ids")
     listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     given = type(listed[0]).__name__ if listed else None
     if kind is not None and given not in (None, kind):
-        raise InvalidInputError(f"keys holds {given}; the keys of this collection are {kind}.")
+        raise InvalidInputError(f"ids holds {given}; the ids of this collection are {kind}.")
     if given == "str":
-        _check_encodable("keys", listed)
+        _check_encodable("ids", listed)
     if repeated:
         return list(dict.fromkeys(listed))
     if len(set(listed)) < len(listed):
         twice = Counter(listed).most_common(1)[0][0]
-        raise InvalidInputError(f"keys holds {twice!r} twice; pass every key once.")
+        raise InvalidInputError(f"ids holds {twice!r} twice; pass every id once.")
     return listed
 
 
-def check_names(X: Any, store: ItemStore) -> dict[str, Any]:
-    """Return the feature names of X as a setting, if the store has none yet; raise if it has others."""
-    if check_feature_names(X) is None:
+def check_names(vectors: Any, store: ItemStore) -> dict[str, Any]:
+    """Return the feature names of vectors as a setting, if the store has none yet; raise if it has others."""
+    if check_feature_names(vectors) is None:
         return {}
     known = store.setting("feature_names")
-    names = check_feature_names(X, known)
+    names = check_feature_names(vectors, known)
     return {} if known is not None else {"feature_names": names}
 
 
-def check_rows(X: ArrayLike, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
-    """Return features, one row a key, as they will be stored."""
-    given = as_array(X)
+def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
+    """Return vectors, one row an id, as they will be stored."""
+    given = as_array(vectors)
     rows = check_features(
         given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"
     )
     if len(rows) != n_rows:
-        raise InvalidFeaturesError(f"X has {len(rows)} rows for {n_rows} keys; pass one row per key.")
+        raise InvalidFeaturesError(f"vectors has {len(rows)} rows for {n_rows} ids; pass one row per id.")
     check_finite(rows, np.dtype(np.float64))
     with np.errstate(over="ignore"):
         stored = np.ascontiguousarray(rows, dtype)
     if not np.isfinite(stored).all():
         raise InvalidFeaturesError(
-            f"X holds values too large for {dtype}, in which this collection stores them; scale X first."
+            f"vectors holds values too large for {dtype}, in which this collection stores them; scale vectors first."
         )
     return stored
 
@@ -163,7 +163,7 @@ def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
     if library_of(type(values)) is not None:
         values = [None if is_missing(value) else value for value in as_column(values, "payload", InvalidInputError)]
     if not isinstance(values, (list, tuple, np.ndarray)) or len(values) != n_rows:
-        raise InvalidInputError(f"payload is not a list of {n_rows} values, one per key; pass None for a key without.")
+        raise InvalidInputError(f"payload is not a list of {n_rows} values, one per id; pass None for an id without.")
     try:
         texts = [None if value is None else json.dumps(value, allow_nan=False) for value in values]
     except (TypeError, ValueError) as error:
@@ -217,7 +217,7 @@ def wanted_labels(labels: Any, kind: str | None) -> list[Label]:
     return plain
 
 
-def _check_encodable(name: str, values: list[Key]) -> None:
+def _check_encodable(name: str, values: list[Id]) -> None:
     try:
         "".join(map(str, values)).encode()
     except UnicodeEncodeError:

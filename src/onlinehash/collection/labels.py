@@ -41,7 +41,7 @@ class LabelIndex:
         """Set the labels of items, as JSON texts."""
         self._change(numbers, [self._id(text) for text in labels])
 
-    def remove(self, numbers: Numbers) -> None:
+    def delete(self, numbers: Numbers) -> None:
         """Remove items, where they are there."""
         self._change(numbers, [_GONE] * len(numbers))
 
@@ -53,7 +53,7 @@ class LabelIndex:
             here = places < len(self._numbers)
             here[here] = self._numbers[places[here]] == old[here]
             entries = self._entries[places[here]].tolist()
-            self.remove(old[here])
+            self.delete(old[here])
             self._change(new[here], entries)
 
     def having(self, label: Label) -> Numbers:

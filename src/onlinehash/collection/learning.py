@@ -58,7 +58,7 @@ def restore(store: ItemStore) -> OnlineHasher:
     for last in store.commits(after):
         rows = store.stream(after, last - after, retired=True, labelled=hasher.supervised)
         n_rows = bisect_right(rows.seqs, last)
-        learn(hasher, rows.features[:n_rows], rows.labels[:n_rows])
+        learn(hasher, rows.vectors[:n_rows], rows.labels[:n_rows])
         after = last
     _follow(hasher, store, after, retired=True)
     return hasher
@@ -87,7 +87,7 @@ def n_learned(hasher: OnlineHasher | None) -> int:
 def _follow(hasher: OnlineHasher, store: ItemStore, after: int, *, retired: bool) -> None:
     limit = max(1, _AT_A_TIME // (4 * store.setting("n_features", 1)))  # for bounded memory
     while len(rows := store.stream(after, limit, retired=retired, labelled=hasher.supervised)):
-        learn(hasher, rows.features, rows.labels)
+        learn(hasher, rows.vectors, rows.labels)
         after = rows.seqs[-1]
     name_features(hasher, store.setting("feature_names"))
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class LiveCodes(Protocol):
-    """Codes by key, in one or two generations. One thread changes them at a time; others search meanwhile.
+    """Codes by id, in one or two generations. One thread changes them at a time; others search meanwhile.
 
     Changes are told after they are stored.
     """
@@ -55,11 +55,11 @@ class LiveCodes(Protocol):
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""
 
-    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
+    def put(self, ids: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
         """Take in codes, by the number of their generation, and labels as JSON texts; None: they have not changed."""
 
-    def remove(self, keys: Sequence[Any]) -> None:
-        """Take keys out of all generations."""
+    def delete(self, ids: Sequence[Any]) -> None:
+        """Take ids out of all generations."""
 
     def cut_over(self) -> None:
         """Take the next generation into use."""
@@ -73,10 +73,10 @@ class LiveCodes(Protocol):
         """Return all items at most ``radius`` away from every query."""
 
     def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
-        """Return the keys that have a code in use, in order, the codes, and the encoder that made them."""
+        """Return the ids that have a code in use, in order, the codes, and the encoder that made them."""
 
-    def searchable(self, keys: Sequence[Any]) -> list[bool]:
-        """Tell which keys have a code in use."""
+    def searchable(self, ids: Sequence[Any]) -> list[bool]:
+        """Tell which ids have a code in use."""
 
     def n_searchable(self) -> int:
         """Return how many items have a code in use."""
@@ -85,7 +85,7 @@ class LiveCodes(Protocol):
         """Return how many items have a code in the next generation."""
 
     def sample(self, n_items: int, seed: int) -> list[Any]:
-        """Return keys that have a code in use, at random."""
+        """Return ids that have a code in use, at random."""
 
 
 def live_codes(store: Store) -> LiveCodes:
@@ -130,10 +130,10 @@ class EngineCodes:
         """Start the next generation."""
         self.building = Generation(number, encoder)
 
-    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
+    def put(self, ids: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
         """Do nothing: they are in the store."""
 
-    def remove(self, keys: Sequence[Any]) -> None:
+    def delete(self, ids: Sequence[Any]) -> None:
         """Do nothing: the store has done it."""
 
     def cut_over(self) -> None:
@@ -147,7 +147,9 @@ class EngineCodes:
 
         def ask(generation: Generation) -> Answers:
             if asymmetric:
-                return self._store.search_soft(generation.number, generation.encoder.encode_soft(X), k, among)
+                return self._store.search_asymmetric(
+                    generation.number, generation.encoder.encode_asymmetric(X), k, among
+                )
             return self._store.search(generation.number, generation.encoder.encode(X), k, among)
 
         return self._in_use(ask, [([], []) for _ in X])
@@ -161,7 +163,7 @@ class EngineCodes:
         return self._in_use(ask, [([], []) for _ in X])
 
     def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
-        """Return the keys that have a code in use, in order, the codes, and the encoder that made them."""
+        """Return the ids that have a code in use, in order, the codes, and the encoder that made them."""
 
         def ask(generation: Generation) -> tuple[list[Any], Codes, Encoder | None]:
             return *self._store.codes(generation.number), generation.encoder
@@ -169,9 +171,9 @@ class EngineCodes:
         nothing: tuple[list[Any], Codes, Encoder | None] = [], np.empty((0, 0), np.uint8), None
         return self._in_use(ask, nothing)
 
-    def searchable(self, keys: Sequence[Any]) -> list[bool]:
-        """Tell which keys have a code in use."""
-        return self._in_use(lambda generation: self._store.coded(generation.number, keys), [False] * len(keys))
+    def searchable(self, ids: Sequence[Any]) -> list[bool]:
+        """Tell which ids have a code in use."""
+        return self._in_use(lambda generation: self._store.coded(generation.number, ids), [False] * len(ids))
 
     def n_searchable(self) -> int:
         """Return how many items have a code in use."""
@@ -183,7 +185,7 @@ class EngineCodes:
         return 0 if building is None else self._store.n_coded(building.number)
 
     def sample(self, n_items: int, seed: int) -> list[Any]:
-        """Return keys that have a code in use, at random."""
+        """Return ids that have a code in use, at random."""
         return self._in_use(lambda generation: self._store.sample(generation.number, n_items, seed), [])
 
     def _in_use(self, ask: Callable[[Generation], T], otherwise: T) -> T:

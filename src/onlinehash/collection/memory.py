@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onlinehash.collection.generation import IndexedGeneration
 from onlinehash.collection.labels import LabelIndex
 from onlinehash.collection.locks import SharedLock
-from onlinehash.collection.order import IntegerOrder, KeyOrder, Numbers, StringOrder
+from onlinehash.collection.order import IdOrder, IntegerOrder, Numbers, StringOrder
 from onlinehash.collection.stores.protocol import Among, Answers, FollowedStore, Position
 from onlinehash.encoders import Encoder
 from onlinehash.types import Codes
@@ -34,7 +34,7 @@ class MemoryCodes:
         self._store = store
         self.current: IndexedGeneration | None = None
         self.building: IndexedGeneration | None = None
-        self._order: KeyOrder | None = None
+        self._order: IdOrder | None = None
         self._labels = LabelIndex()
         self._lock = SharedLock()
 
@@ -57,7 +57,7 @@ class MemoryCodes:
             else:
                 fresh.building = generation
             coded = self._store.codes(row.number)
-            fresh.put(coded.keys, {row.number: coded.codes}, coded.labels if row.current else None)
+            fresh.put(coded.ids, {row.number: coded.codes}, coded.labels if row.current else None)
         with self._lock.changing():
             self.current, self.building = fresh.current, fresh.building
             self._order, self._labels = fresh._order, fresh._labels
@@ -70,7 +70,7 @@ class MemoryCodes:
         if self.current is None or changes is None:
             self.read()
             return
-        self._apply(changes.deleted, changes.keys, {self.current.number: changes.codes}, changes.labels)
+        self._apply(changes.deleted, changes.ids, {self.current.number: changes.codes}, changes.labels)
         if len(self.current.index) != self._store.count():  # read everything, and verify it
             self.read()
 
@@ -78,53 +78,53 @@ class MemoryCodes:
         """Start the next generation."""
         self.building = IndexedGeneration(number, encoder)
 
-    def put(self, keys: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
+    def put(self, ids: Sequence[Any], codes: Mapping[int, Codes], labels: Sequence[str | None] | None = None) -> None:
         """Take in codes, by the number of their generation, and labels as JSON texts."""
-        self._apply((), keys, codes, labels)
+        self._apply((), ids, codes, labels)
 
-    def remove(self, keys: Sequence[Any]) -> None:
-        """Remove keys from all generations."""
-        self._apply(keys, (), {}, None)
+    def delete(self, ids: Sequence[Any]) -> None:
+        """Remove ids from all generations."""
+        self._apply(ids, (), {}, None)
 
     def _apply(
         self,
         deleted: Sequence[Any],
-        keys: Sequence[Any],
+        ids: Sequence[Any],
         codes: Mapping[int, Codes],
         labels: Sequence[str | None] | None,
     ) -> None:
-        """Delete keys, then take in others, as one change to those who search."""
-        if self._order is None and len(keys):
-            self._order = StringOrder() if isinstance(keys[0], str) else IntegerOrder()
+        """Delete ids, then take in others, as one change to those who search."""
+        if self._order is None and len(ids):
+            self._order = StringOrder() if isinstance(ids[0], str) else IntegerOrder()
         order = self._order
         if order is None:
             return
-        fresh = [key for key, known in zip(keys, order.known(keys), strict=True) if not known]
+        fresh = [id for id, known in zip(ids, order.known(ids), strict=True) if not known]
         current, building = self.current, self.building
         if len(deleted) or fresh or labels is not None or (current is not None and current.number in codes):
             with self._lock.changing():
                 self._delete(order, deleted)
-                moved = order.insert([key for key, known in zip(keys, order.known(keys), strict=True) if not known])
+                moved = order.insert([id for id, known in zip(ids, order.known(ids), strict=True) if not known])
                 for generation in self._generations():
                     generation.renumber(*moved)
                 self._labels.renumber(*moved)
-                numbers = order.numbers(keys)
+                numbers = order.numbers(ids)
                 if labels is not None:
                     self._labels.put(numbers, labels)
                 if current is not None and current.number in codes:
                     current.put(numbers, codes[current.number])
         if building is not None and building.number in codes:
-            building.put(order.numbers(keys), codes[building.number])
+            building.put(order.numbers(ids), codes[building.number])
         for generation in self._generations():
             generation.reconsider()
 
-    def _delete(self, order: KeyOrder, keys: Sequence[Any]) -> None:
-        numbers = np.unique(self._numbers(keys))
+    def _delete(self, order: IdOrder, ids: Sequence[Any]) -> None:
+        numbers = np.unique(self._numbers(ids))
         if len(numbers):
             for generation in self._generations():
-                generation.remove(numbers)
-            self._labels.remove(numbers)
-            order.remove(order.keys(numbers))
+                generation.delete(numbers)
+            self._labels.delete(numbers)
+            order.remove(order.ids(numbers))
 
     def _generations(self) -> list[IndexedGeneration]:
         return [generation for generation in (self.current, self.building) if generation is not None]
@@ -134,7 +134,7 @@ class MemoryCodes:
         if self.current is None and self.building is not None:  # labels of items that came before the first codes
             coded = self._store.codes(self.building.number)
             with self._lock.changing():
-                self._labels.put(self._numbers(coded.keys), coded.labels)
+                self._labels.put(self._numbers(coded.ids), coded.labels)
         self.current, self.building = self.building, None
 
     # ------------------------------------------------------------------ searching
@@ -144,21 +144,21 @@ class MemoryCodes:
         with self._reading() as generation:
             if generation is None:
                 return [([], []) for _ in X]
-            within, encoder = self._within(among), generation.encoder
+            ids, encoder = self._within(among), generation.encoder
             if asymmetric:
-                found = generation.index.search_soft(encoder.encode_soft(X), k, within=within)
+                found = generation.index.search(encoder.encode_asymmetric(X), k, ids=ids, asymmetric=True)
             else:
-                found = generation.index.search(encoder.encode(X), k, within=within)
-            pairs = zip(found.keys, found.distances, strict=True)
-            return [(self._keys(keys), distances.tolist()) for keys, distances in pairs]
+                found = generation.index.search(encoder.encode(X), k, ids=ids)
+            pairs = zip(found.ids, found.distances, strict=True)
+            return [(self._ids(ids), distances.tolist()) for ids, distances in pairs]
 
     def range_search(self, X: NDArray[Any], radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
         with self._reading() as generation:
             if generation is None:
                 return [([], []) for _ in X]
-            found = generation.index.range_search(generation.encoder.encode(X), radius, within=self._within(among))
-            return [(self._keys(matches.keys), matches.distances.tolist()) for matches in found]
+            found = generation.index.range_search(generation.encoder.encode(X), radius, ids=self._within(among))
+            return [(self._ids(matches.ids), matches.distances.tolist()) for matches in found]
 
     @contextmanager
     def _reading(self) -> Iterator[IndexedGeneration | None]:
@@ -172,38 +172,38 @@ class MemoryCodes:
         if among.labels is not None:
             parts = [self._labels.having(label) for label in among.labels]
             allowed = np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]
-        if among.keys is not None:
-            some = np.unique(self._numbers(among.keys))
+        if among.ids is not None:
+            some = np.unique(self._numbers(among.ids))
             allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)
         return allowed
 
-    def _numbers(self, keys: Sequence[Any]) -> Numbers:
-        """Return the numbers of those keys that have one."""
+    def _numbers(self, ids: Sequence[Any]) -> Numbers:
+        """Return the numbers of those ids that have one."""
         if self._order is None:
             return np.empty(0, np.int64)
-        return self._order.numbers([k for k, known in zip(keys, self._order.known(keys), strict=True) if known])
+        return self._order.numbers([k for k, known in zip(ids, self._order.known(ids), strict=True) if known])
 
-    def _keys(self, numbers: Numbers) -> list[Any]:
-        return self._order.keys(numbers) if self._order is not None else []
+    def _ids(self, numbers: Numbers) -> list[Any]:
+        return self._order.ids(numbers) if self._order is not None else []
 
     def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
-        """Return the keys that have a code in use, in order, the codes, and the encoder that made them."""
+        """Return the ids that have a code in use, in order, the codes, and the encoder that made them."""
         with self._reading() as generation:
             if generation is None:
                 return [], np.empty((0, 0), np.uint8), None
-            numbers = generation.index.keys
+            numbers = generation.index.ids
             order = np.argsort(numbers)
-            return self._keys(numbers[order]), generation.index.codes[order], generation.encoder
+            return self._ids(numbers[order]), generation.index.codes[order], generation.encoder
 
-    def searchable(self, keys: Sequence[Any]) -> list[bool]:
-        """Tell which keys have a code in use."""
+    def searchable(self, ids: Sequence[Any]) -> list[bool]:
+        """Tell which ids have a code in use."""
         with self._reading() as generation:
             if self._order is None or generation is None:
-                return [False] * len(keys)
-            known = self._order.known(keys)
+                return [False] * len(ids)
+            known = self._order.known(ids)
             return [
-                here and int(self._order.numbers([key])[0]) in generation.index
-                for key, here in zip(keys, known, strict=True)
+                here and int(self._order.numbers([id])[0]) in generation.index
+                for id, here in zip(ids, known, strict=True)
             ]
 
     def n_searchable(self) -> int:
@@ -215,10 +215,10 @@ class MemoryCodes:
         return 0 if self.building is None else len(self.building.index)
 
     def sample(self, n_items: int, seed: int) -> list[Any]:
-        """Return keys that have a code in use, at random."""
+        """Return ids that have a code in use, at random."""
         if self.current is None:
             return []
-        numbers = self.current.index.keys
+        numbers = self.current.index.ids
         rng = np.random.default_rng(seed)
         some = rng.choice(numbers, min(n_items, len(numbers)), replace=False, shuffle=False)
-        return self._keys(np.sort(some))
+        return self._ids(np.sort(some))

@@ -1,4 +1,4 @@
-"""Numbers for keys, in the order of the keys, so that an index that orders ties by number orders them by key."""
+"""Numbers for ids, in the order of the ids, so that an index that orders ties by number orders them by id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.types import Key
+from onlinehash.collection.types import Id
 
 Numbers = NDArray[np.int64]
 
@@ -19,23 +19,23 @@ _FIRST_WINDOW = 64
 _LIMIT = 1 << 62
 
 
-class KeyOrder(Protocol):
-    """Numbers of keys."""
+class IdOrder(Protocol):
+    """Numbers of ids."""
 
-    def insert(self, keys: Sequence[Any]) -> tuple[Numbers, Numbers]:
-        """Give numbers to new keys; return which numbers given before have changed, old and new."""
+    def insert(self, ids: Sequence[Any]) -> tuple[Numbers, Numbers]:
+        """Give numbers to new ids; return which numbers given before have changed, old and new."""
 
-    def remove(self, keys: Sequence[Any]) -> None:
-        """Forget keys."""
+    def remove(self, ids: Sequence[Any]) -> None:
+        """Forget ids."""
 
-    def numbers(self, keys: Sequence[Any]) -> Numbers:
-        """Return the numbers of known keys."""
+    def numbers(self, ids: Sequence[Any]) -> Numbers:
+        """Return the numbers of known ids."""
 
-    def known(self, keys: Sequence[Any]) -> list[bool]:
-        """Tell which keys have a number."""
+    def known(self, ids: Sequence[Any]) -> list[bool]:
+        """Tell which ids have a number."""
 
-    def keys(self, numbers: Numbers) -> list[Key]:
-        """Return the keys of numbers."""
+    def ids(self, numbers: Numbers) -> list[Id]:
+        """Return the ids of numbers."""
 
 
 class IntegerOrder:
@@ -47,23 +47,23 @@ class IntegerOrder:
     array([7, 3])
     """
 
-    def insert(self, keys: Sequence[int]) -> tuple[Numbers, Numbers]:
+    def insert(self, ids: Sequence[int]) -> tuple[Numbers, Numbers]:
         """Do nothing: no number changes."""
         nothing = np.empty(0, np.int64)
         return nothing, nothing
 
-    def remove(self, keys: Sequence[int]) -> None:
+    def remove(self, ids: Sequence[int]) -> None:
         """Do nothing."""
 
-    def numbers(self, keys: Sequence[int]) -> Numbers:
-        """Return the keys as an array."""
-        return np.array(keys, np.int64)
+    def numbers(self, ids: Sequence[int]) -> Numbers:
+        """Return the ids as an array."""
+        return np.array(ids, np.int64)
 
-    def known(self, keys: Sequence[int]) -> list[bool]:
+    def known(self, ids: Sequence[int]) -> list[bool]:
         """Every integer has a number."""
-        return [True] * len(keys)
+        return [True] * len(ids)
 
-    def keys(self, numbers: Numbers) -> list[Key]:
+    def ids(self, numbers: Numbers) -> list[Id]:
         """Return the numbers as a list."""
         return list(numbers.tolist())
 
@@ -73,7 +73,7 @@ class StringOrder:
 
     Where a gap is used up, the neighbourhood is numbered anew, as far as it takes to find room: a few thousand numbers
     at most change for a batch, whatever the order of arrival. A batch costs O(n) copies of pointers (30 ms in a million
-    keys), a look-up O(log n).
+    ids), a look-up O(log n).
 
     Examples
     --------
@@ -85,24 +85,24 @@ class StringOrder:
     """
 
     def __init__(self) -> None:
-        self._keys: list[str] = []
+        self._ids: list[str] = []
         self._numbers: Numbers = np.empty(0, np.int64)
 
-    def insert(self, keys: Sequence[str]) -> tuple[Numbers, Numbers]:
-        """Give numbers to new keys; return which numbers given before have changed, old and new."""
-        new = sorted(keys)
+    def insert(self, ids: Sequence[str]) -> tuple[Numbers, Numbers]:
+        """Give numbers to new ids; return which numbers given before have changed, old and new."""
+        new = sorted(ids)
         if not new:
             return IntegerOrder().insert(())
-        places = np.array([bisect_left(self._keys, key) for key in new], np.int64)
+        places = np.array([bisect_left(self._ids, id) for id in new], np.int64)
         before = self._numbers
         self._merge(new, places.tolist())
-        positions = places + np.arange(len(new))  # of the new keys, in the merged list
-        numbered = np.ones(len(self._keys), bool)
+        positions = places + np.arange(len(new))  # of the new ids, in the merged list
+        numbered = np.ones(len(self._ids), bool)
         numbered[positions] = False
         old = np.flatnonzero(numbered)
-        self._numbers = np.zeros(len(self._keys), np.int64)
+        self._numbers = np.zeros(len(self._ids), np.int64)
         self._numbers[old] = before
-        # New keys before the same place form a run, which shares one gap.
+        # New ids before the same place form a run, which shares one gap.
         runs = np.split(positions, np.flatnonzero(np.diff(places)) + 1)
         for start, stop in ((int(run[0]), int(run[-1]) + 1) for run in runs):
             if not numbered[start]:
@@ -111,51 +111,51 @@ class StringOrder:
         moved = after != before
         return before[moved], after[moved]
 
-    def remove(self, keys: Sequence[str]) -> None:
-        """Forget keys."""
-        gone = sorted(self._places(keys))
+    def remove(self, ids: Sequence[str]) -> None:
+        """Forget ids."""
+        gone = sorted(self._places(ids))
         self._numbers = np.delete(self._numbers, gone)
         kept: list[str] = []
         last = 0
         for place in gone:
-            kept += self._keys[last:place]
+            kept += self._ids[last:place]
             last = place + 1
-        self._keys = kept + self._keys[last:]
+        self._ids = kept + self._ids[last:]
 
-    def numbers(self, keys: Sequence[str]) -> Numbers:
-        """Return the numbers of known keys."""
-        return self._numbers[self._places(keys)]
+    def numbers(self, ids: Sequence[str]) -> Numbers:
+        """Return the numbers of known ids."""
+        return self._numbers[self._places(ids)]
 
-    def known(self, keys: Sequence[str]) -> list[bool]:
-        """Tell which keys have a number."""
-        places = self._places(keys)
-        return [place < len(self._keys) and self._keys[place] == key for place, key in zip(places, keys, strict=True)]
+    def known(self, ids: Sequence[str]) -> list[bool]:
+        """Tell which ids have a number."""
+        places = self._places(ids)
+        return [place < len(self._ids) and self._ids[place] == id for place, id in zip(places, ids, strict=True)]
 
-    def keys(self, numbers: Numbers) -> list[Key]:
-        """Return the keys of numbers."""
-        return [self._keys[place] for place in np.searchsorted(self._numbers, numbers).tolist()]
+    def ids(self, numbers: Numbers) -> list[Id]:
+        """Return the ids of numbers."""
+        return [self._ids[place] for place in np.searchsorted(self._numbers, numbers).tolist()]
 
-    def _places(self, keys: Sequence[str]) -> list[int]:
-        return [bisect_left(self._keys, key) for key in keys]
+    def _places(self, ids: Sequence[str]) -> list[int]:
+        return [bisect_left(self._ids, id) for id in ids]
 
     def _merge(self, new: list[str], places: list[int]) -> None:
-        """Put sorted new keys before the given places."""
+        """Put sorted new ids before the given places."""
         merged: list[str] = []
         last = 0
-        for key, place in zip(new, places, strict=True):
+        for id, place in zip(new, places, strict=True):
             if place > last:
-                merged += self._keys[last:place]
+                merged += self._ids[last:place]
                 last = place
-            merged.append(key)
-        merged += self._keys[last:]
-        self._keys = merged
+            merged.append(id)
+        merged += self._ids[last:]
+        self._ids = merged
 
     def _number(self, start: int, stop: int, numbered: NDArray[np.bool_]) -> None:
-        """Give numbers to the new keys from start to stop, and what is around them where there is no room."""
+        """Give numbers to the new ids from start to stop, and what is around them where there is no room."""
         least, window = 1, max(_FIRST_WINDOW, 2 * (stop - start))
         while not self._spread(start, stop, least):
-            start, stop = max(0, start - window), min(len(self._keys), stop + window)
-            while stop < len(self._keys) and not numbered[stop]:
+            start, stop = max(0, start - window), min(len(self._ids), stop + window)
+            while stop < len(self._ids) and not numbered[stop]:
                 stop += 1
             least, window = _ROOM, 2 * window
         numbered[start:stop] = True
@@ -164,7 +164,7 @@ class StringOrder:
         """Give places numbers evenly between their neighbours, if steps of ``least`` fit."""
         size = stop - start
         left = int(self._numbers[start - 1]) if start else None
-        right = int(self._numbers[stop]) if stop < len(self._keys) else None
+        right = int(self._numbers[stop]) if stop < len(self._ids) else None
         step = _STEP
         if left is not None and right is not None:
             step = (right - left) // (size + 1)

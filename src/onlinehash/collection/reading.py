@@ -19,11 +19,11 @@ from onlinehash.collection import incoming
 from onlinehash.collection.live import live_codes
 from onlinehash.collection.rescoring import rescored
 from onlinehash.collection.stores.protocol import Among, Answers, Position, Rows, Store
-from onlinehash.collection.types import Hits, Item, Key, Label
+from onlinehash.collection.types import Id, Item, Label
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError, StorageError, UnknownKeyError
-from onlinehash.indexes._keys import check_radius
-from onlinehash.types import Codes
+from onlinehash.exceptions import InvalidInputError, StorageError, UnknownIdError
+from onlinehash.indexes._ids import check_radius
+from onlinehash.types import Codes, SearchResult
 
 
 class Reading:
@@ -43,14 +43,14 @@ class Reading:
     def __len__(self) -> int:
         return self._store.count()
 
-    def __contains__(self, key: object) -> bool:
+    def __contains__(self, id: object) -> bool:
         try:
-            return incoming.is_single(key) and self._store.seqs(incoming.check_keys(key, self.key_kind))[0] is not None
+            return incoming.is_single(id) and self._store.seqs(incoming.check_item_ids(id, self.id_type))[0] is not None
         except InvalidInputError:
             return False
 
-    def __iter__(self) -> Iterator[Key]:
-        return self._store.keys()
+    def __iter__(self) -> Iterator[Id]:
+        return self._store.ids()
 
     @property
     def n_features(self) -> int | None:
@@ -59,9 +59,9 @@ class Reading:
         return width
 
     @property
-    def key_kind(self) -> str | None:
-        """What keys are, "int" or "str"; None before the first."""
-        kind = self._store.setting("key_kind")
+    def id_type(self) -> str | None:
+        """What ids are, "int" or "str"; None before the first."""
+        kind = self._store.setting("id_type")
         return None if kind is None else {"INTEGER": "int", "TEXT": "str"}[kind]
 
     @property
@@ -81,27 +81,27 @@ class Reading:
         self._catch_up()
         return None if self._live.current is None else self._live.current.encoder
 
-    def get(self, keys: Any) -> list[Item]:
-        """Return items by key, in that order.
+    def get(self, ids: Any) -> list[Item]:
+        """Return items by id, in that order.
 
         Parameters
         ----------
-        keys : int or str, or several
+        ids : int or str, or several
         """
         self._catch_up()
-        listed = incoming.check_keys(keys, self.key_kind)
+        listed = incoming.check_item_ids(ids, self.id_type)
         rows = self._store.rows(listed)
         if len(rows) < len(listed):
             self._demand_known(listed)
         return self._items(rows)
 
     def items(self, *, chunk: int = 1000) -> Iterator[Item]:
-        """Yield all items in order of key, read in chunks."""
+        """Yield all items in order of id, read in chunks."""
         check_positive_int("chunk", chunk)
-        last: Key | None = None
+        last: Id | None = None
         while len(rows := self._store.rows_after(last, chunk)):
             yield from self._items(rows)
-            last = rows.keys[-1]
+            last = rows.ids[-1]
 
     def label_counts(self) -> dict[Label | None, int]:
         """Return the number of items that have each label, in order of the labels; None for items without any.
@@ -111,7 +111,7 @@ class Reading:
         >>> from tempfile import TemporaryDirectory
         >>> from onlinehash import Collection
         >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
-        ...     pets.add([1, 2, 3], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [["dog", "pet"], ["cat", "pet"], None])
+        ...     pets.upsert([1, 2, 3], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [["dog", "pet"], ["cat", "pet"], None])
         ...     pets.label_counts()
         {'cat': 1, 'dog': 1, 'pet': 2, None: 1}
         """
@@ -122,13 +122,13 @@ class Reading:
                 counts[label] += n_items
         return {label: counts[label] for label in sorted(counts, key=lambda label: (label is None, label))}
 
-    def codes(self) -> tuple[list[Key], Codes]:
-        """Return the keys that have a code, in order, and their packed codes."""
-        keys, codes, _ = self.codes_and_encoder()
-        return keys, codes
+    def codes(self) -> tuple[list[Id], Codes]:
+        """Return the ids that have a code, in order, and their packed codes."""
+        ids, codes, _ = self.codes_and_encoder()
+        return ids, codes
 
-    def codes_and_encoder(self) -> tuple[list[Key], Codes, Encoder | None]:
-        """Return the keys that have a code, their packed codes and the encoder that made them; None before the first.
+    def codes_and_encoder(self) -> tuple[list[Id], Codes, Encoder | None]:
+        """Return the ids that have a code, their packed codes and the encoder that made them; None before the first.
 
         Asked for one by one, a refresh might come between them.
         """
@@ -138,47 +138,45 @@ class Reading:
     def _items(self, rows: Rows) -> list[Item]:
         encoder = self.encoder
         version = None if encoder is None else encoder.version
-        columns = zip(
-            rows.keys, rows.features, rows.labels, rows.payloads, self._live.searchable(rows.keys), strict=True
-        )
+        columns = zip(rows.ids, rows.vectors, rows.labels, rows.payloads, self._live.searchable(rows.ids), strict=True)
         return [
-            Item(key, features, incoming.labels_of(labels), json.loads(payload or "null"), version if coded else None)
-            for key, features, labels, payload, coded in columns
+            Item(id, vectors, incoming.labels_of(labels), json.loads(payload or "null"), version if coded else None)
+            for id, vectors, labels, payload, coded in columns
         ]
 
-    def _demand_known(self, keys: list[Any]) -> list[Any]:
-        for key, seq in zip(keys, self._store.seqs(keys), strict=True):
+    def _demand_known(self, ids: list[Any]) -> list[Any]:
+        for id, seq in zip(ids, self._store.seqs(ids), strict=True):
             if seq is None:
-                raise UnknownKeyError(f"There is no item with key {key!r} in this collection of {len(self)}.")
-        return keys
+                raise UnknownIdError(f"There is no item with id {id!r} in this collection of {len(self)}.")
+        return ids
 
     # ------------------------------------------------------------------ searching
 
     def search(
         self,
-        X: ArrayLike,
+        vectors: ArrayLike,
         k: int = 10,
         *,
         labels: Any = None,
-        keys: Iterable[Key] | None = None,
+        ids: Iterable[Id] | None = None,
         rescore: str | None = None,
         asymmetric: bool = False,
         wait: bool = True,
-    ) -> Hits:
-        """Find the k nearest items of every query: exactly, nearest first, ties by key.
+    ) -> SearchResult:
+        """Find the k nearest items of every query: exactly, nearest first, ties by id.
 
         Queries are encoded by the encoder that made the codes. Items that have no code yet are not found.
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), or (n_features,) for one query
+        vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
         k : int, default=10
         labels : label or several, optional
             Search among items that have any of them.
-        keys : several keys, optional
+        ids : several ids, optional
             Search among these; unknown ones are passed over.
         rescore : "cosine" or "l2", optional
-            Order the best ``max(10 k, 100)`` items by the distance of their stored features instead.
+            Order the best ``max(10 k, 100)`` items by the distance of their stored vectors instead.
         asymmetric : bool, default=False
             Compare the real values of the query with the bits of the codes, instead of bits with bits.
         wait : bool, default=True
@@ -186,43 +184,49 @@ class Reading:
 
         Returns
         -------
-        hits : Hits
-            Fewer than k where there are fewer items. Distances are those of the codes, or of the features if rescored.
+        hits : SearchResult
+            Fewer than k where there are fewer items. Distances are those of the codes, or of the vectors if rescored.
         """
         k = check_positive_int("k", k)
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
-        queries, single = self._queries(X, wait)
+        queries, single = self._queries(vectors, wait)
         wanted = k if rescore is None else max(10 * k, 100)
-        found = self._live.search(queries, wanted, self._among(labels, keys), asymmetric=asymmetric)
+        found = self._live.search(queries, wanted, self._among(labels, ids), asymmetric=asymmetric)
         if rescore is None:
-            return _hits(found, single)
+            return self._result(found, single)
         ranked = [
             rescored(query, self._store.rows(some), rescore, k) for query, (some, _) in zip(queries, found, strict=True)
         ]
-        return _hits(ranked, single)
+        return self._result(ranked, single)
 
     def range_search(
-        self, X: ArrayLike, radius: int, *, labels: Any = None, keys: Iterable[Key] | None = None, wait: bool = True
-    ) -> Hits:
+        self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Iterable[Id] | None = None, wait: bool = True
+    ) -> SearchResult:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
         Parameters
         ----------
-        X, labels, keys, wait
+        vectors, labels, ids, wait
             As for :meth:`search`.
         radius : int
         """
         radius = check_radius(radius)
-        queries, single = self._queries(X, wait)
-        return _hits(self._live.range_search(queries, radius, self._among(labels, keys)), single)
+        queries, single = self._queries(vectors, wait)
+        return self._result(self._live.range_search(queries, radius, self._among(labels, ids)), single)
 
-    def _queries(self, X: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
+    def _result(self, found: Answers, single: bool) -> SearchResult:
+        encoder = self.encoder
+        version = None if encoder is None else encoder.version
+        result = SearchResult([ids for ids, _ in found], [distances for _, distances in found], version)
+        return result[0] if single else result
+
+    def _queries(self, vectors: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
         self._catch_up()
         if wait:
             self._await_codes()
-        incoming.check_names(X, self._store)
-        rows = as_array(X)
+        incoming.check_names(vectors, self._store)
+        rows = as_array(vectors)
         single = rows.ndim == 1
         if single:
             rows = rows[np.newaxis]
@@ -230,12 +234,12 @@ class Reading:
         width = self.n_features if current is None else current.encoder.n_features
         return check_features(rows, n_features=width, owner="this collection"), single
 
-    def _among(self, labels: Any, keys: Iterable[Key] | None) -> Among:
+    def _among(self, labels: Any, ids: Iterable[Id] | None) -> Among:
         """Return the filters, checked."""
         wanted = None if labels is None else incoming.wanted_labels(labels, self.label_kind)
-        if keys is None:
+        if ids is None:
             return Among(wanted)
-        return Among(wanted, incoming.check_keys(keys, self.key_kind, repeated=True))
+        return Among(wanted, incoming.check_item_ids(ids, self.id_type, repeated=True))
 
     def _await_codes(self) -> None:
         """Wait for better codes; only a writer can."""
@@ -261,7 +265,3 @@ class Reading:
             position = self._store.position()
             self._live.follow(self._position, position)
             self._position = position
-
-
-def _hits(found: Answers, single: bool) -> Hits:
-    return Hits(*found[0]) if single else Hits([keys for keys, _ in found], [distances for _, distances in found])

@@ -282,7 +282,7 @@ def unpack_policy(packed: dict[str, Any]) -> Policy:
     name = packed["policy"]
     if name not in POLICIES:
         raise FileFormatError(f"The collection has a refresh policy {name!r}, unknown here. Upgrade onlinehash.")
-    parameters = {key: value for key, value in packed.items() if key not in ("policy", "on")}
+    parameters = {id: value for id, value in packed.items() if id not in ("policy", "on")}
     if "on" in packed:
         parameters["policy"] = unpack_policy(packed["on"])
     policy: Policy = POLICIES[name](**parameters)

@@ -160,14 +160,14 @@ class Renewal:
             rows = self._store.vectors(building.cursor, _CHUNK)
             if len(rows):
                 _give_way()
-                codes = building.encode(rows.features)
+                codes = building.encode(rows.vectors)
                 _give_way()
                 recomputed = 0 if self._live.current is None else len(rows) * building.encoder.n_bits
                 with self._store.writing():
                     self._store.put_codes(building.number, building.cursor, rows.seqs[-1], codes)
                     bits = self._store.setting("bits_recomputed", 0)
                     self._store.put_setting("bits_recomputed", bits + recomputed)
-                self._live.put(rows.keys, {building.number: codes})
+                self._live.put(rows.ids, {building.number: codes})
                 building.cursor = rows.seqs[-1]
             if len(rows) == _CHUNK:
                 return True

@@ -11,7 +11,7 @@ from onlinehash.collection.stores.protocol import Rows
 
 
 def rescored(query: NDArray[Any], rows: Rows, measure: str, k: int) -> tuple[list[Any], list[float]]:
-    """Return the keys of the k rows nearest to a query and their distances, ties by key.
+    """Return the ids of the k rows nearest to a query and their distances, ties by id.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ def rescored(query: NDArray[Any], rows: Rows, measure: str, k: int) -> tuple[lis
     """
     if not len(rows):
         return [], []
-    features, q = rows.features.astype(np.float64), np.asarray(query, np.float64)
+    features, q = rows.vectors.astype(np.float64), np.asarray(query, np.float64)
     if measure == "l2":
         distances = np.sqrt(((features - q) ** 2).sum(axis=1))
     else:
         lengths = np.sqrt((features**2).sum(axis=1)) * np.sqrt(q @ q)
         products = np.divide(features @ q, lengths, out=np.zeros(len(rows)), where=lengths > 0)
         distances = 1.0 - products
-    ranked = sorted(zip(distances.tolist(), rows.keys, strict=True))[:k]
-    return [key for _, key in ranked], [distance for distance, _ in ranked]
+    ranked = sorted(zip(distances.tolist(), rows.ids, strict=True))[:k]
+    return [id for _, id in ranked], [distance for distance, _ in ranked]

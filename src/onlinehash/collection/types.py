@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from onlinehash.types import Features
 
-Key = int | str
-"""What an item is called by. The keys of one collection are all integers, or all strings."""
+Id = int | str
+"""What an item is called by. The ids of one collection are all integers, or all strings."""
 
 Label = int | str
 
@@ -20,8 +19,8 @@ class Item:
 
     Parameters
     ----------
-    key : int or str
-    features : ndarray of shape (n_features,)
+    id : int or str
+    vectors : ndarray of shape (n_features,)
         In the precision of the collection.
     labels : int, str, tuple of them, or None
         The label of the item; a tuple if it has several, None if it has none.
@@ -37,42 +36,11 @@ class Item:
     'shoe'
     """
 
-    key: Key
-    features: Features
+    id: Id
+    vectors: Features
     labels: Label | tuple[Label, ...] | None = None
     payload: Any = None
     version: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Hits:
-    """Keys of the items found and their distances, nearest first, ties by key.
-
-    For several queries both hold one list a query, and the object is a sequence of one-query hits.
-
-    Parameters
-    ----------
-    keys : list of keys, or list of such lists
-    distances : list of numbers, or list of such lists
-
-    Examples
-    --------
-    >>> hits = Hits([["a", "b"], ["c"]], [[0, 3], [1]])
-    >>> len(hits), hits[0].keys, hits[1].distances
-    (2, ['a', 'b'], [1])
-    """
-
-    keys: list[Any]
-    distances: list[Any]
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def __getitem__(self, i: int) -> Hits:
-        return Hits(self.keys[i], self.distances[i])
-
-    def __iter__(self) -> Iterator[Hits]:
-        return (self[i] for i in range(len(self)))
 
 
 @dataclass(frozen=True)

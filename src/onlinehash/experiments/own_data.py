@@ -165,7 +165,7 @@ def _read(path: Path, column: str | None) -> tuple[NDArray[np.float32], Labels]:
             raise InvalidLabelsError(
                 f"{path} comes without labels; name their column, or for .npy their file, as labels."
             )
-        rows.append(np.asarray(chunk.features))
+        rows.append(np.asarray(chunk.vectors))
         labels += map(_one_label, chunk.labels, (f"{path}, {place} {number}" for number in chunk.places))
     if not rows:
         raise FileFormatError(f"{path} has no rows.")

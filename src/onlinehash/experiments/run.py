@@ -177,7 +177,7 @@ def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
     if ranking == "asymmetric":
         if not isinstance(encoder, Encoder):
             raise InvalidInputError("Only encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
-        return encoder.encode_soft(queries.X), queries.y, encoder.encode(database.X), database.y
+        return encoder.encode_asymmetric(queries.X), queries.y, encoder.encode(database.X), database.y
     return encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y
 
 

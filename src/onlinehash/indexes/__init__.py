@@ -2,6 +2,6 @@
 
 from onlinehash.indexes.buckets import BucketIndex
 from onlinehash.indexes.flat import FlatIndex
-from onlinehash.indexes.index import Index, SoftIndex
+from onlinehash.indexes.index import Index
 
-__all__ = ["BucketIndex", "FlatIndex", "Index", "SoftIndex"]
+__all__ = ["BucketIndex", "FlatIndex", "Index"]

@@ -1,4 +1,4 @@
-"""Growing arrays that indexes keep besides codes: key tables, code numbers and buckets of keys."""
+"""Growing arrays that indexes keep besides codes: id tables, code numbers and buckets of ids."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.codes import _bucket_kernels as kernels
-from onlinehash.exceptions import UnknownKeyError
-from onlinehash.types import Codes, Keys
+from onlinehash.exceptions import UnknownIdError
+from onlinehash.types import Codes, Ids
 
 Numbers = NDArray[np.int32]
 
@@ -54,75 +54,75 @@ class CodeTable:
 
 
 class KeyTable:
-    """Map int64 keys to numbers (of rows, of numbers) in 24 to 48 bytes per key; a dict takes over 100."""
+    """Map int64 ids to numbers (of rows, of numbers) in 24 to 48 bytes per id; a dict takes over 100."""
 
-    def __init__(self, keys: Keys, numbers: Numbers) -> None:
+    def __init__(self, ids: Ids, numbers: Numbers) -> None:
         self._size = 0
-        self._keys, self._table = np.empty(0, np.int64), np.empty(0, np.int32)
-        self.put(keys, numbers)
+        self._ids, self._table = np.empty(0, np.int64), np.empty(0, np.int32)
+        self.put(ids, numbers)
 
     def __len__(self) -> int:
         return self._size
 
-    def __contains__(self, key: object) -> bool:
-        if not isinstance(key, (int, np.integer)) or not -(2**63) <= int(key) < 2**63:
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, (int, np.integer)) or not -(2**63) <= int(id) < 2**63:
             return False
-        return bool(self.find(np.array([key], np.int64))[0] >= 0)
+        return bool(self.find(np.array([id], np.int64))[0] >= 0)
 
-    def find(self, keys: Keys) -> Numbers:
-        """Return the number of every key, -1 where there is none."""
-        out = np.empty(len(keys), np.int32)
-        kernels.find_keys(keys, self._keys, self._table, out)
+    def find(self, ids: Ids) -> Numbers:
+        """Return the number of every id, -1 where there is none."""
+        out = np.empty(len(ids), np.int32)
+        kernels.find_ids(ids, self._ids, self._table, out)
         return out
 
-    def find_known(self, keys: Keys) -> Numbers:
-        """Return the number of every key; all must exist."""
-        numbers = self.find(keys)
+    def find_known(self, ids: Ids) -> Numbers:
+        """Return the number of every id; all must exist."""
+        numbers = self.find(ids)
         if (numbers < 0).any():
-            unknown = int(keys[np.argmax(numbers < 0)])
-            raise UnknownKeyError(f"There is no item with key {unknown} in this index of {len(self)}.")
+            unknown = int(ids[np.argmax(numbers < 0)])
+            raise UnknownIdError(f"There is no item with id {unknown} in this index of {len(self)}.")
         return numbers
 
-    def put(self, keys: Keys, numbers: Numbers) -> None:
-        """Set the number of every key."""
-        size = self._size + len(keys)
+    def put(self, ids: Ids, numbers: Numbers) -> None:
+        """Set the number of every id."""
+        size = self._size + len(ids)
         if 3 * size >= 2 * len(self._table):
-            old_keys, old = self._keys, self._table
+            old_ids, old = self._ids, self._table
             self._table = _empty_table(size)
-            self._keys = np.empty(len(self._table), np.int64)
-            kernels.put_keys(old_keys[old >= 0], old[old >= 0], self._keys, self._table)
-        self._size += kernels.put_keys(keys, numbers, self._keys, self._table)
+            self._ids = np.empty(len(self._table), np.int64)
+            kernels.put_ids(old_ids[old >= 0], old[old >= 0], self._ids, self._table)
+        self._size += kernels.put_ids(ids, numbers, self._ids, self._table)
 
-    def drop(self, keys: Keys) -> None:
-        """Remove keys; all must exist."""
-        kernels.drop_keys(keys, self._keys, self._table)
-        self._size -= len(keys)
+    def drop(self, ids: Ids) -> None:
+        """Remove ids; all must exist."""
+        kernels.drop_ids(ids, self._ids, self._table)
+        self._size -= len(ids)
 
 
 class Members:
-    """Keep the sorted keys of all buckets in one array.
+    """Keep the sorted ids of all buckets in one array.
 
     A bucket that outgrows its space moves to the end of the array, with space for 1.5 times its size; its old space is
     not reused. ``pool`` is the array and ``end`` the length in use.
     """
 
-    def __init__(self, sizes: NDArray[np.int64], keys: Keys) -> None:
+    def __init__(self, sizes: NDArray[np.int64], ids: Ids) -> None:
         self._starts, self._sizes, self._rooms = np.cumsum(sizes) - sizes, sizes, sizes.copy()
         self._n_buckets = len(sizes)
-        self.pool, self.end = keys, len(keys)
+        self.pool, self.end = ids, len(ids)
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where the keys of each bucket start in the pool."""
+        """Where the ids of each bucket start in the pool."""
         return self._starts[: self._n_buckets]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many keys each bucket has."""
+        """How many ids each bucket has."""
         return self._sizes[: self._n_buckets]
 
-    def insert(self, buckets: Numbers, keys: Keys, n_buckets: int) -> None:
-        """Insert sorted new keys into their buckets, and set the number of buckets to ``n_buckets``."""
+    def insert(self, buckets: Numbers, ids: Ids, n_buckets: int) -> None:
+        """Insert sorted new ids into their buckets, and set the number of buckets to ``n_buckets``."""
         self._own(n_buckets)
         order, used, bounds = by_bucket(buckets)
         sizes = self._sizes[used] + np.diff(bounds)
@@ -130,23 +130,23 @@ class Members:
         end = self.end + int(rooms[sizes > self._rooms[used]].sum())
         self.pool = grown(self.pool, self.end, end)
         where = self._starts, self._sizes, self._rooms
-        self.end = kernels.insert_members(used, bounds, keys[order], rooms, self.pool, self.end, *where)
+        self.end = kernels.insert_members(used, bounds, ids[order], rooms, self.pool, self.end, *where)
 
-    def remove(self, buckets: Numbers, keys: Keys) -> None:
-        """Remove sorted keys from their buckets."""
+    def remove(self, buckets: Numbers, ids: Ids) -> None:
+        """Remove sorted ids from their buckets."""
         self._own(self._n_buckets)
         order, used, bounds = by_bucket(buckets)
-        kernels.remove_members(used, bounds, keys[order], self.pool, self._starts, self._sizes)
+        kernels.remove_members(used, bounds, ids[order], self.pool, self._starts, self._sizes)
 
-    def of(self, buckets: Any) -> Keys:
-        """Return the concatenated keys of some buckets."""
+    def of(self, buckets: Any) -> Ids:
+        """Return the concatenated ids of some buckets."""
         sizes = self.sizes[buckets]
         out = np.empty(int(sizes.sum()), np.int64)
         kernels.copy_members(self.pool, self.starts[buckets], sizes, out)
         return out
 
     def _own(self, n_buckets: int) -> None:
-        """Reserve space for buckets, and copy keys that are read-only."""
+        """Reserve space for buckets, and copy ids that are read-only."""
         old = self._n_buckets
         self.pool = grown(self.pool, self.end, self.end)
         self._starts, self._sizes, self._rooms = (

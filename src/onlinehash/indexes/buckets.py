@@ -14,30 +14,30 @@ from onlinehash.codes import _bucket_kernels, _kernels, code_width
 from onlinehash.codes.asymmetric import byte_tables
 from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
 from onlinehash.exceptions import FileFormatError
-from onlinehash.indexes._keys import rising
+from onlinehash.indexes._ids import rising
 from onlinehash.indexes._tables import CodeTable, KeyTable, Members, Numbers, by_bucket
-from onlinehash.indexes.index import SoftIndex
-from onlinehash.types import Codes, Keys, Matches, SoftCodes
+from onlinehash.indexes.index import Index
+from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 _LAYOUT = 1
-_SPARE = 1024  # unused keys or codes that are not worth compacting
+_SPARE = 1024  # unused ids or codes that are not worth compacting
 
 
 class _View(NamedTuple):
-    """What a search reads: one code per bucket, and the position of its keys."""
+    """What a search reads: one code per bucket, and the position of its ids."""
 
     codes: Codes
-    pool: Keys
+    pool: Ids
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
 
-class BucketIndex(SoftIndex):
+class BucketIndex(Index):
     """Search packed codes exactly, by scanning each distinct code once and expanding the nearest.
 
-    Learned codes repeat. Items with equal codes share a bucket; a search reads the distinct codes, and the keys of near
+    Learned codes repeat. Items with equal codes share a bucket; a search reads the distinct codes, and the ids of near
     buckets only: the better the hasher, the faster. Results equal those of :class:`FlatIndex`, including ties. Adding
-    and removing cost O(1) per item, and a move of the larger keys of its bucket. An item takes about 40 bytes.
+    and removing cost O(1) per item, and a move of the larger ids of its bucket. An item takes about 40 bytes.
 
     Parameters
     ----------
@@ -47,13 +47,15 @@ class BucketIndex(SoftIndex):
     Examples
     --------
     >>> index = BucketIndex(n_bits=8)
-    >>> index.add(np.array([[0b0001], [0b0111], [0b0001]], np.uint8), keys=[10, 20, 5])
+    >>> index.upsert(np.array([[0b0001], [0b0111], [0b0001]], np.uint8), ids=[10, 20, 5])
     >>> len(index), index.n_buckets
     (3, 2)
     >>> found = index.search(np.array([[0b0011]], np.uint8), k=2)
-    >>> found.keys, found.distances
+    >>> found.ids, found.distances
     (array([[ 5, 10]]), array([[1, 1]], dtype=int32))
     """
+
+    supports_asymmetric = True
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -65,8 +67,8 @@ class BucketIndex(SoftIndex):
     def __len__(self) -> int:
         return self._size
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._bucket_of()
+    def __contains__(self, id: object) -> bool:
+        return id in self._bucket_of()
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} in {self.n_buckets} buckets>"
@@ -77,39 +79,39 @@ class BucketIndex(SoftIndex):
         return int(np.count_nonzero(self._members.sizes))
 
     @property
-    def keys(self) -> Keys:
-        """Keys of all items, bucket by bucket."""
+    def ids(self) -> Ids:
+        """Ids of all items, bucket by bucket."""
         return self._members.of(slice(None))
 
     @property
     def codes(self) -> Codes:
-        """Codes of all items, in the order of `keys`, read-only."""
+        """Codes of all items, in the order of `ids`, read-only."""
         codes = np.repeat(self._codes.codes, self._members.sizes, axis=0)
         codes.flags.writeable = False
         return codes
 
-    def _get(self, keys: Keys) -> Codes:
-        return self._codes.codes[self._bucket_of().find_known(keys)]
+    def _get(self, ids: Ids) -> Codes:
+        return self._codes.codes[self._bucket_of().find_known(ids)]
 
     # ------------------------------------------------------------------ changing
 
-    def _put(self, codes: Codes, keys: Keys) -> None:
-        if not rising(keys):
-            order = np.argsort(keys)
-            codes, keys = codes[order], keys[order]
+    def _put(self, codes: Codes, ids: Ids) -> None:
+        if not rising(ids):
+            order = np.argsort(ids)
+            codes, ids = codes[order], ids[order]
         table = self._bucket_of()
-        before, after = table.find(keys), self._codes.number(codes)
+        before, after = table.find(ids), self._codes.number(codes)
         moved = (before >= 0) & (before != after)
         if moved.any():
-            self._members.remove(before[moved], keys[moved])
+            self._members.remove(before[moved], ids[moved])
         fresh = before != after
-        self._members.insert(after[fresh], keys[fresh], len(self._codes))
-        table.put(keys, after)
+        self._members.insert(after[fresh], ids[fresh], len(self._codes))
+        table.put(ids, after)
         self._size += int(np.count_nonzero(before < 0))
         self._pack()
 
-    def _drop(self, keys: Keys) -> None:
-        doomed = np.sort(keys)
+    def _drop(self, ids: Ids) -> None:
+        doomed = np.sort(ids)
         table = self._bucket_of()
         self._members.remove(table.find_known(doomed), doomed)
         table.drop(doomed)
@@ -118,40 +120,40 @@ class BucketIndex(SoftIndex):
 
     # ------------------------------------------------------------------ searching
 
-    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
-        found, view = self._search_among(len(queries), k, within, np.int32)
-        if found.keys.size:
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
+        found, view = self._search_among(len(queries), k, among, np.int32)
+        if found.ids.size:
             query_words, words = same_words(queries, view.codes)
             buffer = distance_buffer(queries.shape[1])
-            _bucket_kernels.top_k_members(query_words, words, *view[1:], buffer, found.distances, found.keys)
+            _bucket_kernels.top_k_members(query_words, words, *view[1:], buffer, found.distances, found.ids)
         return found
 
-    def _search_soft(self, queries: SoftCodes, k: int, within: Keys | None) -> Matches:
-        found, view = self._search_among(len(queries), k, within, np.float32)
-        if found.keys.size:
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+        found, view = self._search_among(len(queries), k, among, np.float32)
+        if found.ids.size:
             buffer = np.empty(_kernels.TILE, np.float32)
             for rows, tables in byte_tables(queries):
-                out = found.distances[rows], found.keys[rows]
+                out = found.distances[rows], found.ids[rows]
                 _bucket_kernels.top_k_members(tables, view.codes, *view[1:], buffer, *out)
         return found
 
-    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
-        view = self._view(within)
+    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
+        view = self._view(among)
         query_words, words = same_words(queries, view.codes)
         distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
-        matches = []
+        found = []
         for q in range(len(queries)):
             _kernels.pairwise_distances(query_words[q : q + 1], words, distances)
             near = np.flatnonzero(distances[0] <= radius)
             near = near[np.argsort(distances[0, near], kind="stable")]
             sizes = view.sizes[near]
-            found = np.repeat(distances[0, near].astype(np.int32), sizes)
-            keys = np.empty(len(found), np.int64)
-            _bucket_kernels.copy_members(view.pool, view.starts[near], sizes, keys)
-            for ties in np.split(keys, np.flatnonzero(np.diff(found)) + 1):
+            near_distances = np.repeat(distances[0, near].astype(np.int32), sizes)
+            ids = np.empty(len(near_distances), np.int64)
+            _bucket_kernels.copy_members(view.pool, view.starts[near], sizes, ids)
+            for ties in np.split(ids, np.flatnonzero(np.diff(near_distances)) + 1):
                 ties.sort()
-            matches.append(Matches(keys, found))
-        return matches
+            found.append((ids, near_distances))
+        return found
 
     # ------------------------------------------------------------------ saving
 
@@ -161,21 +163,21 @@ class BucketIndex(SoftIndex):
         arrays: dict[str, NDArray[Any]] = {
             "codes": self._codes.codes[kept],
             "sizes": self._members.sizes[kept],
-            "keys": self.keys,
+            "ids": self.ids,
         }
         write_arrays(path, "index", _LAYOUT, {"index": "buckets", "n_bits": self.n_bits}, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> BucketIndex:
-        """Read an index that :meth:`save` wrote; with ``mmap`` keys and codes stay on disk until the first change."""
+        """Read an index that :meth:`save` wrote; with ``mmap`` ids and codes stay on disk until the first change."""
         header, arrays = read_arrays(path, "index", _LAYOUT, mmap=mmap)
         if header["index"] != "buckets":
             raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not 'buckets'.")
         index = cls(header["n_bits"])
         index._codes = CodeTable(check_codes(arrays["codes"], index.n_bits))
-        index._members = Members(np.array(arrays["sizes"]), arrays["keys"])
-        index._table = None  # built on the first lookup of a key; a search does not need it
-        index._size = len(arrays["keys"])
+        index._members = Members(np.array(arrays["sizes"]), arrays["ids"])
+        index._table = None  # built on the first lookup of an id; a search does not need it
+        index._size = len(arrays["ids"])
         return index
 
     # ------------------------------------------------------------------ storage
@@ -185,30 +187,30 @@ class BucketIndex(SoftIndex):
             self._table = KeyTable(*self._items())
         return self._table
 
-    def _items(self) -> tuple[Keys, Numbers]:
-        """Return all keys and the bucket of each."""
+    def _items(self) -> tuple[Ids, Numbers]:
+        """Return all ids and the bucket of each."""
         sizes = self._members.sizes
-        return self.keys, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        return self.ids, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
-    def _next_key(self) -> int:
+    def _next_id(self) -> int:
         starts, sizes = self._members.starts, self._members.sizes
         largest = self._members.pool[(starts + sizes - 1)[sizes > 0]]
         return int(largest.max()) + 1 if len(largest) else 0
 
-    def _view(self, within: Keys | None) -> _View:
+    def _view(self, among: Ids | None) -> _View:
         codes, members = self._codes.codes, self._members
-        if within is None:
+        if among is None:
             return _View(codes, members.pool, members.starts, members.sizes)
-        buckets = self._bucket_of().find(within)
-        keys = within[buckets >= 0]
+        buckets = self._bucket_of().find(among)
+        ids = among[buckets >= 0]
         order, used, bounds = by_bucket(buckets[buckets >= 0])
-        return _View(codes[used], keys[order], bounds[:-1], np.diff(bounds))
+        return _View(codes[used], ids[order], bounds[:-1], np.diff(bounds))
 
-    def _search_among(self, n_queries: int, k: int, within: Keys | None, dtype: Any) -> tuple[Matches, _View]:
+    def _search_among(self, n_queries: int, k: int, among: Ids | None, dtype: Any) -> tuple[SearchResult, _View]:
         """Return output arrays for the k nearest items of every query, and the buckets to search."""
-        view = self._view(within)
-        k = min(k, self._size if within is None else len(view.pool))
-        return Matches(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype)), view
+        view = self._view(among)
+        k = min(k, self._size if among is None else len(view.pool))
+        return SearchResult(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype)), view
 
     def _pack(self) -> None:
         """Compact the arrays once most of their space is unused."""
@@ -217,8 +219,8 @@ class BucketIndex(SoftIndex):
             return
         kept = np.flatnonzero(self._members.sizes)
         self._codes = CodeTable(self._codes.codes[kept])
-        self._members = Members(self._members.sizes[kept], self.keys)
-        keys, buckets = self._items()
+        self._members = Members(self._members.sizes[kept], self.ids)
+        ids, buckets = self._items()
         self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
-        self._members.insert(buckets, keys, n_buckets)
-        self._table = KeyTable(keys, buckets)
+        self._members.insert(buckets, ids, n_buckets)
+        self._table = KeyTable(ids, buckets)

@@ -6,15 +6,16 @@ from abc import ABC, abstractmethod
 
 from numpy.typing import ArrayLike
 
-from onlinehash._validation import check_codes, check_n_bits, check_positive_int, check_soft_codes
-from onlinehash.indexes._keys import check_different_keys, check_keys, check_new_keys, check_radius, check_within
-from onlinehash.types import Codes, Keys, Matches, SoftCodes
+from onlinehash._validation import check_codes, check_n_bits, check_positive_int, check_query_values
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.indexes._ids import check_different_ids, check_id_filter, check_item_ids, check_new_ids, check_radius
+from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 
 class Index(ABC):
-    """Packed codes under integer keys, searched by Hamming distance.
+    """Packed codes under integer ids, searched by Hamming distance.
 
-    Input is checked here, once; a subclass gets packed codes of the right width, distinct int64 keys, and ``within``
+    Input is checked here, once; a subclass gets packed codes of the right width, distinct int64 ids, and ``among``
     sorted or None. :func:`onlinehash.checks.check_index` tests a subclass against this contract.
 
     Parameters
@@ -29,10 +30,13 @@ class Index(ABC):
     >>> index = FlatIndex(n_bits=8)
     >>> isinstance(index, Index)
     True
-    >>> index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
-    >>> index.search(np.array([[0b0001]], np.uint8), k=2, within=[10, 30, 40]).keys
+    >>> index.upsert(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), ids=[10, 20, 30])
+    >>> index.search(np.array([[0b0001]], np.uint8), k=2, ids=[10, 30, 40]).ids
     array([[10, 30]])
     """
+
+    supports_asymmetric = False
+    """Whether :meth:`search` takes ``asymmetric=True``; a subclass that sets it defines ``_search_asymmetric``."""
 
     def __init__(self, n_bits: int) -> None:
         self.n_bits = check_n_bits(n_bits)
@@ -41,131 +45,119 @@ class Index(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def __contains__(self, key: object) -> bool: ...
+    def __contains__(self, id: object) -> bool: ...
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self)} codes of {self.n_bits} bits>"
 
     @property
     @abstractmethod
-    def keys(self) -> Keys:
-        """Keys of all items."""
+    def ids(self) -> Ids:
+        """Ids of all items."""
 
     @property
     @abstractmethod
     def codes(self) -> Codes:
-        """Codes of all items, in the order of `keys`, read-only."""
+        """Codes of all items, in the order of `ids`, read-only."""
 
-    def get(self, keys: ArrayLike) -> Codes:
-        """Return the codes of the given keys."""
-        return self._get(check_keys(keys))
+    def get(self, ids: ArrayLike) -> Codes:
+        """Return the codes of the given ids."""
+        return self._get(check_item_ids(ids))
 
-    def add(self, codes: ArrayLike, keys: ArrayLike | None = None) -> None:
-        """Add items; an existing key gets the new code.
+    def upsert(self, codes: ArrayLike, ids: ArrayLike | None = None) -> None:
+        """Insert items, or replace the codes of existing ids.
 
         Parameters
         ----------
         codes : array-like of uint8, shape (n_items, n_bytes)
             May be read-only or memory-mapped.
-        keys : array-like of int, shape (n_items,), optional
-            Distinct. By default, items are numbered from the largest key + 1.
+        ids : array-like of int, shape (n_items,), optional
+            Distinct. By default, items are numbered from the largest id + 1.
         """
         packed = check_codes(codes, self.n_bits)
-        self._put(packed, check_new_keys(keys, packed, self._next_key() if keys is None else 0))
+        self._put(packed, check_new_ids(ids, packed, self._next_id() if ids is None else 0))
 
-    def remove(self, keys: ArrayLike) -> None:
-        """Remove items by key; if any key is unknown, nothing is removed."""
-        self._drop(check_different_keys(keys))
+    def delete(self, ids: ArrayLike) -> None:
+        """Delete items by id; if any id is unknown, nothing is deleted."""
+        self._drop(check_different_ids(ids))
 
-    def search(self, codes: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
+    def search(
+        self, codes: ArrayLike, k: int, *, ids: ArrayLike | None = None, asymmetric: bool = False
+    ) -> SearchResult:
         """Find the k nearest items of every query.
 
         Parameters
         ----------
         codes : array-like of uint8, shape (n_queries, n_bytes)
+            With ``asymmetric``, values from -1 to 1 of shape (n_queries, n_bits), as
+            :meth:`onlinehash.Encoder.encode_asymmetric` returns.
         k : int
-        within : array-like of int, optional
-            Keys of the items to search among, all by default. Unknown keys are ignored.
+        ids : array-like of int, optional
+            Ids of the items to search among, all by default. Unknown ids are ignored.
+        asymmetric : bool, default=False
+            Rank by :func:`onlinehash.codes.asymmetric_distances` instead of the Hamming distance.
 
         Returns
         -------
-        matches : Matches
-            Keys and distances of shape (n_queries, min(k, number of items searched)), nearest first, ties by key.
-        """
-        queries, k = check_codes(codes, self.n_bits), check_positive_int("k", k)
-        return self._search(queries, k, None if within is None else check_within(within))
+        result : SearchResult
+            Ids and distances of shape (n_queries, min(k, number of items searched)), nearest first, ties by id.
 
-    def range_search(self, codes: ArrayLike, radius: int, *, within: ArrayLike | None = None) -> list[Matches]:
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import FlatIndex
+        >>> index = FlatIndex(n_bits=2)
+        >>> index.upsert(np.array([[0b00], [0b01], [0b10]], np.uint8))
+        >>> found = index.search([[1.0, 0.5]], k=2, asymmetric=True)
+        >>> found.ids, found.distances
+        (array([[1, 2]]), array([[0.75, 1.25]], dtype=float32))
+        """
+        k = check_positive_int("k", k)
+        among = None if ids is None else check_id_filter(ids)
+        if not asymmetric:
+            return self._search(check_codes(codes, self.n_bits), k, among)
+        if not self.supports_asymmetric:
+            raise InvalidInputError(f"{type(self).__name__} has no asymmetric search; leave asymmetric out.")
+        return self._search_asymmetric(check_query_values(codes, self.n_bits), k, among)
+
+    def range_search(self, codes: ArrayLike, radius: int, *, ids: ArrayLike | None = None) -> SearchResult:
         """Find all items at most ``radius`` away from every query (inclusive).
 
         Parameters
         ----------
         codes : array-like of uint8, shape (n_queries, n_bytes)
         radius : int
-        within : array-like of int, optional
-            Keys of the items to search among, as for :meth:`search`.
+        ids : array-like of int, optional
+            Ids of the items to search among, as for :meth:`search`.
 
         Returns
         -------
-        matches : list of Matches
-            One per query, nearest first, ties by key.
+        result : SearchResult
+            Ids and distances as lists of one array per query, nearest first, ties by id.
         """
         queries, radius = check_codes(codes, self.n_bits), check_radius(radius)
-        return self._search_radius(queries, radius, None if within is None else check_within(within))
+        found = self._range_search(queries, radius, None if ids is None else check_id_filter(ids))
+        return SearchResult([ids for ids, _ in found], [distances for _, distances in found])
 
     # ------------------------------------------------------------------ for subclasses
 
     @abstractmethod
-    def _get(self, keys: Keys) -> Codes: ...
+    def _get(self, ids: Ids) -> Codes: ...
 
     @abstractmethod
-    def _next_key(self) -> int: ...
+    def _next_id(self) -> int: ...
 
     @abstractmethod
-    def _put(self, codes: Codes, keys: Keys) -> None: ...
+    def _put(self, codes: Codes, ids: Ids) -> None: ...
 
     @abstractmethod
-    def _drop(self, keys: Keys) -> None: ...
+    def _drop(self, ids: Ids) -> None: ...
 
     @abstractmethod
-    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches: ...
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult: ...
 
     @abstractmethod
-    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]: ...
+    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]: ...
 
-
-class SoftIndex(Index):
-    """An index that also compares the real values of a query with the bits of its items.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onlinehash import FlatIndex
-    >>> index = FlatIndex(n_bits=2)
-    >>> index.add(np.array([[0b00], [0b01], [0b10]], np.uint8))
-    >>> found = index.search_soft([[1.0, 0.5]], k=2)
-    >>> found.keys, found.distances
-    (array([[1, 2]]), array([[0.75, 1.25]], dtype=float32))
-    """
-
-    def search_soft(self, soft: ArrayLike, k: int, *, within: ArrayLike | None = None) -> Matches:
-        """Find the k nearest items of every soft query, by asymmetric distance.
-
-        Parameters
-        ----------
-        soft : array-like of shape (n_queries, n_bits)
-            Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
-        k : int
-        within : array-like of int, optional
-            Keys of the items to search among, as for :meth:`search`.
-
-        Returns
-        -------
-        matches : Matches
-            As for :meth:`search`, with distances of :func:`onlinehash.codes.asymmetric_distances`.
-        """
-        queries, k = check_soft_codes(soft, self.n_bits), check_positive_int("k", k)
-        return self._search_soft(queries, k, None if within is None else check_within(within))
-
-    @abstractmethod
-    def _search_soft(self, queries: SoftCodes, k: int, within: Keys | None) -> Matches: ...
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+        raise NotImplementedError

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinehash._validation import check_codes, check_soft_codes
+from onlinehash._validation import check_codes, check_query_values
 from onlinehash.codes import _kernels
-from onlinehash.codes.asymmetric import soft_distances
+from onlinehash.codes.asymmetric import table_distances
 from onlinehash.codes.hamming import as_words
 from onlinehash.metrics._relevance import by_group, relevance_of
 from onlinehash.metrics._ties import Counts, TiedRanking
@@ -29,8 +29,8 @@ class AsymmetricRanking(TiedRanking):
 
     Parameters
     ----------
-    soft_queries : array-like of shape (n_queries, n_bits)
-        Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_soft` returns.
+    query_values : array-like of shape (n_queries, n_bits)
+        Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_asymmetric` returns.
     query_labels : array-like of shape (n_queries,), or several labels per row
     database_codes : array-like of uint8, shape (n_items, ceil(n_bits / 8))
     database_labels : array-like of shape (n_items,), or several labels per row
@@ -48,12 +48,12 @@ class AsymmetricRanking(TiedRanking):
 
     def __init__(
         self,
-        soft_queries: ArrayLike,
+        query_values: ArrayLike,
         query_labels: ArrayLike,
         database_codes: ArrayLike,
         database_labels: ArrayLike,
     ) -> None:
-        self._queries = check_soft_codes(soft_queries)
+        self._queries = check_query_values(query_values)
         codes = check_codes(database_codes, self._queries.shape[1])
         self._relevance = relevance_of(query_labels, len(self._queries), database_labels, len(codes))
         self.n_items = len(codes)
@@ -68,7 +68,7 @@ class AsymmetricRanking(TiedRanking):
             members = self._row_of[order]
             for start in range(0, len(queries), step):
                 chunk = slice(start, start + step)
-                distances = soft_distances(queries[chunk], self._distinct)
+                distances = table_distances(queries[chunk], self._distinct)
                 total, relevant = np.zeros(distances.shape, np.int64), np.zeros(distances.shape, np.int64)
                 # The bits of floating-point numbers that are not negative, read as integers, are in the same order.
                 width = _kernels.count_by_rank(

@@ -10,7 +10,7 @@ Examples
 >>> from onlinehash import HROH, scale
 >>> from sklearn.datasets import load_digits
 >>> X, y = load_digits(return_X_y=True)
->>> table = pyarrow.table({"key": range(len(X)), "vector": list(X), "label": y})
+>>> table = pyarrow.table({"id": range(len(X)), "vectors": list(X), "label": y})
 >>> with tempfile.TemporaryDirectory() as name, scale.cluster(n_workers=1):
 ...     data = Path(name) / "digits.parquet"
 ...     pyarrow.parquet.write_table(table, data, row_group_size=1000)

@@ -34,10 +34,10 @@ _ENCODER = "encoder.oh"
 
 
 class TakesCodes(Protocol):
-    """An index to which codes can be added."""
+    """An index that takes codes."""
 
-    def add(self, codes: ArrayLike, keys: ArrayLike) -> None:
-        """Add items; a key that is there already gets the new code."""
+    def upsert(self, codes: ArrayLike, ids: ArrayLike) -> None:
+        """Insert items, or replace the codes of existing ids."""
 
 
 @runtime_checkable
@@ -50,15 +50,15 @@ def encode(
     encoder: Encoder,
     folder: str | os.PathLike[str],
     *,
-    vector: str = "vector",
-    key: str = "key",
+    vectors: str = "vectors",
+    id: str = "id",
     address: str | None = None,
     n_workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> list[Path]:
     """Write the codes of Parquet files to a folder of Parquet files, one for every row group.
 
-    A part is named after its file and row group, and has the columns ``key``, ``code`` (the packed code, so many bytes)
+    A part is named after its file and row group, and has the columns ``id``, ``code`` (the packed code, so many bytes)
     and ``version`` (of the encoder). The encoder itself is saved beside the parts, as ``encoder.oh``. Parts are written
     whole or not at all. Run again after an interruption, it goes on: parts that are there are left as they are,
     unless their source has changed since. :mod:`onlinehash.scale` has an example.
@@ -71,10 +71,10 @@ def encode(
     folder : path
         Where the parts go, on a disk that all workers share; made if it is not there. Codes of another encoder are
         not mixed in: a folder that has some is refused.
-    vector : str, default="vector"
+    vectors : str, default="vectors"
         Column of the vectors: lists of numbers.
-    key : str, default="key"
-        Column of the keys: integers or strings.
+    id : str, default="id"
+        Column of the ids: integers or strings.
     address : str, optional
         Of a Ray cluster, as ``ray.init`` takes it.
     n_workers : int, optional
@@ -94,11 +94,11 @@ def encode(
     places = _places(files, target)
     _check_folder(target, _check_encoder(encoder))
     with cluster(address, n_workers) as workers:
-        partitions = _survey(workers, files, encoder, vector, key)
+        partitions = _survey(workers, files, encoder, vectors, id)
         target.mkdir(parents=True, exist_ok=True)
         encoder.save(target / _ENCODER)
         parts = [places[each.path].with_suffix(f".{each.row_group:05d}.parquet") for each in partitions]
-        _run(workers, _write_part, partitions, parts, encoder, vector, key, progress)
+        _run(workers, _write_part, partitions, parts, encoder, vectors, id, progress)
     return parts
 
 
@@ -107,16 +107,16 @@ def encode_into(
     encoder: Encoder,
     make_index: Callable[[], TakesCodes],
     *,
-    vector: str = "vector",
-    key: str = "key",
+    vectors: str = "vectors",
+    id: str = "id",
     address: str | None = None,
     n_workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> int:
     """Add the codes of Parquet files to an index that many processes can write to, such as one in PostgreSQL.
 
-    Every process makes the index for itself. Adding is repeated where a process dies, which changes nothing: a key
-    that is there already gets its code again. A key that comes twice in the files keeps one of its codes, no telling
+    Every process makes the index for itself. Adding is repeated where a process dies, which changes nothing: an id
+    that is there already gets its code again. An id that comes twice in the files keeps one of its codes, no telling
     which.
 
     Parameters
@@ -127,10 +127,10 @@ def encode_into(
     make_index : callable
         Called without arguments, in each process, to get the index; closed afterwards if it can be. For example
         ``functools.partial(PostgresIndex, ...)``.
-    vector : str, default="vector"
+    vectors : str, default="vectors"
         Column of the vectors: lists of numbers.
-    key : str, default="key"
-        Column of the keys: integers.
+    id : str, default="id"
+        Column of the ids: integers.
     address, n_workers, progress
         As in :func:`encode`.
 
@@ -148,8 +148,8 @@ def encode_into(
     files = find_files(paths)
     _check_encoder(encoder)
     with cluster(address, n_workers) as workers:
-        partitions = _survey(workers, files, encoder, vector, key)
-        _run(workers, _add_part, partitions, [make_index] * len(partitions), encoder, vector, key, progress)
+        partitions = _survey(workers, files, encoder, vectors, id)
+        _run(workers, _add_part, partitions, [make_index] * len(partitions), encoder, vectors, id, progress)
     return sum(each.n_rows for each in partitions)
 
 
@@ -157,21 +157,21 @@ def encode_into(
 
 
 @on_one_thread
-def _write_part(partition: Partition, place: Path, encoder: bytes, vector: str, key: str) -> int:
+def _write_part(partition: Partition, place: Path, encoder: bytes, vectors: str, id: str) -> int:
     """Write the codes of a row group, unless they are there, and return how many there are."""
     import pyarrow as arrow
     from pyarrow import parquet
 
-    source = _source(partition, vector, key)
+    source = _source(partition, vectors, id)
     if place.exists():
         with open_parquet(place) as file:
             if (file.schema_arrow.metadata or {}).get(b"onlinehash") == source:
                 return partition.n_rows
     hash_functions = Encoder.load(encoder)
-    _, keys, codes = zip(*_encoded(partition, hash_functions, vector, key), strict=True)
+    _, ids, codes = zip(*_encoded(partition, hash_functions, vectors, id), strict=True)
     all_codes = np.concatenate(codes)
     columns = {
-        "key": arrow.chunked_array(keys),
+        "id": arrow.chunked_array(ids),
         "code": arrow.FixedSizeBinaryArray.from_buffers(
             arrow.binary(all_codes.shape[1]), len(all_codes), [None, arrow.py_buffer(all_codes)]
         ),
@@ -186,38 +186,38 @@ def _write_part(partition: Partition, place: Path, encoder: bytes, vector: str, 
 
 
 @on_one_thread
-def _add_part(partition: Partition, make_index: Callable[[], TakesCodes], encoder: bytes, vector: str, key: str) -> int:
+def _add_part(partition: Partition, make_index: Callable[[], TakesCodes], encoder: bytes, vectors: str, id: str) -> int:
     """Add the codes of a row group to an index, and return how many there are."""
     index = make_index()
     with closing(index) if isinstance(index, _Closes) else nullcontext():
-        for place, keys, codes in _encoded(partition, Encoder.load(encoder), vector, key):
+        for place, ids, codes in _encoded(partition, Encoder.load(encoder), vectors, id):
             with named(place):
-                index.add(codes, keys.to_numpy(zero_copy_only=False))
+                index.upsert(codes, ids.to_numpy(zero_copy_only=False))
     return partition.n_rows
 
 
-def _encoded(partition: Partition, encoder: Encoder, vector: str, key: str) -> Iterator[tuple[str, Any, Codes]]:
-    """Yield keys and codes, a few at a time, with the name of their place."""
-    for place, rows, keys in read(partition, vector, key, encoder.n_features):
-        if keys.null_count:
-            raise InvalidInputError(f"{place}: {keys.null_count} rows have no key in column {key!r}.")
+def _encoded(partition: Partition, encoder: Encoder, vectors: str, id: str) -> Iterator[tuple[str, Any, Codes]]:
+    """Yield ids and codes, a few at a time, with the name of their place."""
+    for place, rows, ids in read(partition, vectors, id, encoder.n_features):
+        if ids.null_count:
+            raise InvalidInputError(f"{place}: {ids.null_count} rows have no id in column {id!r}.")
         with named(place):
             codes = encoder.encode(rows)
-        yield place, keys, codes
+        yield place, ids, codes
 
 
-def _source(partition: Partition, vector: str, key: str) -> bytes:
+def _source(partition: Partition, vectors: str, id: str) -> bytes:
     """Return what a part remembers of its source, to tell whether it has changed."""
     path, file = partition.path, partition.path.stat()
-    return json.dumps([path.name, file.st_size, file.st_mtime_ns, partition.row_group, vector, key]).encode()
+    return json.dumps([path.name, file.st_size, file.st_mtime_ns, partition.row_group, vectors, id]).encode()
 
 
 # ---------------------------------------------------------------------- parts
 
 
-def _survey(workers: Cluster, files: list[File], encoder: Encoder, vector: str, key: str) -> list[Partition]:
+def _survey(workers: Cluster, files: list[File], encoder: Encoder, vectors: str, id: str) -> list[Partition]:
     """Return all row groups, if they can be encoded."""
-    started = [workers.call(survey, path, vector, key, False) for path, _ in files]
+    started = [workers.call(survey, path, vectors, id, False) for path, _ in files]
     surveys = [each for each in map(workers.get, started) if each.partitions]
     check_widths(surveys, encoder.n_features)
     return [partition for each in surveys for partition in each.partitions]
@@ -229,15 +229,15 @@ def _run(
     partitions: Sequence[Partition],
     targets: Sequence[Any],
     encoder: Encoder,
-    vector: str,
-    key: str,
+    vectors: str,
+    id: str,
     progress: Progress,
 ) -> None:
     """Run a task for every partition and where its codes go."""
     state, done = workers.put(encoder.to_bytes()), 0
     total = sum(partition.n_rows for partition in partitions)
     started = (
-        workers.call(task, partition, target, state, vector, key)
+        workers.call(task, partition, target, state, vectors, id)
         for partition, target in zip(partitions, targets, strict=True)
     )
     for n_rows in workers.ended(started):

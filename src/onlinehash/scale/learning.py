@@ -29,7 +29,7 @@ class _Table(NamedTuple):
     """Labelled rows of a data set: those of some partitions, numbered on from one to the next."""
 
     partitions: Sequence[Partition]
-    vector: str
+    vectors: str
     labels: str
     width: int
 
@@ -40,7 +40,7 @@ class _Table(NamedTuple):
 
     def learn(self, hasher: OnlineHasher, start: int, stop: int) -> None:
         """Have a hasher learn some of the rows."""
-        for place, X, y in read_labelled(self.partitions, self.vector, self.labels, self.width, start, stop):
+        for place, X, y in read_labelled(self.partitions, self.vectors, self.labels, self.width, start, stop):
             with named(place):
                 hasher.partial_fit(X, y)
 
@@ -49,7 +49,7 @@ def learn(
     paths: Paths,
     hasher: OnlineHasher,
     *,
-    vector: str = "vector",
+    vectors: str = "vectors",
     labels: str = "label",
     address: str | None = None,
     n_workers: int | None = None,
@@ -72,7 +72,7 @@ def learn(
         Parquet files, or folders of them, that this process and every worker find in the same place.
     hasher : OnlineHasher that merges, such as HROH
         Left as it is. What it has learned already, the one returned has learned too.
-    vector : str, default="vector"
+    vectors : str, default="vectors"
         Column of the vectors: lists of numbers.
     labels : str, default="label"
         Column of the labels: integers or strings, or lists of them. Rows without a label are not learned from.
@@ -94,8 +94,8 @@ def learn(
     whole: Any = copy.deepcopy(hasher)
     files = find_files(paths)
     with cluster(address, n_workers) as workers:
-        surveys = [workers.call(survey, path, vector, labels, True) for path, _ in files]
-        table = _join([workers.get(each) for each in surveys], vector, labels)
+        surveys = [workers.call(survey, path, vectors, labels, True) for path, _ in files]
+        table = _join([workers.get(each) for each in surveys], vectors, labels)
         n_rows = sum(partition.n_rows for partition in table.partitions)
         n_labelled = table.ends[-1]
         split_points = whole.split_points(n_labelled)
@@ -189,7 +189,7 @@ def _check_hasher(hasher: OnlineHasher) -> None:
     cast(Any, hasher).split_points(0)  # refuses parameters under which nothing is learned in parts
 
 
-def _join(surveys: list[Survey], vector: str, labels: str) -> _Table:
+def _join(surveys: list[Survey], vectors: str, labels: str) -> _Table:
     """Return all files as one table, if they fit together."""
     filled = [each for each in surveys if each.partitions]
     if not any(partition.n_labelled for each in filled for partition in each.partitions):
@@ -202,4 +202,4 @@ def _join(surveys: list[Survey], vector: str, labels: str) -> _Table:
                 "use one kind."
             )
     check_widths(filled)
-    return _Table([partition for each in filled for partition in each.partitions], vector, labels, first.width)
+    return _Table([partition for each in filled for partition in each.partitions], vectors, labels, first.width)

@@ -85,33 +85,33 @@ def find_files(paths: Paths) -> list[File]:
     return files
 
 
-def survey(path: Path, vector: str, beside: str, labelled: bool) -> Survey:
+def survey(path: Path, vectors: str, beside: str, labelled: bool) -> Survey:
     """Look at a file: its columns, the width of its vectors, and its row groups.
 
     Parameters
     ----------
     path : Path
-    vector, beside : str
-        Columns of the vectors, and of their labels or keys.
+    vectors, beside : str
+        Columns of the vectors, and of their labels or ids.
     labelled : bool
         Whether the column beside holds labels, which are then counted.
     """
     arrow = _arrow()
     with open_parquet(path) as file:
         schema = file.schema_arrow
-        for name in (vector, beside):
+        for name in (vectors, beside):
             if name not in schema.names:
                 raise InvalidInputError(f"{path} has no column {name!r}, but {', '.join(schema.names)}.")
-        kind = schema.field(vector).type
+        kind = schema.field(vectors).type
         if not _is_list(kind) or not (
             arrow.types.is_integer(kind.value_type) or arrow.types.is_floating(kind.value_type)
         ):
-            raise FileFormatError(f"{path}: column {vector!r} holds {kind}, not lists of numbers.")
+            raise FileFormatError(f"{path}: column {vectors!r} holds {kind}, not lists of numbers.")
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         first = next((group for group, size in enumerate(sizes) if size), None)
         if first is None:
             return Survey(path, [], 0, None)
-        head = next(file.iter_batches(1, row_groups=[first], columns=[vector], use_threads=False))
+        head = next(file.iter_batches(1, row_groups=[first], columns=[vectors], use_threads=False))
         width = int(_lengths(head.column(0))[0])
         if not width:
             raise InvalidFeaturesError(f"{path}, row group {first}: the first vector has no numbers.")
@@ -138,24 +138,24 @@ def check_widths(surveys: list[Survey], n_features: int | None = None) -> None:
             )
 
 
-def read(partition: Partition, vector: str, beside: str, width: int) -> Iterator[tuple[str, NDArray[Any], Any]]:
+def read(partition: Partition, vectors: str, beside: str, width: int) -> Iterator[tuple[str, NDArray[Any], Any]]:
     """Yield vectors and the Arrow array beside them, a few at a time, with the name of their place."""
     with open_parquet(partition.path) as file:
         start = 0
         batches = file.iter_batches(
-            max(1, _ELEMENTS // width), row_groups=[partition.row_group], columns=[vector, beside], use_threads=False
+            max(1, _ELEMENTS // width), row_groups=[partition.row_group], columns=[vectors, beside], use_threads=False
         )
         for batch in batches:
             place = f"{partition.path}, row group {partition.row_group}" + (f", counted from row {start}" * bool(start))
             with named(place):
-                rows = _rows(batch.column(vector), width)
+                rows = _rows(batch.column(vectors), width)
                 check_finite(rows, rows.dtype)
             yield place, rows, batch.column(beside)
             start += len(rows)
 
 
 def read_labelled(
-    partitions: Iterable[Partition], vector: str, labels: str, width: int, start: int, stop: int
+    partitions: Iterable[Partition], vectors: str, labels: str, width: int, start: int, stop: int
 ) -> Iterator[tuple[str, NDArray[Any], Labels | LabelSets]]:
     """Yield rows that have a label and their labels, from the ``start``-th of these partitions to the ``stop``-th."""
     at = 0
@@ -163,7 +163,7 @@ def read_labelled(
         if at >= stop or at + partition.n_labelled <= start:
             at += partition.n_labelled
             continue
-        for place, rows, column in read(partition, vector, labels, width):
+        for place, rows, column in read(partition, vectors, labels, width):
             with named(place):
                 targets, labelled = check_targets(column.to_pylist(), len(rows))
             if labelled is not None:

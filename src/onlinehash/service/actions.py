@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection import Collection, Hits, Item
-from onlinehash.exceptions import UnknownKeyError
+from onlinehash.collection import Collection, Item
+from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
 from onlinehash.service.bodies import (
     ARROW,
@@ -34,6 +34,7 @@ from onlinehash.service.limits import Limits
 from onlinehash.service.metrics import Metrics
 from onlinehash.service.problems import Problem, over_limit
 from onlinehash.service.work import Work
+from onlinehash.types import SearchResult
 
 Answer = dict[str, Any]
 _INT64_DIGITS = 19
@@ -60,54 +61,54 @@ class Service:
 
     # ------------------------------------------------------------------ items
 
-    def add(self, media: str, body: bytes) -> Answer:
+    def upsert(self, media: str, body: bytes) -> Answer:
         """Add items, or replace them."""
         items = checked(_items(media, body), self.limits)
         return self._changed(
-            len(items.keys), lambda: self.collection.add(items.keys, items.vectors, items.labels, items.payload)
+            len(items.ids), lambda: self.collection.upsert(items.ids, items.vectors, items.labels, items.payload)
         )
 
     def update(self, media: str, body: bytes) -> Answer:
         """Change what is given of items."""
         request = read_json(body, schemas.UpdateRequest)
         vectors = None if request.vectors is None else rows_of(request.vectors)
-        check_size(len(request.keys), vectors, self.limits)
+        check_size(len(request.ids), vectors, self.limits)
         given = {name: getattr(request, name) for name in ("labels", "payload") if name in request.model_fields_set}
-        return self._changed(len(request.keys), lambda: self.collection.update(request.keys, vectors, **given))
+        return self._changed(len(request.ids), lambda: self.collection.update(request.ids, vectors, **given))
 
     def delete(self, media: str, body: bytes) -> Answer:
         """Delete items."""
         request = read_json(body, schemas.DeleteRequest)
-        check_size(len(request.keys), None, self.limits)
+        check_size(len(request.ids), None, self.limits)
         before = len(self.collection)
         answer = self._changed(
-            len(request.keys),
-            lambda: self.collection.delete(request.keys, missing=request.missing, unlearn=request.unlearn),
+            len(request.ids),
+            lambda: self.collection.delete(request.ids, missing=request.missing, unlearn=request.unlearn),
         )
         return answer | {"changed": before - answer["n_items"]}
 
     def delete_one(self, text: str) -> Answer:
         """Delete the item of a path."""
-        key = self._key(text)
-        return self._changed(1, lambda: self.collection.delete([key]))
+        id = self._id(text)
+        return self._changed(1, lambda: self.collection.delete([id]))
 
     def get(self, media: str, body: bytes) -> Answer:
-        """Return items by key."""
-        request = read_json(body, schemas.KeysRequest)
-        check_size(len(request.keys), None, self.limits)
-        return {"items": [_item(item) for item in self.collection.get(request.keys)]}
+        """Return items by id."""
+        request = read_json(body, schemas.IdsRequest)
+        check_size(len(request.ids), None, self.limits)
+        return {"items": [_item(item) for item in self.collection.get(request.ids)]}
 
     def get_one(self, text: str) -> Answer:
         """Return the item of a path."""
-        return _item(self.collection.get([self._key(text)])[0])
+        return _item(self.collection.get([self._id(text)])[0])
 
-    def _key(self, text: str) -> int | str:
-        """Return the key that a path means: a number, where the keys of the collection are numbers."""
+    def _id(self, text: str) -> int | str:
+        """Return the id that a path means: a number, where the ids of the collection are numbers."""
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdecimal() and len(digits) <= _INT64_DIGITS and int(text) in self.collection:
             return int(text)
         if text not in self.collection:
-            raise UnknownKeyError(f"There is no item with key {text!r} in this collection of {len(self.collection)}.")
+            raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
         return text
 
     def _changed(self, n_items: int, change: Callable[[], None]) -> Answer:
@@ -133,44 +134,38 @@ class Service:
         else:
             request = schemas.SearchRequest(**options.model_dump(exclude_unset=True))
         queries = _vectors(request.vectors, media, body)
-        if (queries is None) == (request.like is None):
-            raise Problem(422, "invalid-input", "vectors or like: give one of the two.", field="vectors")
+        if (queries is None) == (request.by_id is None):
+            raise Problem(422, "invalid-input", "vectors or by_id: give one of the two.", field="vectors")
         if request.radius is not None and request.model_fields_set & {"k", "rescore", "asymmetric"}:
             raise Problem(
                 422, "invalid-input", "radius goes without k, rescore and asymmetric; leave them out.", field="radius"
             )
         self._check_search(request, queries)
-        if request.like is not None:
-            queries = np.array([item.features for item in self.collection.get(request.like)])
+        if request.by_id is not None:
+            queries = np.array([item.vectors for item in self.collection.get(request.by_id)])
         assert queries is not None
-        encoder = self.collection.encoder
-        hits = self._neighbours(request, queries)
-        found: list[list[Answer]] = [
-            [{"key": key, "distance": distance} for key, distance in zip(row.keys, row.distances, strict=True)]
-            for row in hits
-        ]
-        if request.items:
-            self._describe(found)
-        return {"version": None if encoder is None else encoder.version, "hits": found}
+        found = self._neighbours(request, queries)
+        answer = {"version": found.version, "ids": found.ids, "distances": found.distances}
+        return self._with_items(answer) if request.items else answer
 
     def _check_search(self, request: schemas.SearchRequest, queries: NDArray[Any] | None) -> None:
         limits = self.limits
-        n_queries = len(request.like or ()) if queries is None else len(queries)
+        n_queries = len(request.by_id or ()) if queries is None else len(queries)
         check_size(n_queries, queries, limits)
-        check_size(len(request.within or ()), None, limits)
+        check_size(len(request.ids or ()), None, limits)
         if request.radius is None and request.k > limits.max_k:
             raise over_limit("k", request.k, limits.max_k, "ask for fewer neighbours")
         if request.radius is None and request.k * n_queries > limits.max_hits:
             raise over_limit("k * queries", request.k * n_queries, limits.max_hits, "send fewer queries at a time")
 
-    def _neighbours(self, request: schemas.SearchRequest, queries: NDArray[Any]) -> list[Hits]:
-        alone = 0 if request.like is None else 1  # a stored item would find itself
+    def _neighbours(self, request: schemas.SearchRequest, queries: NDArray[Any]) -> SearchResult:
+        alone = 0 if request.by_id is None else 1  # a stored item would find itself
         wait, self._searched = monotonic() - self._searched >= _QUIET, monotonic()
         if request.radius is not None:
             found = self.collection.range_search(
-                queries, request.radius, labels=request.labels, keys=request.within, wait=wait
+                queries, request.radius, labels=request.labels, ids=request.ids, wait=wait
             )
-            n_found = sum(map(len, found.keys))
+            n_found = sum(map(len, found.ids))
             if n_found > self.limits.max_hits:
                 raise over_limit("hits within radius", n_found, self.limits.max_hits, "use a smaller radius")
         else:
@@ -178,31 +173,35 @@ class Service:
                 queries,
                 request.k + alone,
                 labels=request.labels,
-                keys=request.within,
+                ids=request.ids,
                 rescore=request.rescore,
                 asymmetric=request.asymmetric,
                 wait=wait,
             )
-        if request.like is None:
-            return list(found)
+        if request.by_id is None:
+            return found
         most = None if request.radius is not None else request.k
-        return [_without(key, hits, most) for key, hits in zip(request.like, found, strict=True)]
+        return _without(found, request.by_id, most)
 
-    def _describe(self, found: list[list[Answer]]) -> None:
+    def _with_items(self, answer: Answer) -> Answer:
         """Add labels and payload to what was found; what was deleted since is left out."""
-        keys = list({hit["key"] for hits in found for hit in hits})
+        ids = list({id for row in answer["ids"] for id in row})
         while True:
             try:
-                items = {item.key: item for item in self.collection.get(keys)}
+                items = {item.id: item for item in self.collection.get(ids)}
                 break
-            except UnknownKeyError:
-                keys = [key for key in keys if key in self.collection]
-        for hits in found:
-            hits[:] = [
-                hit | {"labels": items[hit["key"]].labels, "payload": items[hit["key"]].payload}
-                for hit in hits
-                if hit["key"] in items
-            ]
+            except UnknownIdError:
+                ids = [id for id in ids if id in self.collection]
+        pairs = [
+            [(items[id], distance) for id, distance in zip(*row, strict=True) if id in items]
+            for row in zip(answer["ids"], answer["distances"], strict=True)
+        ]
+        return answer | {
+            "ids": [[item.id for item, _ in row] for row in pairs],
+            "distances": [[distance for _, distance in row] for row in pairs],
+            "labels": [[item.labels for item, _ in row] for row in pairs],
+            "payload": [[item.payload for item, _ in row] for row in pairs],
+        }
 
     def encode(self, media: str, body: bytes) -> Answer:
         """Return the codes of vectors."""
@@ -267,8 +266,8 @@ def _items(media: str, body: bytes) -> Items:
         return items_of_npy(body)
     if media == ARROW:
         return items_of_arrow(body)
-    request = read_json(body, schemas.AddRequest)
-    return Items(request.keys, rows_of(request.vectors), request.labels, request.payload)
+    request = read_json(body, schemas.UpsertRequest)
+    return Items(request.ids, rows_of(request.vectors), request.labels, request.payload)
 
 
 def _vectors(listed: list[list[float]] | None, media: str, body: bytes) -> NDArray[Any] | None:
@@ -279,14 +278,18 @@ def _vectors(listed: list[list[float]] | None, media: str, body: bytes) -> NDArr
 
 def _item(item: Item) -> Answer:
     return {
-        "key": item.key,
-        "vector": item.features.tolist(),
+        "id": item.id,
+        "vectors": item.vectors.tolist(),
         "labels": item.labels,
         "payload": item.payload,
         "version": item.version,
     }
 
 
-def _without(key: int | str, hits: Hits, most: int | None) -> Hits:
-    kept = [(k, d) for k, d in zip(hits.keys, hits.distances, strict=True) if k != key][:most]
-    return Hits([k for k, _ in kept], [d for _, d in kept])
+def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchResult:
+    """Return at most ``most`` neighbours of each query, without the stored item that it is."""
+    kept = [
+        [(id, distance) for id, distance in zip(row.ids, row.distances, strict=True) if id != own][:most]
+        for own, row in zip(ids, found, strict=True)
+    ]
+    return replace(found, ids=[[id for id, _ in row] for row in kept], distances=[[d for _, d in row] for row in kept])

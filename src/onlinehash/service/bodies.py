@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from onlinehash.exceptions import MissingExtraError
 from onlinehash.service.limits import Limits
 from onlinehash.service.problems import Problem, over_limit
-from onlinehash.service.schemas import ALL_KEYS, ALL_LABELS
+from onlinehash.service.schemas import ALL_IDS, ALL_LABELS
 
 JSON, NPY, ARROW = "application/json", "application/x-npy", "application/vnd.apache.arrow.stream"
 
@@ -31,7 +31,7 @@ M = TypeVar("M", bound=BaseModel)
 class Items:
     """Columns of items to add."""
 
-    keys: list[Any]
+    ids: list[Any]
     vectors: NDArray[Any]
     labels: list[Any] | None = None
     payload: list[Any] | None = None
@@ -116,8 +116,8 @@ def read_json(body: bytes, model: type[M]) -> M:
 
     Examples
     --------
-    >>> from onlinehash.service.schemas import KeysRequest
-    >>> read_json(b'{"keys": ["a", "b"]}', KeysRequest).keys
+    >>> from onlinehash.service.schemas import IdsRequest
+    >>> read_json(b'{"ids": ["a", "b"]}', IdsRequest).ids
     ['a', 'b']
     """
     try:
@@ -172,17 +172,17 @@ def vectors_of(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def items_of_npy(body: bytes) -> Items:
-    """Return items from an array of records with the fields key, vector and, if they have one, label."""
+    """Return items from an array of records with the fields id, vector and, if they have one, label."""
     records = read_npy(body)
     names = records.dtype.names or ()
-    if records.ndim != 1 or not {"key", "vector"} <= set(names) <= {"key", "vector", "label"}:
+    if records.ndim != 1 or not {"id", "vectors"} <= set(names) <= {"id", "vectors", "label"}:
         raise _unreadable(
             f"holds an array of shape {records.shape} and dtype {str(records.dtype)[:200]}; send records with the "
-            "fields key, vector and label (optional), such as np.dtype([('key', 'i8'), ('vector', 'f4', 128)])"
+            "fields id, vector and label (optional), such as np.dtype([('id', 'i8'), ('vectors', 'f4', 128)])"
         )
     return Items(
-        _column(records, "key"),
-        vectors_of(records["vector"]),
+        _column(records, "id"),
+        vectors_of(records["vectors"]),
         _column(records, "label") if "label" in names else None,
     )
 
@@ -198,7 +198,7 @@ def _column(records: NDArray[Any], name: str) -> list[Any]:
 
 
 def items_of_arrow(body: bytes) -> Items:
-    """Return items from an Arrow stream with the columns key, vector and, optionally, label and payload (JSON text)."""
+    """Return items from an Arrow stream with the columns id, vector and, optionally, label and payload (JSON text)."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -210,14 +210,14 @@ def items_of_arrow(body: bytes) -> Items:
         table = pa.ipc.open_stream(body).read_all()
         table.validate(full=True)
         names = table.column_names
-        if len(set(names)) < len(names) or not {"key", "vector"} <= set(names) <= {"key", "vector", "label", "payload"}:
+        if len(set(names)) < len(names) or not {"id", "vectors"} <= set(names) <= {"id", "vectors", "label", "payload"}:
             raise _unreadable(
-                f"has the columns {', '.join(names)[:200]}; send key, vector and, if you like, label and payload"
+                f"has the columns {', '.join(names)[:200]}; send id, vector and, if you like, label and payload"
             )
         if not len(table):
             raise _unreadable("has no rows; send at least one")
-        columns: dict[str, Any] = {name: table[name].to_pylist() for name in names if name != "vector"}
-        vectors = _arrow_vectors(table["vector"].combine_chunks())
+        columns: dict[str, Any] = {name: table[name].to_pylist() for name in names if name != "vectors"}
+        vectors = _arrow_vectors(table["vectors"].combine_chunks())
     except (pa.ArrowException, ValueError, OSError, struct.error) as error:
         raise _unreadable(f"cannot be read as an Arrow stream: {str(error)[:200]}") from None
     payload = columns.get("payload")
@@ -225,14 +225,14 @@ def items_of_arrow(body: bytes) -> Items:
         read = None if payload is None else [None if text is None else json.loads(text) for text in payload]
     except (TypeError, ValueError, RecursionError):
         raise _unreadable("has a payload that is no JSON text", "payload") from None
-    return Items(columns["key"], vectors, columns.get("label"), read)
+    return Items(columns["id"], vectors, columns.get("label"), read)
 
 
 def _arrow_vectors(column: Any) -> NDArray[Any]:
     lists = hasattr(column.type, "value_type")
     values = column.flatten() if lists and not column.null_count else None
     if values is None or values.null_count or len(values) % len(column) or not len(values):
-        raise _unreadable("has a column vector that is no list of numbers in every row, or has gaps", "vector")
+        raise _unreadable("has a column vector that is no list of numbers in every row, or has gaps", "vectors")
     width = len(values) // len(column)
     if any(length != width for length in column.value_lengths().to_pylist()):
         raise _unreadable("has vectors of different lengths; send one width", "vectors")
@@ -258,12 +258,12 @@ def _table_field(buffer: bytes, table: int, number: int) -> int:
 
 
 def checked(items: Items, limits: Limits) -> Items:
-    """Return items whose keys and labels are what JSON would have to hold, within limits."""
-    check_size(len(items.keys), items.vectors, limits)
+    """Return items whose ids and labels are what JSON would have to hold, within limits."""
+    check_size(len(items.ids), items.vectors, limits)
     try:
-        ALL_KEYS.validate_python(items.keys, strict=True)
+        ALL_IDS.validate_python(items.ids, strict=True)
     except ValidationError as error:
-        raise Problem.of_validation(error, "keys") from None
+        raise Problem.of_validation(error, "ids") from None
     try:
         ALL_LABELS.validate_python(items.labels or [], strict=True)
     except ValidationError as error:

@@ -112,10 +112,10 @@ class Demo:
 
     def _store(self, n_items: int) -> None:
         X, y = (column[self._position : self._position + n_items] for column in self._stream)
-        keys = range(self._position, self._position + len(X))
-        for key, label in zip(keys, y.tolist(), strict=True):
-            self._first_seen.setdefault(label, key)
-        self.collection.add(keys, X, y, [self._payload(row) for row in keys])
+        ids = range(self._position, self._position + len(X))
+        for id, label in zip(ids, y.tolist(), strict=True):
+            self._first_seen.setdefault(label, id)
+        self.collection.upsert(ids, X, y, [self._payload(row) for row in ids])
         self._position += len(X)
         for _ in range(_PATIENCE):  # what is measured next should not depend on how fast codes are made anew
             if not self.collection.stats().refreshing:
@@ -137,7 +137,7 @@ class Demo:
     def _arrived(self) -> list[Answer]:
         """Return the newest items, the last first."""
         rows = range(self._position - 1, max(-1, self._position - 1 - _SHOWN), -1)
-        return [{"key": row, "labels": int(self._stream.y[row]), "payload": self._payload(row)} for row in rows]
+        return [{"id": row, "labels": int(self._stream.y[row]), "payload": self._payload(row)} for row in rows]
 
     def _unseen(self) -> Answer:
         """Return a query of a class that joins midway, to watch its code before and after."""
@@ -146,7 +146,7 @@ class Demo:
         X = self._queries.X[row]
         label = int(self._queries.y[row])
         payload = {"title": f"A {self.dataset.class_names[label]} that is never stored", "image": self._picture(X)}
-        return {"unseen": {"key": "unseen", "labels": label, "vector": X.tolist(), "payload": payload}}
+        return {"unseen": {"id": "unseen", "labels": label, "vectors": X.tolist(), "payload": payload}}
 
     def _payload(self, row: int) -> Answer:
         return {"image": self._picture(self._stream.X[row])}

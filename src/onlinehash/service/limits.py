@@ -16,7 +16,7 @@ class Limits:
     max_body_bytes : int, default=64 MiB
         Bytes of one request.
     max_batch_size : int, default=10000
-        Items, keys or queries of one request.
+        Items, ids or queries of one request.
     max_dimensions : int, default=65536
         Numbers in a vector.
     max_k : int, default=1000

@@ -19,7 +19,7 @@ from onlinehash.exceptions import (
     NotLearnedError,
     OnlineHashError,
     StorageError,
-    UnknownKeyError,
+    UnknownIdError,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -99,8 +99,8 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
     def of_error(cls, error: OnlineHashError) -> Problem:
         """Make one from an error of the library."""
         text = str(error)
-        if isinstance(error, UnknownKeyError):
-            return cls(404, "unknown-key", text, field="keys")
+        if isinstance(error, UnknownIdError):
+            return cls(404, "unknown-id", text, field="ids")
         if isinstance(error, NotLearnedError):
             return cls(409, "not-learned", text)
         if isinstance(error, InvalidFeaturesError):

@@ -63,14 +63,14 @@ def make_router(service: Service) -> APIRouter:
     reads = partial(_route, router, [Depends(may_read)])
     writes = partial(_route, router, [Depends(may_write)])
 
-    @writes("PUT", "/api/v1/items", schemas.ChangeAnswer, "items", _BODY, _content(schemas.AddRequest, NPY, ARROW))
+    @writes("PUT", "/api/v1/items", schemas.ChangeAnswer, "items", _BODY, _content(schemas.UpsertRequest, NPY, ARROW))
     async def add_items(request: Request) -> Response:
-        """Add items, or replace those with the same keys; the whole request, durably, or nothing.
+        """Add items, or replace those with the same ids; the whole request, durably, or nothing.
 
-        As `application/x-npy`: records with the fields `key`, `vector` and `label` (optional). As an Arrow stream: the
-        columns `key`, `vector`, `label` and `payload` (JSON text), the last two optional.
+        As `application/x-npy`: records with the fields `id`, `vectors` and `label` (optional). As an Arrow stream: the
+        columns `id`, `vectors`, `label` and `payload` (JSON text), the last two optional.
         """
-        return await handle(request, writing, service.add, JSON, NPY, ARROW)
+        return await handle(request, writing, service.upsert, JSON, NPY, ARROW)
 
     @writes("PATCH", "/api/v1/items", schemas.ChangeAnswer, "items", (404, *_BODY), _content(schemas.UpdateRequest))
     async def update_items(request: Request) -> Response:
@@ -84,20 +84,20 @@ def make_router(service: Service) -> APIRouter:
         """Delete items; what was learned from them stays learned."""
         return await handle(request, writing, service.delete, JSON)
 
-    @reads("POST", "/api/v1/items/get", schemas.ItemsAnswer, "items", (404, *_BODY), _content(schemas.KeysRequest))
+    @reads("POST", "/api/v1/items/get", schemas.ItemsAnswer, "items", (404, *_BODY), _content(schemas.IdsRequest))
     async def get_items(request: Request) -> Response:
-        """Return items in the order of their keys."""
+        """Return items in the order of their ids."""
         return await handle(request, reading, service.get, JSON)
 
-    @reads("GET", "/api/v1/items/{key:path}", schemas.ItemAnswer, "items", (404, 422))
-    async def get_item(key: str) -> Response:
+    @reads("GET", "/api/v1/items/{id:path}", schemas.ItemAnswer, "items", (404, 422))
+    async def get_item(id: str) -> Response:
         """Return one item."""
-        return await look(partial(service.get_one, key))
+        return await look(partial(service.get_one, id))
 
-    @writes("DELETE", "/api/v1/items/{key:path}", schemas.ChangeAnswer, "items", (404, 422))
-    async def delete_item(key: str) -> Response:
+    @writes("DELETE", "/api/v1/items/{id:path}", schemas.ChangeAnswer, "items", (404, 422))
+    async def delete_item(id: str) -> Response:
         """Delete one item."""
-        return _json(await writing.run(lambda: _dumps(service.delete_one(key))))
+        return _json(await writing.run(lambda: _dumps(service.delete_one(id))))
 
     @reads(
         "POST", "/api/v1/search", schemas.SearchAnswer, "search", (404, *_BODY), _content(schemas.SearchRequest, NPY)

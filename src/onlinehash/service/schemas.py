@@ -11,12 +11,12 @@ from onlinehash.service.limits import Limits
 _INT64 = Field(ge=-(1 << 63), le=(1 << 63) - 1)
 _ROWS = Field(min_length=1)
 
-Key = Annotated[int, _INT64] | str
+Id = Annotated[int, _INT64] | str
 Label = Annotated[int, _INT64] | str
 Labels = Label | list[Label] | None
 Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
 
-ALL_KEYS: TypeAdapter[list[Key]] = TypeAdapter(list[Key])
+ALL_IDS: TypeAdapter[list[Id]] = TypeAdapter(list[Id])
 ALL_LABELS: TypeAdapter[list[Labels]] = TypeAdapter(list[Labels])
 
 
@@ -24,39 +24,39 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class AddRequest(_Request):
-    """Items to add, or to put in the place of those with the same keys."""
+class UpsertRequest(_Request):
+    """Items to add, or to put in the place of those with the same ids."""
 
-    keys: Annotated[list[Key], _ROWS] = Field(description="All integers, or all strings, in one collection.")
-    vectors: Annotated[list[Vector], _ROWS] = Field(description="One a key, all of the collection's width.")
-    labels: list[Labels] | None = Field(None, description="One a key: a label, several, or null for none.")
-    payload: list[Any] | None = Field(None, description="A small JSON value a key.")
+    ids: Annotated[list[Id], _ROWS] = Field(description="All integers, or all strings, in one collection.")
+    vectors: Annotated[list[Vector], _ROWS] = Field(description="One an id, all of the collection's width.")
+    labels: list[Labels] | None = Field(None, description="One an id: a label, several, or null for none.")
+    payload: list[Any] | None = Field(None, description="A small JSON value an id.")
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"keys": [1, 2], "vectors": [[0.5, 1.0], [1.0, 0.0]], "labels": [3, None]}]},
+        json_schema_extra={"examples": [{"ids": [1, 2], "vectors": [[0.5, 1.0], [1.0, 0.0]], "labels": [3, None]}]},
     )
 
 
 class UpdateRequest(_Request):
     """What to change of items that are there; what is not given stays."""
 
-    keys: Annotated[list[Key], _ROWS]
+    ids: Annotated[list[Id], _ROWS]
     vectors: Annotated[list[Vector], _ROWS] | None = None
     labels: list[Labels] | None = None
     payload: list[Any] | None = None
 
 
-class KeysRequest(_Request):
-    """ApiKeys of items."""
+class IdsRequest(_Request):
+    """Ids of items."""
 
-    keys: Annotated[list[Key], _ROWS]
+    ids: Annotated[list[Id], _ROWS]
 
 
-class DeleteRequest(KeysRequest):
-    """ApiKeys of items to delete."""
+class DeleteRequest(IdsRequest):
+    """Ids of items to delete."""
 
-    missing: Literal["raise", "ignore"] = Field("raise", description="What to do about keys that are not there.")
+    missing: Literal["raise", "ignore"] = Field("raise", description="What to do about ids that are not there.")
     unlearn: bool = Field(False, description="Unlearn the items too; HROH can.")
 
 
@@ -79,12 +79,14 @@ class SearchOptions(_Request):
 
 
 class SearchRequest(SearchOptions):
-    """Vectors, or keys of stored items, whose neighbours are wanted; one of the two."""
+    """Vectors, or ids of stored items, whose neighbours are wanted; one of the two."""
 
     vectors: Annotated[list[Vector], _ROWS] | None = None
-    like: Annotated[list[Key], _ROWS] | None = Field(None, description="Stored items; they do not find themselves.")
+    by_id: Annotated[list[Id], _ROWS] | None = Field(
+        None, description="Ids of stored items to use as queries; they do not find themselves."
+    )
     labels: Label | Annotated[list[Label], _ROWS] | None = Field(None, description="Only items that have any of them.")
-    within: list[Key] | None = Field(None, description="Only these keys; unknown ones are passed over.")
+    ids: list[Id] | None = Field(None, description="Only these ids; unknown ones are passed over.")
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, 1.0]], "k": 3}]})
 
@@ -98,15 +100,15 @@ class RefreshRequest(_Request):
 class ItemAnswer(BaseModel):
     """One item, as it is stored."""
 
-    key: Key
-    vector: list[float]
+    id: Id
+    vectors: list[float]
     labels: Labels
     payload: Any = None
     version: int | None = Field(description="Of the encoder that made its code; null while it waits for the first.")
 
 
 class ItemsAnswer(BaseModel):
-    """Items in the order of the keys."""
+    """Items in the order of the ids."""
 
     items: list[ItemAnswer]
 
@@ -118,20 +120,14 @@ class ChangeAnswer(BaseModel):
     n_items: int = Field(description="Items stored now.")
 
 
-class Hit(BaseModel):
-    """One item that was found."""
-
-    key: Key
-    distance: float
-    labels: Labels = Field(None, description="With items=true only.")
-    payload: Any = Field(None, description="With items=true only.")
-
-
 class SearchAnswer(BaseModel):
-    """Neighbours of each query, nearest first, ties by key."""
+    """Neighbours of each query, nearest first, ties by id."""
 
-    version: int | None = Field(description="Of the encoder in use; null before the first.")
-    hits: list[list[Hit]]
+    version: int | None = Field(description="Of the encoder that made the codes searched; null before the first.")
+    ids: list[list[Id]] = Field(description="One list per query.")
+    distances: list[list[float]]
+    labels: list[list[Labels]] | None = Field(None, description="With items=true only.")
+    payload: list[list[Any]] | None = Field(None, description="With items=true only.")
 
 
 class EncodeAnswer(BaseModel):

@@ -138,7 +138,7 @@ def serve_in_thread(
     >>> folder = TemporaryDirectory()
     >>> with Collection.open(f"{folder.name}/things.oh", "hcoh") as things, serve_in_thread(things) as url:
     ...     with Client(url) as client:
-    ...         client.add([1, 2], [[0.0, 1.0], [1.0, 0.0]], labels=["a", "b"])
+    ...         client.upsert([1, 2], [[0.0, 1.0], [1.0, 0.0]], labels=["a", "b"])
     ...         client.stats().n_items
     2
     >>> folder.cleanup()

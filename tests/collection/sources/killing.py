@@ -26,7 +26,7 @@ LIVES = {"redis": (0.0, 0.3), "nats": (0.4, 1.0)}  # seconds; one of NATS begins
 
 
 def message(number):
-    return {"key": number, "vector": VECTORS[number % 256].tolist(), "payload": number}
+    return {"id": number, "vectors": VECTORS[number % 256].tolist(), "payload": number}
 
 
 def produce_redis(server, stream, numbers, pause):
@@ -119,7 +119,7 @@ def main(folder, server, stream, url, n_messages, n_kills):
     with Collection.open(path) as collection:
         told = {
             "stored": len(collection),
-            "same": [(item.key, item.payload) for item in collection.items()] == [(i, i) for i in range(n_messages)],
+            "same": [(item.id, item.payload) for item in collection.items()] == [(i, i) for i in range(n_messages)],
             "learned": collection.hasher.n_samples_seen_,
             "lag": stats.lag,
             "dead": stats.dead_letters,

@@ -9,9 +9,9 @@ import numpy as np
 VECTORS = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32)
 
 
-def item(key, label=None, payload=None):
-    """A message about an item; keys are integers."""
-    return {"key": key, "vector": VECTORS[key % 64].tolist(), "label": label, "payload": payload}
+def item(id, label=None, payload=None):
+    """A message about an item; ids are integers."""
+    return {"id": id, "vectors": VECTORS[id % 64].tolist(), "label": label, "payload": payload}
 
 
 def line(number, label=0, **more):

@@ -70,8 +70,8 @@ class Queue(Source):
         return len(self.messages)
 
 
-def delete(key):
-    return json.dumps({"key": key, "deleted": True}).encode()
+def delete(id):
+    return json.dumps({"id": id, "deleted": True}).encode()
 
 
 def test_items_deletions_and_repeats_are_applied_in_order(collection):
@@ -79,18 +79,18 @@ def test_items_deletions_and_repeats_are_applied_in_order(collection):
     queue.messages.append(Message(7, line(2, payload="again")))
     stats = Consumer(queue, collection).run(follow=False)
     assert (stats.received, stats.stored, stats.deleted, stats.dead_letters, stats.lag) == (7, 5, 2, 0, 0)
-    assert [(one.key, one.payload) for one in collection.items()] == [(1, "b"), (2, "again"), (3, None)]
+    assert [(one.id, one.payload) for one in collection.items()] == [(1, "b"), (2, "again"), (3, None)]
     assert collection.hasher.n_samples_seen_ == 5
 
 
 def test_what_the_collection_refuses_is_put_away_and_the_rest_applied(collection):
     bad = {
-        3: line(3, vector=[1.0, 2.0]),
-        5: line(5, vector=[float("nan")] * 16),
-        6: line(0, key="text"),
+        3: line(3, vectors=[1.0, 2.0]),
+        5: line(5, vectors=[float("nan")] * 16),
+        6: line(0, id="text"),
         7: line(7, label="text"),
         8: b"no message",
-        11: line(0, key=1 << 70),
+        11: line(0, id=1 << 70),
         15: delete("text"),
         19: line(19, payload="x" * 70_000),
     }
@@ -105,7 +105,7 @@ def test_what_the_collection_refuses_is_put_away_and_the_rest_applied(collection
 
 
 def test_an_odd_first_message_does_not_decide_the_width(collection):
-    queue = Queue([line(0, vector=[1.0]), *(line(i) for i in range(1, 10))])
+    queue = Queue([line(0, vectors=[1.0]), *(line(i) for i in range(1, 10))])
     Consumer(queue, collection).run(follow=False)
     assert collection.n_features == 16
     assert list(collection) == list(range(1, 10))
@@ -177,7 +177,7 @@ def test_a_collection_that_cannot_be_written_stops_it_without_acknowledging(coll
         raise StorageError("The disk is full.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Collection, "add", full)
+        patch.setattr(Collection, "upsert", full)
         with pytest.raises(StorageError):
             Consumer(queue, collection).run(follow=False)
     assert len(queue.messages) == 10
@@ -220,20 +220,20 @@ CRASHES = st.lists(st.sampled_from(STEPS), max_size=8)
 @given(CONTENTS, CRASHES, st.integers(1, 8))
 def test_crashes_at_any_step_leave_each_message_applied_exactly_once(kinds, crashes, batch):
     contents, wanted, n_learned, dead = [line(0)], {0: None}, 1, Counter()
-    for number, (kind, key) in enumerate(kinds, 2):
+    for number, (kind, id) in enumerate(kinds, 2):
         contents.append(
             {
-                "add": line(key, payload=number),
-                "delete": delete(key),
+                "add": line(id, payload=number),
+                "delete": delete(id),
                 "bad": b"?",
-                "wide": line(key, vector=[0.5] * 17),
+                "wide": line(id, vectors=[0.5] * 17),
             }[kind]
         )
         n_learned += kind == "add"
         if kind == "add":
-            wanted[key] = number
+            wanted[id] = number
         elif kind == "delete":
-            wanted.pop(key, None)
+            wanted.pop(id, None)
         else:
             dead[number] += 1
     with TemporaryDirectory() as folder:
@@ -252,9 +252,9 @@ def test_crashes_at_any_step_leave_each_message_applied_exactly_once(kinds, cras
                 except Crash:
                     continue
         with Collection.open(path) as collection:
-            assert {one.key: one.payload for one in collection.items()} == wanted
+            assert {one.id: one.payload for one in collection.items()} == wanted
             assert collection.hasher.n_samples_seen_ == n_learned
             assert not queue.messages
             assert Counter(letter.message.id for letter in queue.dead) == dead
             for one in collection.items():
-                np.testing.assert_array_equal(one.features, VECTORS[one.key])
+                np.testing.assert_array_equal(one.vectors, VECTORS[one.id])

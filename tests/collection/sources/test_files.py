@@ -29,15 +29,15 @@ def write(path, entries, mode="w"):
 
 def break_off(monkeypatch, after):
     """Let a collection fail after so many batches."""
-    left, real = [after], Collection.add
+    left, real = [after], Collection.upsert
 
-    def add(self, *arguments, **named):
+    def upsert(self, *arguments, **named):
         left[0] -= 1
         if left[0] < 0:
             raise StorageError("The disk is full.")
         real(self, *arguments, **named)
 
-    monkeypatch.setattr(Collection, "add", add)
+    monkeypatch.setattr(Collection, "upsert", upsert)
 
 
 # ---------------------------------------------------------------------- JSON lines
@@ -47,7 +47,7 @@ def test_lines_are_applied_once_and_then_those_that_were_appended(tmp_path, coll
     path = write(tmp_path / "a.jsonl", [item(i, i % 3) for i in range(20)])
     assert run(path, collection).stored == 20
     assert run(path, collection).received == 0
-    write(path, [item(20, 1), "\n", {"key": 3, "deleted": True}], "a")
+    write(path, [item(20, 1), "\n", {"id": 3, "deleted": True}], "a")
     stats = run(path, collection)
     assert (stats.stored, stats.deleted, stats.lag) == (1, 1, 0)
     assert collection.hasher.n_samples_seen_ == 21
@@ -101,7 +101,7 @@ def test_a_file_that_changed_is_refused(tmp_path, collection):
     path.write_text(whole[:-20])
     with pytest.raises(SourceError, match=r"a.jsonl has changed: \d+ bytes of it are in the collection"):
         run(path, collection)
-    path.write_text(whole.replace('"key": 0', '"key": 7'))
+    path.write_text(whole.replace('"id": 0', '"id": 7'))
     with pytest.raises(SourceError, match="begins with something else"):
         run(path, collection)
     path.write_text(whole)
@@ -109,7 +109,7 @@ def test_a_file_that_changed_is_refused(tmp_path, collection):
 
 
 def test_lines_that_cannot_be_applied_go_to_a_file_once(tmp_path, collection, monkeypatch):
-    path = write(tmp_path / "a.jsonl", [item(0, 0), "{bad\n", {"key": 1, "vector": [1, 2]}, "\udcff\n", item(2, 0)])
+    path = write(tmp_path / "a.jsonl", [item(0, 0), "{bad\n", {"id": 1, "vectors": [1, 2]}, "\udcff\n", item(2, 0)])
     dead = tmp_path / "a.jsonl.dead.jsonl"
     with monkeypatch.context() as patch:
         break_off(patch, 0)
@@ -120,15 +120,15 @@ def test_lines_that_cannot_be_applied_go_to_a_file_once(tmp_path, collection, mo
     stats = run(path, collection)
     assert (stats.stored, stats.dead_letters) == (2, 3)
     letters = [json.loads(line) for line in dead.read_text().splitlines() if line.endswith("}")]
-    assert sorted(letter["content"][:4] for letter in letters) == ["\\xff", '{"ke', "{bad"]
+    assert sorted(letter["content"][:4] for letter in letters) == ["\\xff", '{"id', "{bad"]
 
 
 # ---------------------------------------------------------------------- Parquet
 
 
-def table(keys, label=0, **columns):
-    vectors = [VECTORS[key % 64] for key in keys]
-    return pyarrow.table({"key": list(keys), "vector": vectors, "label": [label] * len(keys), **columns})
+def table(ids, label=0, **columns):
+    vectors = [VECTORS[id % 64] for id in ids]
+    return pyarrow.table({"id": list(ids), "vectors": vectors, "label": [label] * len(ids), **columns})
 
 
 def test_a_folder_is_read_in_order_of_name_and_once(tmp_path, collection):
@@ -169,23 +169,23 @@ def test_rows_that_cannot_be_applied_go_to_a_file(tmp_path, collection):
     vectors = [VECTORS[0], None, VECTORS[1][:3], np.full(16, np.nan, np.float32), VECTORS[2], None]
     deleted = [False] * 5 + [True]
     pyarrow.parquet.write_table(
-        pyarrow.table({"key": [0, 1, 2, 3, 4, 0], "vector": vectors, "deleted": deleted}), tmp_path / "a.parquet"
+        pyarrow.table({"id": [0, 1, 2, 3, 4, 0], "vectors": vectors, "deleted": deleted}), tmp_path / "a.parquet"
     )
     stats = run(tmp_path, collection)
     assert (stats.stored, stats.deleted, stats.dead_letters, list(collection)) == (2, 1, 3, [4])
     letters = [json.loads(line) for line in (tmp_path / "a.parquet.dead.jsonl").read_text().splitlines()]
     assert sorted(letter["id"] for letter in letters) == [1, 2, 3]
-    assert letters[0]["content"]["key"] == letters[0]["id"]
+    assert letters[0]["content"]["id"] == letters[0]["id"]
 
 
 def test_what_a_collection_exports_is_a_source_for_another(tmp_path, collection):
-    collection.add(["a", "b", "c"], VECTORS[:3], [[1, 2], 3, None], [{"t": 1}, None, "text"])
+    collection.upsert(["a", "b", "c"], VECTORS[:3], [[1, 2], 3, None], [{"t": 1}, None, "text"])
     for name in ("items.parquet", "items.jsonl"):
         export_items(collection, tmp_path / name)
         with Collection.open(tmp_path / f"{name}.oh", "hcoh") as other:
             assert run(tmp_path / name, other).stored == 3
-            same = [(one.key, one.labels, one.payload, one.features.tolist()) for one in other.items()]
-        assert same == [(one.key, one.labels, one.payload, one.features.tolist()) for one in collection.items()]
+            same = [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in other.items()]
+        assert same == [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in collection.items()]
 
 
 def test_a_folder_is_followed(tmp_path, collection):
@@ -233,6 +233,6 @@ def test_files_of_other_kinds_are_refused(tmp_path, collection):
     (tmp_path / "a.parquet").write_text("a")
     with pytest.raises(FileFormatError, match="not a Parquet file"):
         run(tmp_path / "a.parquet", collection)
-    pyarrow.parquet.write_table(pyarrow.table({"sku": [1], "vector": [[0.5]]}), tmp_path / "a.parquet")
-    with pytest.raises(FileFormatError, match="has no column 'key', but sku, vector"):
+    pyarrow.parquet.write_table(pyarrow.table({"sku": [1], "vectors": [[0.5]]}), tmp_path / "a.parquet")
+    with pytest.raises(FileFormatError, match="has no column 'id', but sku, vector"):
         run(tmp_path / "a.parquet", collection)

@@ -17,34 +17,34 @@ LABELS = st.none() | st.integers(-5, 5) | st.text() | st.lists(st.integers(0, 5)
 
 
 @given(st.integers() | st.text(min_size=1), VECTORS, LABELS)
-def test_all_ways_to_write_a_vector_mean_the_same(key, vector, labels):
-    plain = {"key": key, "labels": labels, "payload": {"n": 1}}
-    listed = read_message(json.dumps(plain | {"vector": vector.tolist()}).encode())
-    encoded = read_message(json.dumps(plain | {"vector": b64encode(vector).decode()}).encode())
+def test_all_ways_to_write_a_vector_mean_the_same(id, vector, labels):
+    plain = {"id": id, "labels": labels, "payload": {"n": 1}}
+    listed = read_message(json.dumps(plain | {"vectors": vector.tolist()}).encode())
+    encoded = read_message(json.dumps(plain | {"vectors": b64encode(vector).decode()}).encode())
     fields = {name: json.dumps(value).encode() for name, value in plain.items()}
-    raw = read_message(fields | {"vector": vector.tobytes()})
+    raw = read_message(fields | {"vectors": vector.tobytes()})
     for change in (listed, encoded, raw):
-        assert (change.key, change.labels, change.payload) == (key, labels, {"n": 1})
-        np.testing.assert_array_equal(change.vector, vector)
+        assert (change.id, change.labels, change.payload) == (id, labels, {"n": 1})
+        np.testing.assert_array_equal(change.vectors, vector)
 
 
 def test_fields_are_json_or_else_text():
-    fields = {"vector": b"[1, 2.5]", "label": b"shoe", "payload": b'{"a": 1}'}
-    assert read_message({"key": b"17", **fields}).key == 17
-    assert read_message({"key": b'"17"', **fields}).key == "17"
-    change = read_message({"key": b"shoe-7", **fields})
-    assert (change.key, change.labels, change.payload) == ("shoe-7", "shoe", {"a": 1})
-    assert change.vector.tolist() == [1, 2.5]
+    fields = {"vectors": b"[1, 2.5]", "label": b"shoe", "payload": b'{"a": 1}'}
+    assert read_message({"id": b"17", **fields}).id == 17
+    assert read_message({"id": b'"17"', **fields}).id == "17"
+    change = read_message({"id": b"shoe-7", **fields})
+    assert (change.id, change.labels, change.payload) == ("shoe-7", "shoe", {"a": 1})
+    assert change.vectors.tolist() == [1, 2.5]
 
 
 @pytest.mark.parametrize("deleted", [b"1", b"true", True, 1])
 def test_a_deletion_needs_no_vector(deleted):
-    assert read_message({"key": b"7", "deleted": deleted}).vector is None
+    assert read_message({"id": b"7", "deleted": deleted}).vectors is None
 
 
 @pytest.mark.parametrize("deleted", [b"0", b"false", False, None])
 def test_what_is_not_deleted_is_stored(deleted):
-    assert read_message({"key": b"7", "vector": b"[1]", "deleted": deleted}).vector is not None
+    assert read_message({"id": b"7", "vectors": b"[1]", "deleted": deleted}).vectors is not None
 
 
 @pytest.mark.parametrize(
@@ -56,22 +56,22 @@ def test_what_is_not_deleted_is_stored(deleted):
         (b"[" * 100_000, "not JSON"),
         (b"\xff", "not JSON"),
         (b"[1, 2]", "not a JSON object"),
-        (b'{"vector": [1]}', "The key is None"),
-        (b'{"key": 1.5, "vector": [1]}', "The key is 1.5"),
-        (b'{"key": true, "vector": [1]}', "The key is True"),
-        (b'{"key": [1], "vector": [1]}', "The key is [1]"),
-        (b'{"key": 1}', "There is no 'vector'"),
-        (b'{"key": 1, "vector": []}', "not a list of numbers"),
-        (b'{"key": 1, "vector": [[1]]}', "not a list of numbers"),
-        (b'{"key": 1, "vector": ["a"]}', "not a list of numbers"),
-        (b'{"key": 1, "vector": {"a": 1}}', "not a list of numbers"),
-        (b'{"key": 1, "vector": "???"}', "is not base64"),
-        (b'{"key": 1, "vector": "AAA="}', "2 bytes; float32 takes 4"),
-        (b'{"key": 1, "vector": [1], "label": 1.5}', "The labels are 1.5"),
-        (b'{"key": 1, "vector": [1], "label": {}}', "The labels are {}"),
-        (b'{"key": 1, "vector": [1], "label": [["a"]]}', "The labels are [['a']]"),
-        ({"key": b"\xff", "vector": b"[1]"}, "neither JSON nor UTF-8"),
-        ({"key": b"1", "vector": b"abc"}, "3 bytes; float32 takes 4"),
+        (b'{"vectors": [1]}', "The id is None"),
+        (b'{"id": 1.5, "vectors": [1]}', "The id is 1.5"),
+        (b'{"id": true, "vectors": [1]}', "The id is True"),
+        (b'{"id": [1], "vectors": [1]}', "The id is [1]"),
+        (b'{"id": 1}', "There is no 'vectors'"),
+        (b'{"id": 1, "vectors": []}', "not a list of numbers"),
+        (b'{"id": 1, "vectors": [[1]]}', "not a list of numbers"),
+        (b'{"id": 1, "vectors": ["a"]}', "not a list of numbers"),
+        (b'{"id": 1, "vectors": {"a": 1}}', "not a list of numbers"),
+        (b'{"id": 1, "vectors": "???"}', "is not base64"),
+        (b'{"id": 1, "vectors": "AAA="}', "2 bytes; float32 takes 4"),
+        (b'{"id": 1, "vectors": [1], "label": 1.5}', "The labels are 1.5"),
+        (b'{"id": 1, "vectors": [1], "label": {}}', "The labels are {}"),
+        (b'{"id": 1, "vectors": [1], "label": [["a"]]}', "The labels are [['a']]"),
+        ({"id": b"\xff", "vectors": b"[1]"}, "neither JSON nor UTF-8"),
+        ({"id": b"1", "vectors": b"abc"}, "3 bytes; float32 takes 4"),
     ],
 )
 def test_what_cannot_be_read_is_refused(content, said):

@@ -33,8 +33,8 @@ def run(url, collection, batch=8):
         return Consumer(source, collection, batch_size=batch).run(follow=False)
 
 
-def lines(keys, **more):
-    return [line(key, **more) for key in keys]
+def lines(ids, **more):
+    return [line(id, **more) for id in ids]
 
 
 def dead_letters(server, stream):
@@ -46,7 +46,7 @@ def dead_letters(server, stream):
 
 
 def test_messages_are_applied_once(nats_server, stream, url, collection):
-    nats_server.publish(stream, [*lines(range(20)), b'{"key": 3, "deleted": true}'])
+    nats_server.publish(stream, [*lines(range(20)), b'{"id": 3, "deleted": true}'])
     stats = run(url, collection)
     assert (stats.received, stats.stored, stats.deleted, stats.lag) == (21, 20, 1, 0)
     assert run(url, collection).received == 0
@@ -65,7 +65,7 @@ def test_a_subject_takes_only_some_of_a_stream(nats_server, stream, url, collect
 
 
 def test_poison_moves_to_the_dead_stream_once_and_the_rest_is_applied(nats_server, stream, url, collection):
-    nats_server.publish(stream, [line(1), b"\xff bad", line(2, vector=[1.0]), line(3)])
+    nats_server.publish(stream, [line(1), b"\xff bad", line(2, vectors=[1.0]), line(3)])
     with open_source(url) as source:
         source.start(collection)
         given = source.fetch(10, 1)
@@ -103,13 +103,13 @@ def test_older_messages_do_not_come_after_newer_ones(nats_server, stream, url, c
 
 def test_a_slow_batch_is_not_delivered_again(nats_server, stream, url, collection, monkeypatch):
     nats_server.publish(stream, lines(range(10)))
-    real = Collection.add
+    real = Collection.upsert
 
-    def slowly(self, keys, *arguments, **named):
-        time.sleep(0.9 if len(keys) else 0)
-        real(self, keys, *arguments, **named)
+    def slowly(self, ids, *arguments, **named):
+        time.sleep(0.9 if len(ids) else 0)
+        real(self, ids, *arguments, **named)
 
-    monkeypatch.setattr(Collection, "add", slowly)
+    monkeypatch.setattr(Collection, "upsert", slowly)
     stats = run(url, collection, batch=5)
     assert (stats.received, stats.redelivered, stats.stored) == (10, 0, 10)
 
@@ -125,7 +125,7 @@ def test_a_consumer_that_was_removed_is_made_again_behind_what_is_stored(nats_se
         source.start(collection)
         nats_server.publish(stream, lines([15]))
         given = source.fetch(5, 1)
-        collection.add([15], [[0.5] * 16], [0], checkpoint=source.checkpoint(given))
+        collection.upsert([15], [[0.5] * 16], [0], checkpoint=source.checkpoint(given))
         nats_server.ask(lambda jetstream: jetstream.delete_consumer(stream, "mine"))
         source.acknowledge(given)
         assert source.fetch(5, 0) == []

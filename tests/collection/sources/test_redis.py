@@ -35,32 +35,32 @@ def run(url, collection, **options):
         return Consumer(source, collection, batch_size=options.pop("batch", 8)).run(follow=False, **options)
 
 
-def fill(client, stream, keys, **more):
-    return [client.xadd(stream, {"item": line(key, **more)}) for key in keys]
+def fill(client, stream, ids, **more):
+    return [client.xadd(stream, {"item": line(id, **more)}) for id in ids]
 
 
 def test_entries_are_json_or_fields_of_their_own(client, stream, url, collection):
     fill(client, stream, [1], payload="a")
-    client.xadd(stream, {"key": 2, "vector": VECTORS[2].tobytes(), "label": 1, "payload": '{"n": 2}'})
-    client.xadd(stream, {"key": 3, "vector": str(VECTORS[3].tolist()), "labels": "[1, 2]"})
-    client.xadd(stream, {"key": 1, "deleted": 1})
+    client.xadd(stream, {"id": 2, "vectors": VECTORS[2].tobytes(), "label": 1, "payload": '{"n": 2}'})
+    client.xadd(stream, {"id": 3, "vectors": str(VECTORS[3].tolist()), "labels": "[1, 2]"})
+    client.xadd(stream, {"id": 1, "deleted": 1})
     stats = run(url, collection)
     assert (stats.received, stats.stored, stats.deleted, stats.lag) == (4, 3, 1, 0)
-    found = [(one.key, one.labels, one.payload, one.features.tolist()) for one in collection.items()]
+    found = [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in collection.items()]
     assert found == [(2, 1, {"n": 2}, VECTORS[2].tolist()), (3, (1, 2), None, VECTORS[3].tolist())]
     assert run(url, collection).received == 0
 
 
 def test_poison_moves_to_the_dead_stream_and_the_rest_is_applied(client, stream, url, collection):
     fill(client, stream, range(5))
-    bad = [client.xadd(stream, {"item": b"\xff{"}), client.xadd(stream, {"key": 9, "vector": b"abc", "id": "own"})]
-    bad += fill(client, stream, [10], vector=[1.0])
+    bad = [client.xadd(stream, {"item": b"\xff{"}), client.xadd(stream, {"id": 9, "vectors": b"abc", "extra": "own"})]
+    bad += fill(client, stream, [10], vectors=[1.0])
     fill(client, stream, range(5, 9))
     stats = run(url, collection, batch=100)
     assert (stats.stored, stats.dead_letters, stats.lag) == (9, 3, 0)
     dead = [fields for _, fields in client.xrange(f"{stream}:dead")]
     assert sorted(fields[b"dead:id"] for fields in dead) == sorted(bad)
-    assert {fields[b"dead:id"]: fields for fields in dead}[bad[1]][b"id"] == b"own"
+    assert {fields[b"dead:id"]: fields for fields in dead}[bad[1]][b"extra"] == b"own"
     assert all(fields[b"dead:error"] for fields in dead)
 
 

@@ -163,29 +163,29 @@ def test_a_page_that_the_server_finds_damaged_is_told():
 def test_strings_that_it_cannot_hold_are_refused_whole(place, data):
     X, y = data.take(20)
     with place.open(HCOH(8, random_state=0), Never()) as collection:
-        collection.add([str(i) for i in range(10)], X[:10], y[:10])
+        collection.upsert([str(i) for i in range(10)], X[:10], y[:10])
         for wrong in ("a\0b", "".join(map(str, np.random.default_rng(0).integers(0, 10, 20_000)))):
             with pytest.raises(InvalidInputError, match="cannot hold this"):
-                collection.add(["fine", wrong], X[10:12], y[10:12])
+                collection.upsert(["fine", wrong], X[10:12], y[10:12])
             assert wrong not in collection
         check(collection, X, 10)
-        collection.add(["fine"], X[10:11], y[10:11])
+        collection.upsert(["fine"], X[10:11], y[10:11])
         check(collection, X, 11)
 
 
-def test_keys_are_in_the_order_of_python_and_labels_may_be_anything(place, data):
+def test_ids_are_in_the_order_of_python_and_labels_may_be_anything(place, data):
     X, _ = data.take(9)
-    keys = ["b", "B", "a", "_", "ä", "z", "😀", "é", "~"]
+    ids = ["b", "B", "a", "_", "ä", "z", "😀", "é", "~"]
     labels = ["a\0b", '["x"]', "ü", 'say "yes"', ["ü", "["], ["a\0b", "b"], None, "\\", ["\\", "%s"]]
     with place.open(HCOH(8, random_state=0), Never()) as collection:
-        collection.add(keys, X, labels)
-        assert list(collection) == [item.key for item in collection.items()] == collection.codes()[0] == sorted(keys)
-        found = {label: set(collection.search(X[0], labels=label).keys) for label in ("ü", "a\0b", "\\", "%s", '["x"]')}
+        collection.upsert(ids, X, labels)
+        assert list(collection) == [item.id for item in collection.items()] == collection.codes()[0] == sorted(ids)
+        found = {label: set(collection.search(X[0], labels=label).ids) for label in ("ü", "a\0b", "\\", "%s", '["x"]')}
         assert found == {"ü": {"a", "ä"}, "a\0b": {"b", "z"}, "\\": {"é", "~"}, "%s": {"~"}, '["x"]': {"B"}}
         some = collection._live.sample(4, seed=1)
         assert some == sorted(set(some)) == collection._live.sample(4, seed=1) != collection._live.sample(4, seed=2)
-        assert set(some) < set(keys)
-        assert [item.labels for item in collection.get(keys)] == [
+        assert set(some) < set(ids)
+        assert [item.labels for item in collection.get(ids)] == [
             tuple(some) if isinstance(some, list) else some for some in labels
         ]
 
@@ -196,7 +196,7 @@ def test_keys_are_in_the_order_of_python_and_labels_may_be_anything(place, data)
 def test_a_writer_that_lost_its_connection_goes_on(small, place, server):
     collection, X, y = small
     cut(server, collection)
-    collection.add(40, X[0], y[0])
+    collection.upsert(40, X[0], y[0])
     cut(server, collection)
     collection.refresh()
     check(collection, X, 41)
@@ -208,13 +208,13 @@ def test_a_writer_that_lost_its_connection_gives_way_to_another(small, place, se
     collection, X, y = small
     cut(server, collection)
     with place.open() as other:
-        other.add(50, X[0], y[0])
+        other.upsert(50, X[0], y[0])
         with pytest.raises(LockedError, match="open for writing already"):
-            collection.add(40, X[0], y[0])
+            collection.upsert(40, X[0], y[0])
         check(other, X, 41)
     for _ in range(2):
         with pytest.raises(StorageError, match="close it, and open it again"):
-            collection.add(40, X[0], y[0])
+            collection.upsert(40, X[0], y[0])
     collection.close()
     with place.open() as again:
         check(again, X, 41)
@@ -233,7 +233,7 @@ def test_a_connection_lost_in_the_middle_leaves_nothing_half_done(small, server,
         with monkeypatch.context() as patch:
             patch.setattr(store, method, lost)
             for change in (
-                lambda: collection.add([1, 90], X[:2], y[:2]),
+                lambda: collection.upsert([1, 90], X[:2], y[:2]),
                 lambda: collection.delete([2, 3]),
                 collection.refresh,
             ):
@@ -245,16 +245,16 @@ def test_a_connection_lost_in_the_middle_leaves_nothing_half_done(small, server,
                     assert state(collection) == before
         check(collection, X, len(list(collection)))
         collection.refresh()
-        collection.add([1, 2, 3], X[:3], y[:3])
+        collection.upsert([1, 2, 3], X[:3], y[:3])
         check(collection, X, len(list(collection)))
 
 
 def test_a_commit_whose_answer_is_lost_is_found_out(small, monkeypatch):
     collection, X, y = small
     execute = psycopg.Connection.execute
-    collection.add(60, X[0], y[0])
+    collection.upsert(60, X[0], y[0])
     changes = [
-        (0, lambda: collection.add([1, 50], X[:2], y[:2])),
+        (0, lambda: collection.upsert([1, 50], X[:2], y[:2])),
         (0, lambda: collection.delete([3])),
         (0, lambda: collection.update(5, X[9])),
         *[(n_before, collection.refresh) for n_before in range(3)],  # begun, encoded, finished
@@ -275,13 +275,13 @@ def test_a_commit_whose_answer_is_lost_is_found_out(small, monkeypatch):
             patch.setattr(psycopg.Connection, "execute", lost)
             change()
         check(collection, X, len(list(collection)))
-        collection.add(60, X[0], y[0])
+        collection.upsert(60, X[0], y[0])
         check(collection, X, len(list(collection)))
     collection.refresh()
     check(collection, X, 41)
     assert 50 in collection
     assert 3 not in collection
-    assert np.array_equal(collection.get(5)[0].features, X[9])
+    assert np.array_equal(collection.get(5)[0].vectors, X[9])
 
 
 SLOW = """
@@ -327,7 +327,7 @@ def test_what_add_said_about_a_cut_commit_holds_for_ever(server, data, cutting, 
     place = EnginePlace(f"postgresql://postgres@127.0.0.1:{running.port}/postgres")
     collection = place.open(HCOH(12, random_state=0), Never())
     X, y = data.take(16)
-    collection.add(range(16), X, y)
+    collection.upsert(range(16), X, y)
     if seconds:
         server.execute(SLOW.format(schema=f"onlinehash_{place.name}", seconds=seconds))
     n_items, said = 16, set()
@@ -335,7 +335,7 @@ def test_what_add_said_about_a_cut_commit_holds_for_ever(server, data, cutting, 
         for _ in range(6 if noticed and seconds < 30 else 1):
             cut_commit(collection, when, noticed)
             try:
-                collection.add(range(n_items, n_items + 16), X, y)
+                collection.upsert(range(n_items, n_items + 16), X, y)
                 said.add(True)
                 n_items += 16
             except StorageError as error:
@@ -362,7 +362,7 @@ def test_the_first_read_after_the_server_is_back_settles_a_commit(data, monkeypa
         place = EnginePlace(server.url)
         X, y = data.take(40)
         collection = place.open(HCOH(12, random_state=0), Never())
-        collection.add(range(20), X[:20], y[:20])
+        collection.upsert(range(20), X[:20], y[:20])
 
         def lost(self, sql, *args, **kwargs):
             if sql == "COMMIT":
@@ -374,14 +374,14 @@ def test_the_first_read_after_the_server_is_back_settles_a_commit(data, monkeypa
         with collection, monkeypatch.context() as patch:
             patch.setattr(psycopg.Connection, "execute", lost)
             with pytest.raises(StorageError, match=r"not known before the server is back. Read then"):
-                collection.add(range(20, 40), X[20:], y[20:])
+                collection.upsert(range(20, 40), X[20:], y[20:])
             patch.undo()
             with pytest.raises(StorageError, match="not known before the server is back"):
                 len(collection)
             server.start()
             assert (39 in collection) is stored
             check(collection, X, 40 if stored else 20)
-            collection.add(range(20, 40), X[20:], y[20:])
+            collection.upsert(range(20, 40), X[20:], y[20:])
             assert collection.stats().n_learned == (60 if stored else 40)
 
 
@@ -406,17 +406,17 @@ def test_a_commit_is_settled_even_if_another_has_written_since(small, place, ser
         patch.setattr(psycopg.Connection, "execute", lost)
         patch.setattr(store, "_connect", cannot_connect)
         with pytest.raises(StorageError, match="not known before the server is back"):
-            collection.add(50, X[0], y[0])
+            collection.upsert(50, X[0], y[0])
     with place.open() as other:
         assert (50 in other) is stored
-        other.add(60, X[0], y[0])
+        other.upsert(60, X[0], y[0])
         monkeypatch.setattr(store, "_find_out", lambda *args: found.append(find_out(*args)))
         assert (50 in collection) is stored
         assert found == [stored]
         with psycopg.connect(server.url, autocommit=True) as connection:
             assert not store._is_committed(connection, str(2**60))  # a server that took over does not know it
     with pytest.raises(StorageError, match="close it, and open it again"):
-        collection.add(70, X[0], y[0])
+        collection.upsert(70, X[0], y[0])
 
 
 def test_an_interrupted_commit_is_settled_before_the_next_read(small, server, place, monkeypatch):
@@ -432,7 +432,7 @@ def test_an_interrupted_commit_is_settled_before_the_next_read(small, server, pl
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.Connection, "execute", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            collection.add(range(40, 56), X[:16], y[:16])
+            collection.upsert(range(40, 56), X[:16], y[:16])
     assert 50 in collection
     check(collection, X, 56)
     assert collection.hasher.n_samples_seen_ == collection.stats().n_learned == 56
@@ -443,7 +443,7 @@ def test_a_server_that_was_restarted_is_found_again(data):
         place = EnginePlace(server.url)
         X, y = data.take(40)
         collection = place.open(HCOH(n_bits=12, random_state=0), Never())
-        collection.add(range(40), X, y)
+        collection.upsert(range(40), X, y)
         with collection, place.open(readonly=True) as reader:
             for how in ("SIGINT", "SIGQUIT"):
                 check(reader, X, len(collection))
@@ -452,24 +452,24 @@ def test_a_server_that_was_restarted_is_found_again(data):
                     reader.search(X[0])
                 for _ in range(2):
                     with pytest.raises(StorageError, match="Cannot connect"):
-                        collection.add([100, 101], X[:2], y[:2])
+                        collection.upsert([100, 101], X[:2], y[:2])
                 server.start()
-                collection.add([len(collection)], X[:1], y[:1])
+                collection.upsert([len(collection)], X[:1], y[:1])
                 collection.refresh()
                 check(collection, X, len(collection))
             assert len(reader) == 42
             check(reader, X, 42)
 
 
-@pytest.mark.parametrize("feature_dtype", ["float32", "float16"])
-def test_a_stream_that_crashed_goes_on_as_if_it_had_not(place, data, feature_dtype):
+@pytest.mark.parametrize("vector_dtype", ["float32", "float16"])
+def test_a_stream_that_crashed_goes_on_as_if_it_had_not(place, data, vector_dtype):
     X, y = data.take(120)
-    stored = X.astype(feature_dtype).astype(np.float32)
-    collection = place.open(HCOH(12, random_state=0), Never(), feature_dtype=feature_dtype)
-    collection.add(range(50), X[:50], y[:50])
+    stored = X.astype(vector_dtype).astype(np.float32)
+    collection = place.open(HCOH(12, random_state=0), Never(), vector_dtype=vector_dtype)
+    collection.upsert(range(50), X[:50], y[:50])
     collection.refresh()  # the state is written here; what follows is learned again
-    collection.add(range(50, 80), X[50:80], y[50:80])
-    collection.add(range(40, 55), X[80:95], y[80:95])  # replaced: before and after the state
+    collection.upsert(range(50, 80), X[50:80], y[50:80])
+    collection.upsert(range(40, 55), X[80:95], y[80:95])  # replaced: before and after the state
     collection.delete([1, 60])  # deleted: before and after the state
     collection.update([2, 61], labels=[0, 1])
     collection._store.close()
@@ -487,9 +487,9 @@ def test_the_batches_that_the_state_has_not_learned_from_are_known(small, place)
     with store.writing():
         collection._save_state(collection._hasher)
     assert store.commits(0) == []
-    collection.add([40, 41], X[:2], y[:2])
+    collection.upsert([40, 41], X[:2], y[:2])
     collection.delete([3, 40])
-    collection.add(range(60, 65), X[:5], y[:5])
+    collection.upsert(range(60, 65), X[:5], y[:5])
     collection.update(5, payload="not learned from")
     assert store.commits(0) == [42, 49]
     assert store.commits(42) == [49]
@@ -506,12 +506,12 @@ def test_the_batches_that_the_state_has_not_learned_from_are_known(small, place)
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        ("items SET features = substr(features, 2) WHERE key = 7", "the item with key 7"),
-        ("items SET features = set_byte(features, 3, 9) WHERE key = 7", "the item with key 7"),
-        ("items SET labels = '[1' WHERE key = 7", "the item with key 7"),
-        ("items SET payload = '{' WHERE key = 7", "the item with key 7"),
-        ("items SET key = 99 WHERE key = 7", "the item with key 99"),
-        ("settings SET value = '\"MANY\"' WHERE name = 'key_kind'", "the setting 'key_kind'"),
+        ("items SET vectors = substr(vectors, 2) WHERE id = 7", "the item with id 7"),
+        ("items SET vectors = set_byte(vectors, 3, 9) WHERE id = 7", "the item with id 7"),
+        ("items SET labels = '[1' WHERE id = 7", "the item with id 7"),
+        ("items SET payload = '{' WHERE id = 7", "the item with id 7"),
+        ("items SET id = 99 WHERE id = 7", "the item with id 99"),
+        ("settings SET value = '\"MANY\"' WHERE name = 'id_type'", "the setting 'id_type'"),
         ("settings SET value = '{' WHERE name = 'n_items'", "the setting 'n_items'"),
         ("settings SET value = '4x' WHERE name = 'seq'", "the setting 'seq'"),
     ],
@@ -531,12 +531,12 @@ def test_what_is_damaged_is_told(small, place, server, damage, what):
 
 def test_a_damaged_label_or_a_missing_state_is_told(small, place, server):
     small[0].close()
-    server.execute(f"UPDATE onlinehash_{place.name}.items SET labels = '[1' WHERE key = 7")
+    server.execute(f"UPDATE onlinehash_{place.name}.items SET labels = '[1' WHERE id = 7")
     with place.open() as collection:
         with pytest.raises(FileFormatError, match="damaged: the label of an item"):
             collection.label_counts()
-        collection.add(50, small[1][0], 1)
-        with pytest.raises(FileFormatError, match="the item with key 7"):
+        collection.upsert(50, small[1][0], 1)
+        with pytest.raises(FileFormatError, match="the item with id 7"):
             collection.refresh()
     server.execute(f"DELETE FROM onlinehash_{place.name}.hasher")
     with pytest.raises(FileFormatError, match="damaged: the state of the hasher"):
@@ -565,7 +565,7 @@ codes = np.zeros((2, 1), np.uint8)
 writer = {writer}
 reader = {reader}
 index = PostgresIndex(8, {url!r}, table={table!r})
-index.add(codes)
+index.upsert(codes)
 reader.search(X, labels=1)
 if (child := os.fork()) == 0:
     try:
@@ -573,7 +573,7 @@ if (child := os.fork()) == 0:
             for call in (
                 lambda: len(collection), lambda: list(collection), lambda: 3 in collection, lambda: collection.get(3),
                 lambda: collection.search(X[0]), lambda: collection.range_search(X, 3), lambda: collection.codes(),
-                lambda: collection.stats(), lambda: collection.label_counts(), lambda: collection.key_kind,
+                lambda: collection.stats(), lambda: collection.label_counts(), lambda: collection.id_type,
                 lambda: list(collection.items()),
             ):
                 try:
@@ -584,8 +584,8 @@ if (child := os.fork()) == 0:
                 else:
                     raise AssertionError("no error")
         for call in (
-            lambda: writer.add(1, X[0], 1), lambda: writer.delete(1), lambda: writer.update(1, payload=2),
-            lambda: index.add(codes), lambda: len(index), lambda: index.search(codes, 1),
+            lambda: writer.upsert(1, X[0], 1), lambda: writer.delete(1), lambda: writer.update(1, payload=2),
+            lambda: index.upsert(codes), lambda: len(index), lambda: index.search(codes, 1),
         ):
             try:
                 call()
@@ -604,7 +604,7 @@ if (child := os.fork()) == 0:
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 connections = [writer._store._writer, *writer._store._connections, *reader._store._connections]
-writer.add(50, X[0], 1)
+writer.upsert(50, X[0], 1)
 assert len(writer) == len(reader) == 41
 assert len(index.search(codes, 1)) == 2
 assert connections == [writer._store._writer, *writer._store._connections, *reader._store._connections]
@@ -640,13 +640,13 @@ with {reader} as items:
                 items.range_search(X, 12, labels=label),
                 [items.search(X[0], 50, labels=label)],
             ):
-                sizes = {{len(hits.keys) for hits in found}}
+                sizes = {{len(hits.ids) for hits in found}}
                 assert sizes in ({{0}}, {{30}}), (label, sizes)
                 seen |= sizes
         for hits in items.search(X, 50):
-            assert len(hits.keys) == 30, hits.keys
+            assert len(hits.ids) == 30, hits.ids
             assert len(set(hits.distances)) == 1, hits.distances
-        assert len({{(item.labels, item.payload, item.features.tobytes()) for item in items.get(range(30))}}) == 1
+        assert len({{(item.labels, item.payload, item.vectors.tobytes()) for item in items.get(range(30))}}) == 1
 assert seen == {{0, 30}}
 """
 
@@ -656,10 +656,10 @@ def test_a_reader_sees_only_what_was_committed(place, data):
     X, y = data.take(60)
     first, second = X[y == 0][0], X[y == 1][0]
     with place.open(HCOH(12, random_state=0), Never()) as writer:
-        writer.add(range(100, 160), X, y)
+        writer.upsert(range(100, 160), X, y)
         writer.refresh()
         writer.delete(range(100, 160))
-        writer.add(range(30), np.tile(first, (30, 1)), [0] * 30, [0] * 30)
+        writer.upsert(range(30), np.tile(first, (30, 1)), [0] * 30, [0] * 30)
         program = READING.format(queries=X[:4].tolist(), n_looks=12, reader=place.source(readonly=True))
         readers = [
             subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -670,7 +670,7 @@ def test_a_reader_sees_only_what_was_committed(place, data):
         label = 0
         while any(reader.poll() is None for reader in readers):
             label = 1 - label
-            writer.add(range(30), np.tile((first, second)[label], (30, 1)), [label] * 30, [label] * 30)
+            writer.upsert(range(30), np.tile((first, second)[label], (30, 1)), [label] * 30, [label] * 30)
         for reader in readers:
             _, wrong = reader.communicate()
             assert not reader.returncode, wrong
@@ -683,10 +683,10 @@ def test_a_search_whose_codes_were_dropped_is_repeated(small, place, monkeypatch
     collection, X, y = small
     with place.open(readonly=True) as reader:
         before = reader.search(X[0], 50)
-        collection.add(range(40, 60), X[:20], y[:20])
+        collection.upsert(range(40, 60), X[:20], y[:20])
         monkeypatch.setattr(reader, "_catch_up", lambda: None)  # it had looked just before
         for _ in range(2):
-            collection.add(60, X[0], y[0])
+            collection.upsert(60, X[0], y[0])
             collection.refresh()
             after = pairs(collection.search(X[0], 100))
             assert pairs(reader.search(X[0], 100)) == after != pairs(before)
@@ -707,15 +707,15 @@ def test_a_reader_that_takes_long_does_not_hold_up_a_refresh(small, place, serve
                  WHERE schemaname = 'onlinehash_{place.name}' AND tablename LIKE 'codes%%'"""
     with place.open(readonly=True) as reader:
         with reader._store.reading():
-            keys, _ = reader._store.codes(1)
-            collection.add(40, X[0], y[0])
+            ids, _ = reader._store.codes(1)
+            collection.upsert(40, X[0], y[0])
             collection.refresh()
             assert collection.stats().generation == 2
             check(collection, X, 41)
-            assert reader._store.codes(1)[0] == keys
+            assert reader._store.codes(1)[0] == ids
             assert len(server.execute(tables)) == 2
         check(reader, X, 41)
-        collection.add(41, X[0], y[0])
+        collection.upsert(41, X[0], y[0])
         collection.refresh()
         assert server.execute(tables) == [("codes_3",)]
 
@@ -728,10 +728,10 @@ def test_readers_search_while_generations_change(small, place, monkeypatch):
     def search(reader):
         while not done.is_set():
             try:
-                keys = reader.search(X[0], 50).keys
-                if len(set(keys)) != len(keys) or not {*range(40)} <= set(keys):
-                    wrong.append(keys)
-                if len(reader.search(X[:3], 5)) != 3 or not reader.range_search(X[0], 12, labels=1).keys:
+                ids = reader.search(X[0], 50).ids
+                if len(set(ids)) != len(ids) or not {*range(40)} <= set(ids):
+                    wrong.append(ids)
+                if len(reader.search(X[:3], 5)) != 3 or not reader.range_search(X[0], 12, labels=1).ids:
                     wrong.append("missing")
             except Exception as error:
                 wrong.append(error)
@@ -741,7 +741,7 @@ def test_readers_search_while_generations_change(small, place, monkeypatch):
         for thread in threads:
             thread.start()
         for i in range(8):
-            collection.add(40 + i, X[i], y[i])
+            collection.upsert(40 + i, X[i], y[i])
             collection.refresh()
         done.set()
         for thread in threads:
@@ -768,7 +768,7 @@ def test_the_operator_of_pgvector_is_used_where_there_is_one(server, data):
     X, y = data.take(40)
     with Collection.open("items", HCOH(12, random_state=0), Never(), engine=url) as collection:
         assert collection._store._pgvector.schema == "elsewhere"
-        collection.add(range(40), X, y)
+        collection.upsert(range(40), X, y)
         check(collection, X, 40)
         assert collection.search(X[0], 5).distances == [int(d) for d in collection.search(X[0], 5).distances]
         radius = collection.range_search(X[0], 4)

@@ -14,31 +14,31 @@ from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import FileFormatError
 
 
-def test_codes_come_with_the_labels_of_their_items_in_order_of_key(path, data, monkeypatch):
+def test_codes_come_with_the_labels_of_their_items_in_order_of_id(path, data, monkeypatch):
     monkeypatch.setattr(sqlite, "_FETCH_CODES", 7)
     X, _ = data.take(30)
     names = [f"line\n{i}" for i in range(30)]
     labels = [None if i % 5 == 0 else [f"b{i % 3}", "é\n"] if i % 4 == 0 else "a" for i in range(30)]
     with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
-        collection.add(names, X, labels)
-        keys, codes, texts = collection._store.codes(1)
-        assert keys == sorted(names) == collection.codes()[0]
-        assert np.array_equal(codes, collection.encoder.encode(X[[names.index(key) for key in keys]]))
-        assert texts == [row for key in keys for row in collection._store.rows([key]).labels]
+        collection.upsert(names, X, labels)
+        ids, codes, texts = collection._store.codes(1)
+        assert ids == sorted(names) == collection.codes()[0]
+        assert np.array_equal(codes, collection.encoder.encode(X[[names.index(id) for id in ids]]))
+        assert texts == [row for id in ids for row in collection._store.rows([id]).labels]
         assert texts.count(None) == 6
 
 
-def test_changes_come_with_labels_and_name_a_deleted_key_once(items, data):
+def test_changes_come_with_labels_and_name_a_deleted_id_once(items, data):
     X, _ = data.take(3)
     after = items._position.seq
     for _ in range(3):
         items.delete(7)
-        items.add(7, X[0], 1)
+        items.upsert(7, X[0], 1)
     items.delete([7, 8])
-    items.add([100, 8], X[1:], [None, 2])
+    items.upsert([100, 8], X[1:], [None, 2])
     changes = items._store.changes(after)
     assert sorted(changes.deleted) == [7, 8]
-    assert dict(zip(changes.keys, changes.labels, strict=True)) == {100: None, 8: "2"}
+    assert dict(zip(changes.ids, changes.labels, strict=True)) == {100: None, 8: "2"}
     assert np.array_equal(changes.codes, items.encoder.encode(X[1:]))
 
 
@@ -48,9 +48,9 @@ def test_commits_tell_in_which_batches_the_stream_came_since_the_last_state(item
     with store.writing():
         items._save_state(items._hasher)
     assert store.commits(0) == []
-    items.add(range(50, 55), X[:5], y[:5])
+    items.upsert(range(50, 55), X[:5], y[:5])
     items.delete([50, 51])
-    items.add(60, X[0], y[0])
+    items.upsert(60, X[0], y[0])
     assert store.commits(0) == store.commits(start) == [start + 5, start + 8]
     assert store.commits(start + 5) == [start + 8]
     with store.writing():
@@ -75,7 +75,7 @@ def damage(path, table, statement):
 @pytest.mark.parametrize(
     ("column", "told"),
     [
-        ("features = zeroblob(24)", "the vector of item 17 does not match its checksum"),
+        ("vectors = zeroblob(24)", "the vector of item 17 does not match its checksum"),
         ("""payload = '"other"'""", "the payload of item 17 does not match its checksum"),
         ("labels = 77", "item 17 does not match its checksum"),
         ("seq = -1", "item 17 is not where it should be"),
@@ -83,7 +83,7 @@ def damage(path, table, statement):
 )
 def test_an_item_that_changed_is_named_and_the_others_can_be_read(items, path, column, told):
     items.close()
-    damage(path, "items", f"UPDATE {{table}} SET {column} WHERE key = 17")
+    damage(path, "items", f"UPDATE {{table}} SET {column} WHERE id = 17")
     for readonly in (False, True):
         with Collection.open(path, readonly=readonly) as collection:
             with pytest.raises(
@@ -92,16 +92,16 @@ def test_an_item_that_changed_is_named_and_the_others_can_be_read(items, path, c
                 collection.get(17)
             with pytest.raises(FileFormatError, match=told):
                 list(collection.items())
-            assert len(collection.get([key for key in range(40) if key != 17])) == 39
+            assert len(collection.get([id for id in range(40) if id != 17])) == 39
 
 
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE codes_1 SET code = zeroblob(6) WHERE key = 17", "in the table codes_1, the row of 17 does not match"),
-        ("UPDATE codes_1 SET labels = 9 WHERE key = 17", "in the table codes_1, the row of 17 does not match"),
-        ("UPDATE codes_1 SET key = 99 WHERE key = 17", "in the table codes_1, the row of 99 does not match"),
-        ("DELETE FROM codes_1 WHERE key = 17", "there are 39 codes of 40"),
+        ("UPDATE codes_1 SET code = zeroblob(6) WHERE id = 17", "in the table codes_1, the row of 17 does not match"),
+        ("UPDATE codes_1 SET labels = 9 WHERE id = 17", "in the table codes_1, the row of 17 does not match"),
+        ("UPDATE codes_1 SET id = 99 WHERE id = 17", "in the table codes_1, the row of 99 does not match"),
+        ("DELETE FROM codes_1 WHERE id = 17", "there are 39 codes of 40"),
         ("UPDATE settings SET value = 41 WHERE name = 'n_items'", "the setting 'n_items' does not match its checksum"),
         ("DELETE FROM settings WHERE name = 'refresh'", "settings are missing"),
         ("DELETE FROM hasher", "the table hasher cannot be read"),
@@ -119,17 +119,17 @@ def test_a_file_whose_codes_or_settings_changed_is_refused(items, path, statemen
 
 def test_a_hasher_does_not_learn_from_a_stream_in_which_items_are_missing(items, path, data):
     X, y = data.take(20)
-    items.add(range(50, 70), X, y)
+    items.upsert(range(50, 70), X, y)
     items._unsaved = 0  # closed as if killed
     items.close()
-    damage(path, "items", "DELETE FROM {table} WHERE key = 60")
+    damage(path, "items", "DELETE FROM {table} WHERE id = 60")
     with pytest.raises(FileFormatError, match="items are missing that the hasher has learned from"):
         Collection.open(path)
 
 
 def test_no_generation_without_all_items_is_taken_into_use(items, path):
     items.close()
-    damage(path, "items", "DELETE FROM {table} WHERE key = 17")
+    damage(path, "items", "DELETE FROM {table} WHERE id = 17")
     with Collection.open(path) as collection:
         with pytest.raises(FileFormatError, match="there are 39 items of 40"):
             collection.change_hasher("lsh")
@@ -137,10 +137,10 @@ def test_no_generation_without_all_items_is_taken_into_use(items, path):
         with store.writing():
             number = store.begin_generation(collection.encoder.to_bytes())
             rows = store.vectors(0, 100)
-            store.put_codes(number, 0, rows.seqs[-1], collection.encoder.encode(rows.features))
+            store.put_codes(number, 0, rows.seqs[-1], collection.encoder.encode(rows.vectors))
         with pytest.raises(FileFormatError, match="there are 39 codes of 40"), store.writing():
             store.finish_generation(number)
-        assert len(collection.search(rows.features[0], 100)) == 40
+        assert len(collection.search(rows.vectors[0], 100)) == 40
 
 
 def test_a_store_that_was_just_made_is_whole(path):

@@ -13,14 +13,14 @@ from onlinehash.exceptions import FileFormatError, MissingExtraError, NotLearned
 
 @pytest.fixture(params=["int", "str"])
 def filled(request, path, data):
-    keys = [7 * i for i in range(40)] if request.param == "int" else [f"key {i:02}" for i in range(40)]
+    ids = [7 * i for i in range(40)] if request.param == "int" else [f"id {i:02}" for i in range(40)]
     with Collection.open(path, LSH(n_bits=12, random_state=0), Never()) as collection:
-        collection.add(keys, data.take(40)[0])
+        collection.upsert(ids, data.take(40)[0])
         yield collection
 
 
 def names(collection, found, beside):
-    """Return the keys of ids."""
+    """Return the ids of ids."""
     if isinstance(next(iter(collection)), int):
         assert not beside.exists()
         return [int(i) for i in found]
@@ -36,9 +36,9 @@ def test_faiss_finds_what_the_collection_finds(filled, tmp_path, data):
     distances, ids = index.search(encoder.encode(queries), 40)
     for row, own in enumerate(filled.search(queries, 40)):
         assert distances[row].tolist() == own.distances
-        found = names(filled, ids[row], tmp_path / "a.keys.jsonl")
+        found = names(filled, ids[row], tmp_path / "a.ids.jsonl")
         assert sorted(zip(distances[row].tolist(), found, strict=True)) == list(
-            zip(own.distances, own.keys, strict=True)
+            zip(own.distances, own.ids, strict=True)
         )
 
 
@@ -47,34 +47,34 @@ def test_usearch_holds_the_same_codes(filled, tmp_path, data):
     export_codes(filled, tmp_path / "a.usearch")
     index = usearch.index.Index.restore(tmp_path / "a.usearch")
     assert (len(index), index.ndim) == (40, 12)
-    keys, codes, encoder = filled.codes_and_encoder()
-    ids = keys if isinstance(keys[0], int) else range(40)
+    ids, codes, encoder = filled.codes_and_encoder()
+    ids = ids if isinstance(ids[0], int) else range(40)
     assert all(np.array_equal(index.get(i), code) for i, code in zip(ids, codes, strict=True))
     found = index.search(encoder.encode(query)[0], 5)
     own = filled.search(query[0], 5)
     assert found.distances.tolist() == own.distances
-    best = names(filled, found.keys[:1].tolist(), tmp_path / "a.keys.jsonl")[0]
-    assert filled.search(query[0], 1, keys=[best]).distances == own.distances[:1]
+    best = names(filled, found.keys[:1].tolist(), tmp_path / "a.ids.jsonl")[0]
+    assert filled.search(query[0], 1, ids=[best]).distances == own.distances[:1]
 
 
-def test_negative_keys_are_positions_in_usearch(path, tmp_path, data):
+def test_negative_ids_are_positions_in_usearch(path, tmp_path, data):
     with Collection.open(path, LSH(n_bits=8, random_state=0), Never()) as collection:
-        collection.add([-3, 5], data.take(2)[0])
+        collection.upsert([-3, 5], data.take(2)[0])
         export_codes(collection, tmp_path / "a.usearch")
     assert sorted(usearch.index.Index.restore(tmp_path / "a.usearch").keys) == [0, 1]
-    assert (tmp_path / "a.keys.jsonl").read_text() == "-3\n5\n"
+    assert (tmp_path / "a.ids.jsonl").read_text() == "-3\n5\n"
 
 
 def test_arrays_are_the_codes(filled, tmp_path):
     export_codes(filled, tmp_path / "a.npz")
-    keys, codes = filled.codes()
+    ids, codes = filled.codes()
     with np.load(tmp_path / "a.npz") as arrays:
-        assert arrays["keys"].tolist() == keys
+        assert arrays["ids"].tolist() == ids
         assert np.array_equal(arrays["codes"], codes)
         assert (arrays["n_bits"], arrays["version"]) == (12, 40)
-    items = filled.get(keys)
+    items = filled.get(ids)
     encoder = Encoder.load(tmp_path / "a.encoder.oh")
-    assert np.array_equal(encoder.encode(np.array([item.features for item in items])), codes)
+    assert np.array_equal(encoder.encode(np.array([item.vectors for item in items])), codes)
 
 
 @pytest.mark.parametrize("name", ["faiss", "usearch"])
@@ -88,7 +88,7 @@ def test_a_missing_extra_is_named(filled, tmp_path, monkeypatch, name):
 
 def test_no_codes_are_not_exported(path, tmp_path, data):
     with Collection.open(path, HCOH(n_bits=8)) as collection:
-        collection.add([1, 2], data.take(2)[0])
+        collection.upsert([1, 2], data.take(2)[0])
         assert collection.codes_and_encoder()[2] is None
         with pytest.raises(NotLearnedError, match="no codes yet; add items with labels first"):
             export_codes(collection, tmp_path / "a.npz")

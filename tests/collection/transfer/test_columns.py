@@ -32,19 +32,19 @@ def write(path, columns):
 def imported(path, **columns):
     with Collection.open(path.with_suffix(".oh"), LSH(n_bits=8, random_state=0), Never()) as collection:
         import_items(collection, path, **columns)
-        return [(item.key, item.labels, item.features.tolist()) for item in collection.items()]
+        return [(item.id, item.labels, item.vectors.tolist()) for item in collection.items()]
 
 
 formats = pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 
 
 @formats
-@pytest.mark.parametrize("name", ["id", "ids", "_id", "key", "keys", "ID"])
+@pytest.mark.parametrize("name", ["id", "ids", "_id", "id", "ids", "ID"])
 def test_an_id_column_is_known_by_its_name_and_no_feature(tmp_path, ending, name):
     columns = {name if column == "id" else column: values for column, values in ROWS.items()}
     path = write(tmp_path / f"a.{ending}", columns)
     assert imported(path) == [("b1", "boot", [1, 2]), ("h1", "hat", [-1, 3])]
-    assert str(layout_of(path, Columns())) == f"id: {name}; labels: label; vector: x0, x1; payload: none"
+    assert str(layout_of(path, Columns())) == f"id: {name}; labels: label; vectors: x0, x1; payload: none"
 
 
 @formats
@@ -54,7 +54,7 @@ def test_two_columns_that_may_be_the_ids_are_refused(tmp_path, ending):
         imported(path)
     assert imported(path, ignore=["id"])[0] == (7, "boot", [1, 2])
     path.with_suffix(".oh").unlink()
-    assert imported(path, key="id", ignore=["key"])[0] == ("b1", "boot", [1, 2])
+    assert imported(path, id="id", ignore=["key"])[0] == ("b1", "boot", [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -64,26 +64,26 @@ def test_an_index_of_pandas_is_refused_until_it_is_named(tmp_path, ending, name)
     path = write(
         tmp_path / f"a.{ending}", {name: [5, 6], "label": ["boot", "hat"], "x0": [1.0, -1.0], "x1": [2.0, 3.0]}
     )
-    with pytest.raises(InvalidInputError, match=r"column without a name.*key='.*' if it holds the ids, or ignore='"):
+    with pytest.raises(InvalidInputError, match=r"column without a name.*id='.*' if it holds the ids, or ignore='"):
         imported(path)
-    assert imported(path, key=name) == [(5, "boot", [1, 2]), (6, "hat", [-1, 3])]
+    assert imported(path, id=name) == [(5, "boot", [1, 2]), (6, "hat", [-1, 3])]
     path.with_suffix(".oh").unlink()
     assert imported(path, ignore=[name]) == [(0, "boot", [1, 2]), (1, "hat", [-1, 3])]
 
 
 @formats
-@pytest.mark.parametrize("vector", ["x*", "x0:x1", "x?", "3:4", "3:-1", "-2:-1"])
-def test_vectors_are_columns_by_a_pattern_or_a_range(tmp_path, ending, vector):
+@pytest.mark.parametrize("vectors", ["x*", "x0:x1", "x?", "3:4", "3:-1", "-2:-1"])
+def test_vectors_are_columns_by_a_pattern_or_a_range(tmp_path, ending, vectors):
     path = write(tmp_path / f"a.{ending}", ROWS)
-    assert imported(path, vector=vector)[1] == ("h1", "hat", [-1, 3])
+    assert imported(path, vectors=vectors)[1] == ("h1", "hat", [-1, 3])
 
 
 def test_a_pattern_that_fits_nothing_and_a_range_that_runs_backwards_are_refused(tmp_path):
     path = write(tmp_path / "a.csv", ROWS)
     with pytest.raises(InvalidInputError, match=r"has no column 'f\*', but id, label, x0, x1"):
-        imported(path, vector="f*")
+        imported(path, vectors="f*")
     with pytest.raises(InvalidInputError, match="column 'x0' before 'x1'; turn 'x1:x0' around"):
-        imported(path, vector="x1:x0")
+        imported(path, vectors="x1:x0")
     with pytest.raises(InvalidInputError, match="has no column 'colour'"):
         imported(path, ignore=["colour"])
 
@@ -105,7 +105,7 @@ def test_text_that_is_no_number_names_the_way_out(tmp_path):
 def test_an_only_column_of_lists_is_the_vector_and_numbers_beside_it_are_not(tmp_path, ending):
     path = write(tmp_path / f"a.{ending}", {"id": [1, 2], "emb": [[1.0, 2.0], [3.0, 4.0]], "year": [1999, 2001]})
     assert imported(path) == [(1, None, [1, 2]), (2, None, [3, 4])]
-    assert str(layout_of(path, Columns())) == "id: id; labels: none; vector: emb; payload: none; not used: year"
+    assert str(layout_of(path, Columns())) == "id: id; labels: none; vectors: emb; payload: none; not used: year"
     path = write(tmp_path / f"b.{ending}", {"a": [[1.0], [2.0]], "b": [[1.0], [2.0]]})
     with pytest.raises(InvalidInputError, match="columns a, b, and each may be the vector"):
         imported(path)
@@ -115,7 +115,7 @@ def test_a_table_without_a_header_loses_no_row(tmp_path):
     (tmp_path / "a.csv").write_text("1.5,2.5\n3.5,4.5\n")
     assert imported(tmp_path / "a.csv") == [(0, None, [1.5, 2.5]), (1, None, [3.5, 4.5])]
     (tmp_path / "b.csv").write_text("7,cat,1,2\n8,dog,3,4\n")
-    assert imported(tmp_path / "b.csv", key="1", labels="2") == [(7, "cat", [1, 2]), (8, "dog", [3, 4])]
+    assert imported(tmp_path / "b.csv", id="1", labels="2") == [(7, "cat", [1, 2]), (8, "dog", [3, 4])]
 
 
 def test_a_header_that_may_be_numbers_is_not_guessed(tmp_path):
@@ -142,7 +142,7 @@ def test_tables_of_another_make_are_named(tmp_path, text, message):
 
 
 def test_chunks_say_how_many_rows_have_labels(tmp_path):
-    path = write(tmp_path / "a.jsonl", {"vector": [[1.0]] * 4, "label": ["a", None, ["b", "c"], []]})
+    path = write(tmp_path / "a.jsonl", {"vectors": [[1.0]] * 4, "label": ["a", None, ["b", "c"], []]})
     with Collection.open(tmp_path / "a.oh", LSH(n_bits=8, random_state=0)) as collection:
         assert [chunk.n_labelled for chunk in add_chunks(collection, path, Columns(), batch=2)] == [1, 1]
 
@@ -150,8 +150,8 @@ def test_chunks_say_how_many_rows_have_labels(tmp_path):
 def test_reading_whole_equals_reading_in_parts(tmp_path):
     path = write(tmp_path / "a.csv", {"id": range(3), "x": [1.0, 2.0, 3.0], "label": [4, 5, 4]})
     rows = read_items(path, Columns())
-    assert (rows.keys, rows.labels) == ([0, 1, 2], [4, 5, 4])
-    np.testing.assert_array_equal(rows.features, [[1], [2], [3]])
+    assert (rows.ids, rows.labels) == ([0, 1, 2], [4, 5, 4])
+    np.testing.assert_array_equal(rows.vectors, [[1], [2], [3]])
     (tmp_path / "b.csv").write_text("id,x\n")
     with pytest.raises(FileFormatError, match="has no rows"):
         read_items(tmp_path / "b.csv", Columns())

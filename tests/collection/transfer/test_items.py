@@ -28,18 +28,18 @@ def open_new(path, **settings):
 
 
 def contents(collection):
-    return [(item.key, item.features.tolist(), item.labels, item.payload) for item in collection.items()]
+    return [(item.id, item.vectors.tolist(), item.labels, item.payload) for item in collection.items()]
 
 
-def fill(collection, data, keys):
-    X, y = data.take(len(keys))
+def fill(collection, data, ids):
+    X, y = data.take(len(ids))
     labels = [*y[:-2].tolist(), None, [1, 2]]
-    if isinstance(keys[0], str):
+    if isinstance(ids[0], str):
         labels = [
             ["a", "b"] if isinstance(some, list) else None if some is None else f"class {some}" for some in labels
         ]
-    payload = [{"title": 'ä, "b"\n', "n": [1, None]}, "text", *[None] * (len(keys) - 2)]
-    collection.add(keys, X, labels, payload)
+    payload = [{"title": 'ä, "b"\n', "n": [1, None]}, "text", *[None] * (len(ids) - 2)]
+    collection.upsert(ids, X, labels, payload)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -47,13 +47,13 @@ def fill(collection, data, keys):
 @pytest.mark.parametrize("ending", FORMATS)
 def test_what_goes_out_comes_in_again(tmp_path, data, monkeypatch, ending, kind, dtype):
     monkeypatch.setattr(transfer, "_AT_A_TIME", 6 * 4 * 7)
-    keys = list(range(-5, 20)) if kind == "int" else [f"key,{i:02} ä" for i in range(25)]
+    ids = list(range(-5, 20)) if kind == "int" else [f"id,{i:02} ä" for i in range(25)]
     file = tmp_path / f"items.{ending}"
     with (
-        open_new(tmp_path / "a.oh", feature_dtype=dtype) as one,
-        open_new(tmp_path / "b.oh", feature_dtype=dtype) as two,
+        open_new(tmp_path / "a.oh", vector_dtype=dtype) as one,
+        open_new(tmp_path / "b.oh", vector_dtype=dtype) as two,
     ):
-        fill(one, data, keys)
+        fill(one, data, ids)
         calls = []
         assert export_items(one, file, progress=lambda *call: calls.append(call)) == 25
         assert calls[-1] == (25, 25)
@@ -70,55 +70,55 @@ def test_items_with_nothing_but_vectors_are_numbered(tmp_path, data, ending):
     X, _ = data.take(12)
     file = tmp_path / f"items.{ending}"
     with open_new(tmp_path / "a.oh") as one:
-        one.add(range(12), X)
+        one.upsert(range(12), X)
         export_items(one, file)
     if ending == "npy":
-        (tmp_path / "items.keys.npy").unlink()
+        (tmp_path / "items.ids.npy").unlink()
         file_without = file
     else:
-        file_without = without_keys(file, X)
+        file_without = without_ids(file, X)
     with open_new(tmp_path / "b.oh") as two:
         assert import_items(two, file_without, batch=5) == 12
         assert list(two) == list(range(12))
-        with pytest.raises(InvalidInputError, match=r"has no keys, and this collection has items already.*Nothing was"):
+        with pytest.raises(InvalidInputError, match=r"has no ids, and this collection has items already.*Nothing was"):
             import_items(two, file_without)
-        import_items(two, file_without, first_key=100, batch=5)
+        import_items(two, file_without, first_id=100, batch=5)
         assert list(two) == [*range(12), *range(100, 112)]
-        assert np.array_equal(two.get(111)[0].features, X[11])
+        assert np.array_equal(two.get(111)[0].vectors, X[11])
 
 
-def without_keys(file, X):
+def without_ids(file, X):
     if file.suffix == ".npz":
         np.savez_compressed(file, X=X)
     elif file.suffix == ".parquet":
         import pyarrow.parquet as pq
 
-        pq.write_table(pq.read_table(file).drop_columns(["key"]), file)
+        pq.write_table(pq.read_table(file).drop_columns(["id"]), file)
     elif file.suffix == ".csv":
         np.savetxt(file, X, delimiter=",", header="a,b,c,d,e,f", comments="")
     else:
-        file.write_text("".join(json.dumps({"vector": row}) + "\n" for row in X.tolist()))
+        file.write_text("".join(json.dumps({"vectors": row}) + "\n" for row in X.tolist()))
     return file
 
 
 def test_columns_have_names(tmp_path):
     (tmp_path / "a.csv").write_text('sku,kind,title,v\n007,shoe,Boot,"[1, 2.5]"\n7,hat,1984,"[3, 4]"\n')
     with open_new(tmp_path / "a.oh") as collection:
-        import_items(collection, tmp_path / "a.csv", key="sku", labels="kind", payload="title", vector="v")
+        import_items(collection, tmp_path / "a.csv", id="sku", labels="kind", payload="title", vectors="v")
         assert contents(collection) == [("007", [1, 2.5], "shoe", "Boot"), ("7", [3, 4], "hat", 1984)]
         with pytest.raises(InvalidInputError, match="has no column 'colour', but sku, kind, title, v"):
             import_items(collection, tmp_path / "a.csv", labels="colour")
-    (tmp_path / "b.jsonl").write_text('{"k": 1, "vector": [1], "c": 5}\n\n{"k": 2, "vector": [2]}\n')
+    (tmp_path / "b.jsonl").write_text('{"k": 1, "vectors": [1], "c": 5}\n\n{"k": 2, "vectors": [2]}\n')
     with open_new(tmp_path / "b.oh") as collection:
         with pytest.raises(InvalidInputError, match="has no 'colour' in its first 2 rows"):
-            import_items(collection, tmp_path / "b.jsonl", key="k", labels="colour")
-        import_items(collection, tmp_path / "b.jsonl", key="k", labels="c")
+            import_items(collection, tmp_path / "b.jsonl", id="k", labels="colour")
+        import_items(collection, tmp_path / "b.jsonl", id="k", labels="c")
         assert contents(collection) == [(1, [1], 5, None), (2, [2], None, None)]
 
 
 def test_a_wide_parquet_file_is_read_by_its_columns_of_numbers(tmp_path):
     table = pa.table(
-        {"key": ["a", "b"], "p": [1.0, 2.0], "q": [3, 4], "label": ["x", None], "payload": [{"n": 1}, None]}
+        {"id": ["a", "b"], "p": [1.0, 2.0], "q": [3, 4], "label": ["x", None], "payload": [{"n": 1}, None]}
     )
     pq.write_table(table, tmp_path / "a.parquet")
     with open_new(tmp_path / "a.oh") as collection:
@@ -137,12 +137,12 @@ def test_arrays_by_column_and_files_elsewhere_are_read(tmp_path, data):
         assert contents(one) == contents(two) == [(i, X[i].tolist(), y[i], None) for i in range(7)]
 
 
-def test_a_key_that_comes_again_replaces_whatever_the_batch(tmp_path):
-    (tmp_path / "a.jsonl").write_text("".join(f'{{"key": {i % 3}, "vector": [{i}.0]}}\n' for i in range(8)))
+def test_a_id_that_comes_again_replaces_whatever_the_batch(tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"id": {i % 3}, "vectors": [{i}.0]}}\n' for i in range(8)))
     for batch in (2, 100):
         with open_new(tmp_path / f"{batch}.oh") as collection:
             assert import_items(collection, tmp_path / "a.jsonl", batch=batch) == 8
-            assert [item.features.tolist() for item in collection.items()] == [[6], [7], [5]]
+            assert [item.vectors.tolist() for item in collection.items()] == [[6], [7], [5]]
 
 
 def test_coordinates_are_not_taken_for_labels(tmp_path):
@@ -153,16 +153,16 @@ def test_coordinates_are_not_taken_for_labels(tmp_path):
 
 
 def test_labels_of_a_text_are_integers_only_if_all_are(tmp_path):
-    (tmp_path / "a.csv").write_text("key,label,x\na,1,0\nb,01,0\nc,,0\n")
-    (tmp_path / "b.csv").write_text('key,label,x\n3,1,0\n4,"[2, 3]",0\n')
+    (tmp_path / "a.csv").write_text("id,label,x\na,1,0\nb,01,0\nc,,0\n")
+    (tmp_path / "b.csv").write_text('id,label,x\n3,1,0\n4,"[2, 3]",0\n')
     with open_new(tmp_path / "a.oh") as one, open_new(tmp_path / "b.oh") as two:
         import_items(one, tmp_path / "a.csv")
         assert [item.labels for item in one.items()] == ["1", "01", None]
         import_items(two, tmp_path / "b.csv")
-        assert [(item.key, item.labels) for item in two.items()] == [(3, 1), (4, (2, 3))]
+        assert [(item.id, item.labels) for item in two.items()] == [(3, 1), (4, (2, 3))]
 
 
-GOOD = '{"key": 1, "vector": [1, 2]}\n{"key": 2, "vector": [3, 4]}\n'
+GOOD = '{"id": 1, "vectors": [1, 2]}\n{"id": 2, "vectors": [3, 4]}\n'
 
 
 @pytest.mark.parametrize(
@@ -170,19 +170,19 @@ GOOD = '{"key": 1, "vector": [1, 2]}\n{"key": 2, "vector": [3, 4]}\n'
     [
         ("a.jsonl", GOOD + "{nothing\n", r"a.jsonl, line 3: not JSON: .* The 2 items before were added and stay"),
         ("a.jsonl", GOOD + "[1, 2]\n", r"line 3: not a JSON object"),
-        ("a.jsonl", GOOD + '{"key": 3}\n', r"line 3: there is no 'vector', but key"),
-        ("a.jsonl", GOOD + '{"key": 3, "vector": [1, "2"]}\n', r"line 3: 'vector' is not a list of numbers"),
-        ("a.jsonl", GOOD + '{"key": 3, "vector": [[1], [2]]}\n', r"line 3: 'vector' is not a list of numbers"),
-        ("a.jsonl", GOOD + '{"key": 3, "vector": [1]}\n', r"line 3: 'vector' has 1 numbers; the first row has 2"),
-        ("a.jsonl", GOOD + '{"key": "3", "vector": [1, 2]}\n', r"line 3: keys holds str; the keys of this .* are int"),
-        ("a.jsonl", GOOD + '{"key": [3], "vector": [1, 2]}\n', r"line 3: keys holds list"),
-        ("a.jsonl", GOOD + '{"vector": [1, 2]}\n', r"has no keys, and this collection has items"),
-        ("a.jsonl", GOOD + '{"key": 3, "vector": [1, NaN]}\n', r"line 3: X .*NaN"),
-        ("a.jsonl", GOOD + '{"key": 3, "vector": [1, 2], "label": 1.5}\n', r"line 3: .*label"),
-        ("a.csv", "key,x,y\n1,2,3\n2,3,4\n3,4\n", r"a.csv, line 4: 2 fields; the header has 3\. The 2 items"),
-        ("a.csv", "key,x,z\n1,2,3\n2,3,4\n3,4,five\n", r"a.csv, line 4: 'five' in column 'z' is not a number"),
-        ("a.csv", "key,vector\n1,[2]\n2,[3]\n3,four\n", r"a.csv, line 4: 'vector' is not a list of numbers"),
-        ("a.csv", "key\n1\n2\n", r"a.csv has no column of numbers; .* Nothing was added"),
+        ("a.jsonl", GOOD + '{"id": 3}\n', r"line 3: there is no 'vectors', but id"),
+        ("a.jsonl", GOOD + '{"id": 3, "vectors": [1, "2"]}\n', r"line 3: 'vectors' is not a list of numbers"),
+        ("a.jsonl", GOOD + '{"id": 3, "vectors": [[1], [2]]}\n', r"line 3: 'vectors' is not a list of numbers"),
+        ("a.jsonl", GOOD + '{"id": 3, "vectors": [1]}\n', r"line 3: 'vectors' has 1 numbers; the first row has 2"),
+        ("a.jsonl", GOOD + '{"id": "3", "vectors": [1, 2]}\n', r"line 3: ids holds str; the ids of this .* are int"),
+        ("a.jsonl", GOOD + '{"id": [3], "vectors": [1, 2]}\n', r"line 3: ids holds list"),
+        ("a.jsonl", GOOD + '{"vectors": [1, 2]}\n', r"has no ids, and this collection has items"),
+        ("a.jsonl", GOOD + '{"id": 3, "vectors": [1, NaN]}\n', r"line 3: X .*NaN"),
+        ("a.jsonl", GOOD + '{"id": 3, "vectors": [1, 2], "label": 1.5}\n', r"line 3: .*label"),
+        ("a.csv", "id,x,y\n1,2,3\n2,3,4\n3,4\n", r"a.csv, line 4: 2 fields; the header has 3\. The 2 items"),
+        ("a.csv", "id,x,z\n1,2,3\n2,3,4\n3,4,five\n", r"a.csv, line 4: 'five' in column 'z' is not a number"),
+        ("a.csv", "id,vectors\n1,[2]\n2,[3]\n3,four\n", r"a.csv, line 4: 'vectors' is not a list of numbers"),
+        ("a.csv", "id\n1\n2\n", r"a.csv has no column of numbers; .* Nothing was added"),
         ("a.csv", "", r"a.csv is empty. Nothing was added"),
         ("a.jsonl", "", r"a.jsonl is empty. Nothing was added"),
         ("a.parquet", "PAR", r"a.parquet is not a Parquet file, or damaged"),
@@ -196,7 +196,7 @@ def test_errors_name_the_place_and_say_what_stays(tmp_path, name, text, message)
     with open_new(tmp_path / "a.oh") as collection:
         with pytest.raises((InvalidInputError, FileFormatError), match=f"(?s){message}"):
             import_items(collection, tmp_path / name, batch=2)
-        assert len(collection) == (2 if "line" in message or "has no keys" in message else 0)
+        assert len(collection) == (2 if "line" in message or "has no ids" in message else 0)
         with pytest.raises(DataNotFoundError, match="There is no file"):
             import_items(collection, tmp_path / "none.csv")
 
@@ -205,22 +205,22 @@ def test_rows_of_binary_files_are_named_too(tmp_path, data):
     X, _ = data.take(6)
     X[4, 2] = np.nan
     np.savez(tmp_path / "a.npz", X=X)
-    np.savez(tmp_path / "b.npz", X=X, keys=np.arange(5))
+    np.savez(tmp_path / "b.npz", X=X, ids=np.arange(5))
     np.savez(tmp_path / "c.npz", X=np.array([[{}]], object))
     with open_new(tmp_path / "a.oh") as collection:
         with pytest.raises(InvalidFeaturesError, match=r"a.npz, row 5: .*The 4 items before were added"):
             import_items(collection, tmp_path / "a.npz", batch=2)
-        with pytest.raises(FileFormatError, match="has 6 vectors, but 5 rows of key"):
+        with pytest.raises(FileFormatError, match="has 6 vectors, but 5 rows of id"):
             import_items(collection, tmp_path / "b.npz")
         with pytest.raises(FileFormatError, match="pickle"):
             import_items(collection, tmp_path / "c.npz")
         for vectors, message in (
-            ([[1.0] * 6, [1.0] * 6, [1.0]], "row 3: 'vector' has 1 numbers; the first row has 6"),
-            ([[1.0] * 6, None], "row 2: 'vector' has 0 numbers"),
-            (["a"], "row 1: column 'vector' holds string, not lists of numbers"),
-            ([["a"]], "row 1: column 'vector' holds list.*string.*, not lists of numbers"),
+            ([[1.0] * 6, [1.0] * 6, [1.0]], "row 3: 'vectors' has 1 numbers; the first row has 6"),
+            ([[1.0] * 6, None], "row 2: 'vectors' has 0 numbers"),
+            (["a"], "row 1: column 'vectors' holds string, not lists of numbers"),
+            ([["a"]], "row 1: column 'vectors' holds list.*string.*, not lists of numbers"),
         ):
-            pq.write_table(pa.table({"key": range(10, 10 + len(vectors)), "vector": vectors}), tmp_path / "a.parquet")
+            pq.write_table(pa.table({"id": range(10, 10 + len(vectors)), "vectors": vectors}), tmp_path / "a.parquet")
             with pytest.raises(FileFormatError, match=f"a.parquet, {message}"):
                 import_items(collection, tmp_path / "a.parquet", batch=2)
 
@@ -237,7 +237,7 @@ def test_an_array_shorter_than_it_says_is_damaged(tmp_path, data):
 
 
 def test_what_only_the_hasher_refuses_names_the_rows(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"key": 1, "vector": [1], "label": 1}\n{"key": 2, "vector": [2], "label": 5}\n')
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "vectors": [1], "label": 1}\n{"id": 2, "vectors": [2], "label": 5}\n')
     words = {1: np.ones(4), 2: -np.ones(4)}
     with Collection.open(tmp_path / "a.oh", HCOH(4, codebook=words)) as collection:
         with pytest.raises(InvalidLabelsError, match=r"a.jsonl, lines 1 to 2: .*5"):
@@ -245,25 +245,25 @@ def test_what_only_the_hasher_refuses_names_the_rows(tmp_path):
         assert len(collection) == 0
 
 
-def test_first_key_and_keys_do_not_go_together(tmp_path):
+def test_first_id_and_ids_do_not_go_together(tmp_path):
     (tmp_path / "a.jsonl").write_text(GOOD)
     with open_new(tmp_path / "a.oh") as collection:
-        with pytest.raises(InvalidInputError, match="has keys of its own"):
-            import_items(collection, tmp_path / "a.jsonl", first_key=3)
+        with pytest.raises(InvalidInputError, match="has ids of its own"):
+            import_items(collection, tmp_path / "a.jsonl", first_id=3)
         with pytest.raises(InvalidInputError, match="empty; there is nothing to write"):
             export_items(collection, tmp_path / "b.jsonl")
 
 
 def test_an_export_removes_what_an_earlier_one_left_beside(tmp_path):
     with open_new(tmp_path / "a.oh") as collection:
-        collection.add([1, 2], [[1.0], [2.0]], [1, None], [{"a": 1}, None])
+        collection.upsert([1, 2], [[1.0], [2.0]], [1, None], [{"a": 1}, None])
         export_items(collection, tmp_path / "x.npy")
         assert {file.name for file in tmp_path.glob("x.*")} == {
-            "x.npy", "x.keys.npy", "x.labels.jsonl", "x.payload.jsonl"
+            "x.npy", "x.ids.npy", "x.labels.jsonl", "x.payload.jsonl"
         }  # fmt: skip
-        collection.add([1, 2], [[1.0], [2.0]], [1, 3])
+        collection.upsert([1, 2], [[1.0], [2.0]], [1, 3])
         export_items(collection, tmp_path / "x.npy")
-        assert {file.name for file in tmp_path.glob("x.*")} == {"x.npy", "x.keys.npy", "x.labels.npy"}
+        assert {file.name for file in tmp_path.glob("x.*")} == {"x.npy", "x.ids.npy", "x.labels.npy"}
         assert np.load(tmp_path / "x.labels.npy").tolist() == [1, 3]
 
 
@@ -283,6 +283,6 @@ def test_a_csv_file_is_one_that_others_read(tmp_path, data):
         export_items(collection, tmp_path / "a.csv")
     with (tmp_path / "a.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["key", "labels", "payload", *(f"x{i}" for i in range(6))]
+    assert list(rows[0]) == ["id", "labels", "payload", *(f"x{i}" for i in range(6))]
     assert rows[9]["labels"] == "[1, 2]"
     assert rows[8]["labels"] == ""

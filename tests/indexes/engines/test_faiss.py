@@ -35,7 +35,7 @@ def clustered_codes(n, seed=0, n_centres=200):
 
 
 def assert_same(found, expected):
-    assert np.array_equal(found.keys, expected.keys)
+    assert np.array_equal(found.ids, expected.ids)
     assert np.array_equal(found.distances, expected.distances)
 
 
@@ -53,9 +53,9 @@ def test_a_search_of_some_lists_keeps(check):
 def test_some_lists_hold_most_of_the_nearest():
     index, oracle = FaissIndex(64, n_lists=100, n_probes=10), FlatIndex(64)
     for each in (index, oracle):
-        each.add(clustered_codes(20_000))
-        each.remove(np.arange(0, 20_000, 3))
-        each.add(clustered_codes(5000, seed=1), np.arange(5000))
+        each.upsert(clustered_codes(20_000))
+        each.delete(np.arange(0, 20_000, 3))
+        each.upsert(clustered_codes(5000, seed=1), np.arange(5000))
     queries = clustered_codes(50, seed=2)
     assert recall(index, oracle, queries, 10) > 0.99
     index.n_probes = 1
@@ -69,23 +69,23 @@ def test_lists_are_learned_when_there_are_enough_codes():
     queries = clustered_codes(10, seed=2)
     for start in range(0, 1500, 300):
         codes = clustered_codes(300, seed=start)
-        index.add(codes)
-        oracle.add(codes)
+        index.upsert(codes)
+        oracle.upsert(codes)
         assert index.learned == (len(index) >= 39 * 20)
         if not index.learned:
             assert_same(index.search(queries, 9), oracle.search(queries, 9))
     assert repr(index) == "<FaissIndex of 1500 codes of 64 bits in 20 lists>"
     assert repr(FaissIndex(8, 3)) == "<FaissIndex of 0 codes of 8 bits in 3 lists, not yet learned>"
     assert repr(FaissIndex(8)) == "<FaissIndex of 0 codes of 8 bits>"
-    index.remove(index.keys)
+    index.delete(index.ids)
     assert index.learned
-    assert index.search(queries, 3).keys.shape == (10, 0)
+    assert index.search(queries, 3).ids.shape == (10, 0)
 
 
 def test_lists_learned_from_a_sample_are_the_same_every_time():
     twins = [FaissIndex(64, n_lists=4, n_probes=1) for _ in range(2)]
     for index in twins:
-        index.add(clustered_codes(3000))
+        index.upsert(clustered_codes(3000))
     queries = clustered_codes(10, seed=2)
     assert_same(*(index.search(queries, 20) for index in twins))
 
@@ -93,25 +93,25 @@ def test_lists_learned_from_a_sample_are_the_same_every_time():
 def test_queries_whose_lists_hold_too_few_are_answered_by_a_full_scan():
     index, oracle = FaissIndex(64, n_lists=20, n_probes=1), FlatIndex(64)
     for each in (index, oracle):
-        each.add(clustered_codes(1000))
+        each.upsert(clustered_codes(1000))
     queries = clustered_codes(5, seed=2)
     assert_same(index.search(queries, 900), oracle.search(queries, 900))
 
 
-def test_ties_at_the_last_place_go_to_the_smallest_keys():
+def test_ties_at_the_last_place_go_to_the_smallest_ids():
     index = FaissIndex(8)
-    keys = np.random.default_rng(0).permutation(3000)
-    index.add(np.repeat(np.array([[0], [1], [3]], np.uint8), 1000, axis=0), keys)
-    expected = [*sorted(keys[:1000]), *sorted(keys[1000:2000])[:7]]
-    assert index.search(np.zeros((1, 1), np.uint8), 1007).keys[0].tolist() == expected
+    ids = np.random.default_rng(0).permutation(3000)
+    index.upsert(np.repeat(np.array([[0], [1], [3]], np.uint8), 1000, axis=0), ids)
+    expected = [*sorted(ids[:1000]), *sorted(ids[1000:2000])[:7]]
+    assert index.search(np.zeros((1, 1), np.uint8), 1007).ids[0].tolist() == expected
 
 
-def test_every_key_but_one_can_be_had():
+def test_every_id_but_one_can_be_had():
     index = FaissIndex(8)
-    index.add(np.zeros((4, 1), np.uint8), [-1, 0, 2**63 - 1, -(2**63)])
-    assert index.search(np.zeros((1, 1), np.uint8), 9).keys.tolist() == [[-(2**63), -1, 0, 2**63 - 1]]
+    index.upsert(np.zeros((4, 1), np.uint8), [-1, 0, 2**63 - 1, -(2**63)])
+    assert index.search(np.zeros((1, 1), np.uint8), 9).ids.tolist() == [[-(2**63), -1, 0, 2**63 - 1]]
     with pytest.raises(InvalidInputError, match="the one integer that faiss has no room for"):
-        index.add(np.zeros((1, 1), np.uint8), [-6148914691236517206])
+        index.upsert(np.zeros((1, 1), np.uint8), [-6148914691236517206])
     assert len(index) == 4
 
 
@@ -132,12 +132,12 @@ def test_settings_are_checked():
 @pytest.mark.parametrize("n_items", [0, 100, 1000])
 def test_a_file_keeps_the_lists_and_their_settings(tmp_path, n_items):
     index = FaissIndex(64, n_lists=20, n_probes=3)
-    index.add(clustered_codes(n_items))
+    index.upsert(clustered_codes(n_items))
     index.save(tmp_path / "index.ohi")
     again = FaissIndex.load(tmp_path / "index.ohi")
     assert (again.n_lists, again.n_probes, again.learned) == (20, 3, n_items == 1000)
     for each in (index, again):
-        each.add(clustered_codes(900, seed=1), np.arange(50, 950))
+        each.upsert(clustered_codes(900, seed=1), np.arange(50, 950))
     assert_same(again.search(clustered_codes(9, seed=2), 20), index.search(clustered_codes(9, seed=2), 20))
 
 
@@ -147,13 +147,13 @@ def test_bad_files_are_refused_by_name(tmp_path):
     with pytest.raises(FileFormatError, match="kind 'flat', not 'faiss'"):
         FaissIndex.load(path)
     index = FaissIndex(8)
-    index.add(np.zeros((3, 1), np.uint8))
+    index.upsert(np.zeros((3, 1), np.uint8))
     index.save(path)
     header, arrays = read_arrays(path, "index", 1)
     for broken, message in [
         ({"lists": arrays["lists"][:40]}, "are damaged"),
         ({"lists": np.zeros(100, np.uint8)}, "are damaged"),
-        ({"keys": arrays["keys"][:2], "codes": arrays["codes"][:2]}, "hold 3 items, not 2"),
+        ({"ids": arrays["ids"][:2], "codes": arrays["codes"][:2]}, "hold 3 items, not 2"),
     ]:
         write_arrays(path, "index", 1, {name: header[name] for name in header}, arrays | broken)
         with pytest.raises(FileFormatError, match=message):
@@ -170,6 +170,6 @@ def test_a_missing_faiss_is_named_with_the_way_to_get_it(monkeypatch):
 def test_our_answers_are_those_of_faiss_itself():
     codes, queries = clustered_codes(5000), clustered_codes(20, seed=2)
     index, theirs = FaissIndex(64), faiss.IndexBinaryFlat(64)
-    for each in (index, theirs):
-        each.add(codes)
+    index.upsert(codes)
+    theirs.add(codes)
     assert np.array_equal(index.search(queries, 50).distances, theirs.search(queries, 50)[0])

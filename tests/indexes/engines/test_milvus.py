@@ -17,7 +17,7 @@ from onlinehash.exceptions import (
     LockedError,
     MissingExtraError,
     StorageError,
-    UnknownKeyError,
+    UnknownIdError,
 )
 from onlinehash.indexes.engines import MilvusIndex, _milvus, _milvus_lite
 
@@ -46,24 +46,24 @@ def test_it_keeps_the_promises_of_an_index(server):
 def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
     for name, value in (("MOST", 64), ("_SPARE", 3), ("_AT_A_TIME", 50), ("_HITS", 100)):
         monkeypatch.setattr(_milvus, name, value)
-    keys = np.random.default_rng(1).permutation(600) - 300
+    ids = np.random.default_rng(1).permutation(600) - 300
     oracle = FlatIndex(16)
     with MilvusIndex(16, server.uri, name=next(NAMES)) as index:
         for each in (index, oracle):
-            each.add(codes(600), keys)
+            each.upsert(codes(600), ids)
         queries = codes(4, seed=2)
         for k in (1, 5, 31, 32, 33, 64, 65, 599, 1000):
-            for within in (None, keys[::2]):
-                found, expected = index.search(queries, k, within=within), oracle.search(queries, k, within=within)
-                assert np.array_equal(found.keys, expected.keys), k
+            for some in (None, ids[::2]):
+                found, expected = index.search(queries, k, ids=some), oracle.search(queries, k, ids=some)
+                assert np.array_equal(found.ids, expected.ids), k
                 assert np.array_equal(found.distances, expected.distances)
         for radius in (0, 1, 7, 16, 10**9):
             found, expected = index.range_search(queries, radius), oracle.range_search(queries, min(radius, 16))
-            assert [one.keys.tolist() for one in found] == [one.keys.tolist() for one in expected]
-        assert np.array_equal(index.keys, np.sort(keys))
-        index.add(codes(3))
-        assert sorted(index.keys.tolist())[-3:] == [300, 301, 302]
-        index.remove(keys[:555])
+            assert [one.ids.tolist() for one in found] == [one.ids.tolist() for one in expected]
+        assert np.array_equal(index.ids, np.sort(ids))
+        index.upsert(codes(3))
+        assert sorted(index.ids.tolist())[-3:] == [300, 301, 302]
+        index.delete(ids[:555])
         assert len(index) == 48
         assert repr(index) == "<MilvusIndex of 48 codes of 16 bits>"
 
@@ -71,7 +71,7 @@ def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
 def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path, monkeypatch):
     file = tmp_path / "items.db"
     with MilvusIndex(16, file) as index, MilvusIndex(16, str(file)) as same:
-        index.add(codes(5), [5, 4, 3, 2, 1])
+        index.upsert(codes(5), [5, 4, 3, 2, 1])
         assert len(same) == 5
         index.close()
         index.close()
@@ -94,8 +94,8 @@ def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path, monkeypatc
     monkeypatch.setattr(_milvus_lite, "_LETTING_GO", 5.0)
     with MilvusIndex(16, file) as again:
         assert np.array_equal(again.get([1, 5]), codes(5)[[4, 0]])
-        with pytest.raises(UnknownKeyError, match="no item with key 9 in this index of 5"):
-            again.remove([1, 9])
+        with pytest.raises(UnknownIdError, match="no item with id 9 in this index of 5"):
+            again.delete([1, 9])
         with pytest.raises(
             InvalidInputError, match="codes of 16 bits', not 'onlinehash: codes of 12 bits'; name another"
         ):

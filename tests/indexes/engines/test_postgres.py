@@ -45,12 +45,12 @@ def filled(index, n=300, seed=0):
     codes = np.random.default_rng(seed).integers(0, 2, (n, index.n_bits), np.uint8)
     twin = FlatIndex(index.n_bits)
     for some in (index, twin):
-        some.add(pack_bits(codes), range(7, 7 + n))
+        some.upsert(pack_bits(codes), range(7, 7 + n))
     return twin
 
 
 def same(found, expected):
-    assert np.array_equal(found.keys, expected.keys)
+    assert np.array_equal(found.ids, expected.ids)
     assert np.array_equal(found.distances, expected.distances)
     assert found.distances.dtype == expected.distances.dtype
 
@@ -60,8 +60,11 @@ def test_soft_distances_are_equal_to_the_bit(make_index, n_bits):
     index = make_index(n_bits)
     twin = filled(index)
     soft = np.tanh(np.random.default_rng(1).normal(size=(3, n_bits)))
-    same(index.search_soft(soft, 20), twin.search_soft(soft, 20))
-    same(index.search_soft(soft, 20, within=[9, 10, 4000]), twin.search_soft(soft, 20, within=[9, 10, 4000]))
+    same(index.search(soft, 20, asymmetric=True), twin.search(soft, 20, asymmetric=True))
+    same(
+        index.search(soft, 20, ids=[9, 10, 4000], asymmetric=True),
+        twin.search(soft, 20, ids=[9, 10, 4000], asymmetric=True),
+    )
 
 
 def test_the_table_stays_and_is_shared(make_index, server):
@@ -70,7 +73,7 @@ def test_the_table_stays_and_is_shared(make_index, server):
     with PostgresIndex(16, server.url, table=index._table.strip('"')) as other:
         assert repr(other) == "<PostgresIndex of 300 codes of 16 bits>"
         assert np.array_equal(other.codes, twin.codes)
-        other.remove([7])
+        other.delete([7])
     assert 7 not in index
     with pytest.raises(InvalidInputError, match=r"has codes of bit\(16\), not of 24 bits; name another table"):
         PostgresIndex(24, server.url, table=index._table.strip('"'))
@@ -107,15 +110,15 @@ def test_pgvector_is_asked_as_it_wants_to_be(server):
         assert "USING hnsw (code" in index._scan.pgvector.make_index("codes")
         index._scan = index._scan._replace(approximate=True)
         assert np.array_equal(index.search(queries, 10).distances, twin.search(queries, 10).distances)
-        assert index.search(queries, 1000).keys.shape == (3, 300)
-        same(index.search(queries, 10, within=[8, 9]), twin.search(queries, 10, within=[8, 9]))
+        assert index.search(queries, 1000).ids.shape == (3, 300)
+        same(index.search(queries, 10, ids=[8, 9]), twin.search(queries, 10, ids=[8, 9]))
 
 
 def test_with_pgvector_it_is_exact_or_nearly():
     """Where the extension is installed; Debian's PostgreSQL comes without."""
     codes = clustered(3000)
     oracle = FlatIndex(64)
-    oracle.add(codes[:2900])
+    oracle.upsert(codes[:2900])
     with postgres() as server:
         try:
             server.execute("CREATE EXTENSION vector")
@@ -123,15 +126,13 @@ def test_with_pgvector_it_is_exact_or_nearly():
             pytest.skip("pgvector is not installed")
         for approximate in (False, True):
             with PostgresIndex(64, server.url, table=f"codes_{approximate}", approximate=approximate) as index:
-                index.add(codes[:2900])
+                index.upsert(codes[:2900])
                 found, expected = index.search(codes[2900:], 10), oracle.search(codes[2900:], 10)
                 if approximate:
                     assert recall(index, oracle, codes[2900:], 10) > 0.95
                 else:
-                    assert np.array_equal(found.keys, expected.keys)
-                assert np.array_equal(
-                    index.range_search(codes[:1], 9)[0].keys, oracle.range_search(codes[:1], 9)[0].keys
-                )
+                    assert np.array_equal(found.ids, expected.ids)
+                assert np.array_equal(index.range_search(codes[:1], 9)[0].ids, oracle.range_search(codes[:1], 9)[0].ids)
 
 
 def clustered(n_codes):

@@ -74,7 +74,7 @@ class Consumer:
     r"""Apply the messages of a source to a collection, exactly once.
 
     Messages are fetched in batches. A batch is applied together with a checkpoint that names its messages, in one
-    transaction of the collection (several, if one key comes more than once), and acknowledged after that; the next is
+    transaction of the collection (several, if one id comes more than once), and acknowledged after that; the next is
     fetched when the server has confirmed. So after a crash at any moment, a message that comes again is either named
     by the checkpoints, and only acknowledged, or not in the collection, and applied. Neither items nor what the hasher
     learned is doubled.
@@ -99,7 +99,7 @@ class Consumer:
     >>> from onlinehash.collection.sources import open_source
     >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
     ...     file = Path(folder, "pets.jsonl")
-    ...     _ = file.write_text('{"key": "rex", "vector": [1, 0.5], "label": "dog"}\n{"key": "tom"}\n')
+    ...     _ = file.write_text('{"id": "rex", "vectors": [1, 0.5], "label": "dog"}\n{"id": "tom"}\n')
     ...     with open_source(file) as source:
     ...         stats = Consumer(source, pets).run()
     ...     stats.stored, stats.dead_letters, list(pets)
@@ -180,23 +180,23 @@ class Consumer:
         for run in _runs(places):
             self._apply(run, new)
         if new and (not places or places[-1].at < len(new) - 1):
-            self.collection.add([], [], checkpoint=self.source.checkpoint(new))
+            self.collection.upsert([], [], checkpoint=self.source.checkpoint(new))
         self._patiently(lambda: self.source.acknowledge(batch))
         self._counts["received"] += len(batch)
         self._counts["redelivered"] += len(batch) - len(new)
         self._recent.append((time.monotonic(), self._counts["received"]))
 
     def _apply(self, run: Sequence[_Place], batch: Sequence[Message]) -> None:
-        """Apply changes to different keys, all items or all deletions; of refused ones, the halves."""
+        """Apply changes to different ids, all items or all deletions; of refused ones, the halves."""
         # What comes before the last of these in the batch is applied or put away by then.
         checkpoint = self.source.checkpoint(batch[: run[-1].at + 1])
-        keys, vectors, labels, payload = (list(values) for values in zip(*(place.change for place in run), strict=True))
+        ids, vectors, labels, payload = (list(values) for values in zip(*(place.change for place in run), strict=True))
         try:
             if vectors[0] is None:
-                self.collection.delete(keys, missing="ignore", checkpoint=checkpoint)
+                self.collection.delete(ids, missing="ignore", checkpoint=checkpoint)
                 self._counts["deleted"] += len(run)
             else:
-                self.collection.add(keys, vectors, labels, payload, checkpoint=checkpoint)
+                self.collection.upsert(ids, vectors, labels, payload, checkpoint=checkpoint)
                 self._counts["stored"] += len(run)
         except InvalidInputError as error:
             if len(run) == 1:
@@ -237,27 +237,27 @@ class Consumer:
 
 
 def _runs(places: Sequence[_Place]) -> Iterator[list[_Place]]:
-    """Yield changes in runs that can be applied at once: of one kind, and no key twice."""
+    """Yield changes in runs that can be applied at once: of one kind, and no id twice."""
     run: list[_Place] = []
     seen: set[int | str] = set()
     for place in places:
-        key, vector = place.change[:2]
-        if run and (key in seen or (vector is None) != (run[0].change.vector is None)):
+        id, vector = place.change[:2]
+        if run and (id in seen or (vector is None) != (run[0].change.vectors is None)):
             yield run
             run, seen = [], set()
         run.append(place)
-        seen.add(key)
+        seen.add(id)
     if run:
         yield run
 
 
 def _of_one_width(places: Sequence[_Place]) -> tuple[list[_Place], list[tuple[int, str]]]:
     """Return the first changes ever without those of an odd width: the commonest is that of the collection."""
-    widths = Counter(len(place.change.vector) for place in places if place.change.vector is not None)
+    widths = Counter(len(place.change.vectors) for place in places if place.change.vectors is not None)
     common = widths.most_common(1)[0][0] if widths else 0
     kept, odd = [], []
     for place in places:
-        vector = place.change.vector
+        vector = place.change.vectors
         if vector is None or len(vector) == common:
             kept.append(place)
         else:

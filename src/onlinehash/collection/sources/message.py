@@ -1,10 +1,10 @@
-"""What a message of a stream says: an item to store, or a key to delete.
+"""What a message of a stream says: an item to store, or an id to delete.
 
 One format for all sources, a JSON object::
 
-    {"key": "shoe-7", "vector": [0.5, 2.0], "labels": ["shoe", "red"], "payload": {"title": "Trail runner"}}
-    {"key": "shoe-7", "vector": "AAAAPwAAAEA=", "label": "shoe"}
-    {"key": "shoe-7", "deleted": true}
+    {"id": "shoe-7", "vectors": [0.5, 2.0], "labels": ["shoe", "red"], "payload": {"title": "Trail runner"}}
+    {"id": "shoe-7", "vectors": "AAAAPwAAAEA=", "label": "shoe"}
+    {"id": "shoe-7", "deleted": true}
 
 The vector is a list of numbers, or the base64 text of little-endian float32. Labels and payload may be left out. Other
 fields are passed over. Where a message has fields of its own (a Redis entry, a row of a table) they have these names.
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.transfer.chunks import Columns, vector_of
-from onlinehash.collection.types import Key
+from onlinehash.collection.types import Id
 from onlinehash.exceptions import InvalidInputError
 
 
@@ -46,8 +46,8 @@ class Message(NamedTuple):
 class Change(NamedTuple):
     """What a message asks for: to store an item; without a vector, to delete it."""
 
-    key: Key
-    vector: NDArray[Any] | None
+    id: Id
+    vectors: NDArray[Any] | None
     labels: Any = None
     payload: Any = None
 
@@ -55,7 +55,7 @@ class Change(NamedTuple):
 def read_message(content: bytes | Mapping[str, Any]) -> Change:
     """Return what a message asks for.
 
-    What the collection itself checks (width, NaN, kinds of keys and labels) is left to it.
+    What the collection itself checks (width, NaN, kinds of ids and labels) is left to it.
 
     Parameters
     ----------
@@ -64,25 +64,25 @@ def read_message(content: bytes | Mapping[str, Any]) -> Change:
 
     Examples
     --------
-    >>> read_message(b'{"key": 7, "vector": [0.5, 2], "label": "shoe"}')
-    Change(key=7, vector=array([0.5, 2. ]), labels='shoe', payload=None)
-    >>> read_message({"key": b"shoe-7", "vector": np.ones(2, "<f4").tobytes()}).vector
+    >>> read_message(b'{"id": 7, "vectors": [0.5, 2], "label": "shoe"}')
+    Change(id=7, vectors=array([0.5, 2. ]), labels='shoe', payload=None)
+    >>> read_message({"id": b"shoe-7", "vectors": np.ones(2, "<f4").tobytes()}).vectors
     array([1., 1.], dtype=float32)
-    >>> read_message(b'{"key": 7, "deleted": true}').vector is None
+    >>> read_message(b'{"id": 7, "deleted": true}').vectors is None
     True
     """
     if not content:
         raise InvalidInputError("The message is empty, or was deleted before it was read.")
     fields = _object(content) if isinstance(content, bytes) else content
-    key = _meaning(_field(fields, "key"))
-    if type(key) not in (int, str):
-        raise InvalidInputError(f"The key is {_shortened(key)}; every message has a 'key', an integer or a string.")
+    id = _meaning(_field(fields, "id"))
+    if type(id) not in (int, str):
+        raise InvalidInputError(f"The id is {_shortened(id)}; every message has a 'id', an integer or a string.")
     if _meaning(fields.get("deleted")) in (True, 1):
-        return Change(key, None)
+        return Change(id, None)
     labels = _meaning(_field(fields, "labels"))
     if not all(type(label) in (int, str) for label in _listed(labels)):
         raise InvalidInputError(f"The labels are {_shortened(labels)}; pass an integer, a string, or a list of them.")
-    return Change(key, _vector(_field(fields, "vector")), labels, _meaning(_field(fields, "payload")))
+    return Change(id, _vector(_field(fields, "vectors")), labels, _meaning(_field(fields, "payload")))
 
 
 def _object(content: bytes) -> Mapping[str, Any]:
@@ -91,7 +91,7 @@ def _object(content: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"The message is not JSON: {error}.") from error
     if not isinstance(value, dict):
-        raise InvalidInputError('The message is not a JSON object, like {"key": 1, "vector": [0.5, 2.0], "label": 7}.')
+        raise InvalidInputError('The message is not a JSON object, like {"id": 1, "vectors": [0.5, 2.0], "label": 7}.')
     return value
 
 
@@ -129,9 +129,9 @@ def _vector(value: Any) -> NDArray[Any]:
             raise InvalidInputError(f"The vector {_shortened(value)} is not base64.") from error
         return _floats(content)
     if value is None:
-        raise InvalidInputError("There is no 'vector'; to delete an item, say \"deleted\": true.")
+        raise InvalidInputError("There is no 'vectors'; to delete an item, say \"deleted\": true.")
     try:
-        return vector_of(value, None, "vector")
+        return vector_of(value, None, "vectors")
     except ValueError as error:
         raise InvalidInputError(str(error)) from error
 

@@ -24,7 +24,7 @@ except ImportError as missing:
 
 
 class ParquetSource(Source):
-    """Files with columns key, vector (lists of numbers), labels, payload and deleted; the last three may be missing.
+    """Files with columns id, vector (lists of numbers), labels, payload and deleted; the last three may be missing.
 
     The collection remembers of every file how many rows it has, and by its metadata which file that was. Files are
     read once they are there under their name, so write them aside and move them. A row that cannot be applied goes to
@@ -126,7 +126,7 @@ def _metadata(file: Path) -> tuple[str, int]:
             n_rows, names = parquet.metadata.num_rows, parquet.schema_arrow.names
     except pyarrow.ArrowException as error:
         raise FileFormatError(f"{file} is not a Parquet file, or damaged: {error}") from error
-    for role in ("key", "vector"):
+    for role in ("id", "vectors"):
         if not set(Columns.USUAL[role]) & set(names):
             raise FileFormatError(f"{file} has no column {role!r}, but {', '.join(names)}; rename them.")
     with file.open("rb") as raw:

@@ -33,7 +33,7 @@ class ProcessedIds:
     >>> import onlinehash as oh
     >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/a.oh", "lsh") as collection:
     ...     processed = ProcessedIds(collection, "redis:items:group", "localhost")
-    ...     collection.add(["a", "b"], [[1.0], [2.0]], checkpoint=processed.checkpoint(["7-0", "7-1"]))
+    ...     collection.upsert(["a", "b"], [[1.0], [2.0]], checkpoint=processed.checkpoint(["7-0", "7-1"]))
     ...     again = ProcessedIds(collection, "redis:items:group", "localhost")
     ...     "7-1" in again, "7-2" in again
     (True, False)
@@ -85,5 +85,5 @@ def own_name(collection: Collection) -> str:
     name: str | None = collection.checkpoint("sources")
     if name is None:
         name = f"onlinehash-{uuid4().hex[:12]}"
-        collection.add([], [], checkpoint={"sources": name})
+        collection.upsert([], [], checkpoint={"sources": name})
     return name

@@ -1,6 +1,6 @@
 """Redis Streams, read through a consumer group.
 
-An entry holds the message as JSON in one field, "item", or has the fields of a message itself: key, vector (JSON, or
+An entry holds the message as JSON in one field, "item", or has the fields of a message itself: id, vector (JSON, or
 the bytes of little-endian float32), labels, payload, deleted.
 """
 

@@ -12,7 +12,7 @@ from onlinehash.exceptions import OnlineHashError
 
 
 class SourceError(OnlineHashError):
-    """A source refuses to work: a wrong password, a key that is no stream, a file that has changed."""
+    """A source refuses to work: a wrong password, an id that is no stream, a file that has changed."""
 
 
 class UnreachableError(SourceError, ConnectionError):
@@ -46,7 +46,7 @@ class Source(ABC):
     >>> from onlinehash.collection.sources import open_source
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "pets.jsonl")
-    ...     _ = path.write_text('{"key": "rex", "vector": [1.0, 0.5], "label": "dog"}')
+    ...     _ = path.write_text('{"id": "rex", "vectors": [1.0, 0.5], "label": "dog"}')
     ...     with open_source(str(path)) as source, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
     ...         source.start(pets)
     ...         source.ends, len(source.fetch(10, wait=0))

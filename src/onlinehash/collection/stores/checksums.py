@@ -69,12 +69,12 @@ def texts(values: Sequence[str | None]) -> Column:
     return np.fromiter(map(known.__getitem__, values), np.uint64, len(values))
 
 
-def keys(values: Any) -> Column:
-    """Return keys as a column: integers, or the CRC-32 of strings.
+def ids(values: Any) -> Column:
+    """Return ids as a column: integers, or the CRC-32 of strings.
 
     Examples
     --------
-    >>> keys([3, 1]), keys(["a"])
+    >>> ids([3, 1]), ids(["a"])
     (array([3, 1], dtype=uint64), array([3904355907], dtype=uint64))
     """
     return texts(values) if len(values) and isinstance(values[0], str) else integers(values)

@@ -14,7 +14,7 @@ from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.postgres_server import PostgresSchema
 from onlinehash.collection.stores.protocol import Among, Answers, GenerationGone, GenerationRow, Position, Rows
-from onlinehash.collection.types import Key
+from onlinehash.collection.types import Id
 from onlinehash.encoders import Encoder
 from onlinehash.indexes.engines._postgres import (
     CodeScan,
@@ -25,12 +25,12 @@ from onlinehash.indexes.engines._postgres import (
     from_bits,
     to_bytes,
 )
-from onlinehash.types import Codes, SoftCodes
+from onlinehash.types import Codes, QueryValues
 
 _FETCH = 50_000
 _DROP_WAIT = "500ms"  # for those who search a table that is dropped; new ones wait as long
 _KINDS = {"INTEGER": "bigint", "TEXT": 'text COLLATE "C"'}  # the order of "C" is that of Python
-_FIXED = ("key_kind", "feature_dtype")  # settings that never change
+_FIXED = ("id_type", "vector_dtype")  # settings that never change
 
 
 class PostgresStore(PostgresSchema):
@@ -90,29 +90,29 @@ class PostgresStore(PostgresSchema):
         return int(found[0][0])
 
     def _kind(self) -> str | None:
-        """Return what keys are to PostgreSQL; None before the first, when there are no tables of items."""
-        kind = self.setting("key_kind")
+        """Return what ids are to PostgreSQL; None before the first, when there are no tables of items."""
+        kind = self.setting("id_type")
         return None if kind is None else _KINDS[kind]
 
     def _listed(self) -> str:
-        """Return what several keys are to PostgreSQL."""
-        return "text[]" if self.setting("key_kind") == "TEXT" else "bigint[]"
+        """Return what several ids are to PostgreSQL."""
+        return "text[]" if self.setting("id_type") == "TEXT" else "bigint[]"
 
     def _items(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Ask about items, if there are any."""
         return [] if self._kind() is None else self._query(sql, *values)
 
-    def seqs(self, keys: Sequence[Key]) -> list[int | None]:
-        """Return where items are in the stream; None of unknown keys."""
-        sql = f"SELECT key, seq FROM {self._schema}.items WHERE key = ANY(%s::{self._listed()})"
-        found = dict(self._items(sql, list(keys)))
-        return [found.get(key) for key in keys]
+    def seqs(self, ids: Sequence[Id]) -> list[int | None]:
+        """Return where items are in the stream; None of unknown ids."""
+        sql = f"SELECT id, seq FROM {self._schema}.items WHERE id = ANY(%s::{self._listed()})"
+        found = dict(self._items(sql, list(ids)))
+        return [found.get(id) for id in ids]
 
-    def keys(self) -> Iterator[Key]:
-        """Yield all keys in order."""
-        last: Key | None = None
-        while found := self._after("key", last, _FETCH):
-            yield from (key for (key,) in found)
+    def ids(self) -> Iterator[Id]:
+        """Yield all ids in order."""
+        last: Id | None = None
+        while found := self._after("id", last, _FETCH):
+            yield from (id for (id,) in found)
             last = found[-1][0]
 
     def label_counts(self) -> dict[str | None, int]:
@@ -121,46 +121,46 @@ class PostgresStore(PostgresSchema):
         self._demand_intact(all(map(_is_json, counts)), "the label of an item")
         return counts
 
-    def rows(self, keys: Sequence[Key]) -> Rows:
-        """Return the items of keys, in that order, without those that are unknown."""
-        sql = f"SELECT {_COLUMNS} FROM {self._schema}.items WHERE key = ANY(%s::{self._listed()})"
-        found = {row[0]: row for row in self._items(sql, list(keys))}
-        return self._rows([found[key] for key in keys if key in found])
+    def rows(self, ids: Sequence[Id]) -> Rows:
+        """Return the items of ids, in that order, without those that are unknown."""
+        sql = f"SELECT {_COLUMNS} FROM {self._schema}.items WHERE id = ANY(%s::{self._listed()})"
+        found = {row[0]: row for row in self._items(sql, list(ids))}
+        return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, key: Key | None, limit: int) -> Rows:
-        """Return the next items in order of key."""
-        return self._rows(self._after(_COLUMNS, key, limit))
+    def rows_after(self, id: Id | None, limit: int) -> Rows:
+        """Return the next items in order of id."""
+        return self._rows(self._after(_COLUMNS, id, limit))
 
-    def _after(self, columns: str, key: Key | None, limit: int) -> list[tuple[Any, ...]]:
+    def _after(self, columns: str, id: Id | None, limit: int) -> list[tuple[Any, ...]]:
         select = f"SELECT {columns} FROM {self._schema}.items"
-        if key is None:
-            return self._items(f"{select} ORDER BY key LIMIT %s", limit)
-        return self._items(f"{select} WHERE key > %s ORDER BY key LIMIT %s", key, limit)
+        if id is None:
+            return self._items(f"{select} ORDER BY id LIMIT %s", limit)
+        return self._items(f"{select} WHERE id > %s ORDER BY id LIMIT %s", id, limit)
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
-        for key, seq, features, labels, payload, checksum, payload_checksum in found:
-            intact = checksum == schema.checksum(seq, key, labels, content=features)
+        for id, seq, vectors, labels, payload, checksum, payload_checksum in found:
+            intact = checksum == schema.checksum(seq, id, labels, content=vectors)
             if payload_checksum is not None:
-                intact = intact and payload_checksum == schema.checksum(key, payload)
-            self._demand_intact(intact, f"the item with key {key!r}")
-        keys, seqs, blobs, texts, payloads = ([row[column] for row in found] for column in range(5))
-        return Rows(keys, seqs, from_blobs(blobs, self.setting("feature_dtype", "float32")), texts, payloads)
+                intact = intact and payload_checksum == schema.checksum(id, payload)
+            self._demand_intact(intact, f"the item with id {id!r}")
+        ids, seqs, blobs, texts, payloads = ([row[column] for row in found] for column in range(5))
+        return Rows(ids, seqs, from_blobs(blobs, self.setting("vector_dtype", "float32")), texts, payloads)
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
-        """Write items and their codes by generation, in place of those with the same keys."""
+        """Write items and their codes by generation, in place of those with the same ids."""
         if self._kind() is None:
-            self.put_setting("key_kind", "TEXT" if isinstance(rows.keys[0], str) else "INTEGER")
+            self.put_setting("id_type", "TEXT" if isinstance(rows.ids[0], str) else "INTEGER")
             for statement in schema.ITEMS.format(schema=self._schema, kind=self._kind()).split(";\n"):
                 self._write(statement)
-        n_before = self._retire(rows.keys)
-        columns = zip(rows.seqs, rows.keys, to_blobs(rows.features), rows.labels, rows.payloads, strict=True)
+        n_before = self._retire(rows.ids)
+        columns = zip(rows.seqs, rows.ids, to_blobs(rows.vectors), rows.labels, rows.payloads, strict=True)
         items = (
             (
-                *(seq, key, features, labels, payload),
-                schema.checksum(seq, key, labels, content=features),
-                schema.checksum(key, payload),
+                *(seq, id, vectors, labels, payload),
+                schema.checksum(seq, id, labels, content=vectors),
+                schema.checksum(id, payload),
             )
-            for seq, key, features, labels, payload in columns
+            for seq, id, vectors, labels, payload in columns
         )
         into = f"COPY {self._schema}.items FROM STDIN (FORMAT BINARY)"
         with self._writer.cursor() as cursor, cursor.copy(into) as copy:
@@ -173,33 +173,33 @@ class PostgresStore(PostgresSchema):
         self.put_setting("seq", rows.seqs[-1])
         self._write(f"INSERT INTO {self._schema}.commits VALUES (%s)", rows.seqs[-1])
 
-    def put_payloads(self, keys: Sequence[Key], payloads: Sequence[str | None]) -> None:
-        """Write the payloads of known keys."""
+    def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
+        """Write the payloads of known ids."""
         self._write(
             f"""UPDATE {self._schema}.items SET payload = given.payload, payload_checksum = given.checksum
-                FROM unnest(%s::{self._listed()}, %s::text[], %s::int[]) given(key, payload, checksum)
-                WHERE items.key = given.key""",
-            list(keys),
+                FROM unnest(%s::{self._listed()}, %s::text[], %s::int[]) given(id, payload, checksum)
+                WHERE items.id = given.id""",
+            list(ids),
             list(payloads),
-            [schema.checksum(*given) for given in zip(keys, payloads, strict=True)],
+            [schema.checksum(*given) for given in zip(ids, payloads, strict=True)],
         )
 
-    def delete(self, keys: Sequence[Key], first_seq: int) -> None:
-        """Delete known keys and their codes; the sequence numbers of that start at ``first_seq``."""
-        self._retire(keys)
+    def delete(self, ids: Sequence[Id], first_seq: int) -> None:
+        """Delete known ids and their codes; the sequence numbers of that start at ``first_seq``."""
+        self._retire(ids)
         for (number,) in self._query(f"SELECT number FROM {self._schema}.generations"):
-            self._write(f"DELETE FROM {self._table(number)} WHERE key = ANY(%s::{self._listed()})", list(keys))
-        self.put_setting("n_items", self.count() - len(keys))
-        self.put_setting("seq", first_seq + len(keys) - 1)
+            self._write(f"DELETE FROM {self._table(number)} WHERE id = ANY(%s::{self._listed()})", list(ids))
+        self.put_setting("n_items", self.count() - len(ids))
+        self.put_setting("seq", first_seq + len(ids) - 1)
 
-    def _retire(self, keys: Sequence[Key]) -> int:
+    def _retire(self, ids: Sequence[Id]) -> int:
         """Take items out, and keep those that the hasher has learned since its last state; return how many."""
         return self._write(
-            f"""WITH gone AS (DELETE FROM {self._schema}.items WHERE key = ANY(%s::{self._listed()}) RETURNING *),
+            f"""WITH gone AS (DELETE FROM {self._schema}.items WHERE id = ANY(%s::{self._listed()}) RETURNING *),
                      kept AS (INSERT INTO {self._schema}.retired SELECT * FROM gone
                               WHERE seq > (SELECT learned_to FROM {self._schema}.hasher))
                 SELECT seq FROM gone""",
-            list(keys),
+            list(ids),
         )
 
     # ------------------------------------------------------------------ the stream and the state
@@ -213,7 +213,7 @@ class PostgresStore(PostgresSchema):
 
     def vectors(self, after: int, limit: int) -> Rows:
         """Return the next instances without their payloads."""
-        columns = "key, seq, features, labels, NULL, checksum, NULL"
+        columns = "id, seq, vectors, labels, NULL, checksum, NULL"
         sql = f"SELECT {columns} FROM {self._schema}.items WHERE seq > %s ORDER BY seq LIMIT %s"
         return self._rows(self._items(sql, after, limit))
 
@@ -318,18 +318,18 @@ class PostgresStore(PostgresSchema):
                 continue
 
     def codes(self, number: int) -> tuple[list[Any], Codes]:
-        """Return all keys that have a code, in order, and the codes."""
-        keys: list[Any] = []
+        """Return all ids that have a code, in order, and the codes."""
+        ids: list[Any] = []
         parts: list[Codes] = []
         with self.reading():
-            found = self._of(number, f"SELECT key, code FROM {{table}} ORDER BY key LIMIT {_FETCH}")
+            found = self._of(number, f"SELECT id, code FROM {{table}} ORDER BY id LIMIT {_FETCH}")
             while found:
-                keys += [key for key, _ in found]
+                ids += [id for id, _ in found]
                 parts.append(from_bits([code for _, code in found]))
                 found = self._of(
-                    number, f"SELECT key, code FROM {{table}} WHERE key > %s ORDER BY key LIMIT {_FETCH}", keys[-1]
+                    number, f"SELECT id, code FROM {{table}} WHERE id > %s ORDER BY id LIMIT {_FETCH}", ids[-1]
                 )
-        return keys, np.concatenate(parts) if parts else np.empty((0, 0), np.uint8)
+        return ids, np.concatenate(parts) if parts else np.empty((0, 0), np.uint8)
 
     def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
         """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
@@ -340,9 +340,9 @@ class PostgresStore(PostgresSchema):
         """Write codes beside the labels of their items; one statement is faster than one a code."""
         code = code_from("%(codes)s::bytea", "row_number() OVER (ORDER BY seq)", self._bits(number))
         self._writer.execute(
-            f"""INSERT INTO {self._table(number)} SELECT key, {_LABELS}, {code}
+            f"""INSERT INTO {self._table(number)} SELECT id, {_LABELS}, {code}
                 FROM {self._schema}.items WHERE seq > %(after)s AND seq <= %(last)s
-                ON CONFLICT (key) DO UPDATE SET labels = excluded.labels, code = excluded.code""",
+                ON CONFLICT (id) DO UPDATE SET labels = excluded.labels, code = excluded.code""",
             {"codes": to_bytes(codes), "after": after, "last": last},
         )
 
@@ -352,9 +352,11 @@ class PostgresStore(PostgresSchema):
         """Return the k nearest items of every query, of the codes of a generation."""
         return self._scanned(number, queries, among, lambda scan, connection: scan.search(connection, queries, k))
 
-    def search_soft(self, number: int, queries: SoftCodes, k: int, among: Among) -> Answers:
+    def search_asymmetric(self, number: int, queries: QueryValues, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
-        return self._scanned(number, queries, among, lambda scan, connection: scan.search_soft(connection, queries, k))
+        return self._scanned(
+            number, queries, among, lambda scan, connection: scan.search_asymmetric(connection, queries, k)
+        )
 
     def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
@@ -369,9 +371,9 @@ class PostgresStore(PostgresSchema):
         if among.labels is not None:
             where.append("labels && %(labels)s::text[]")
             values["labels"] = [json.dumps(label) for label in among.labels]
-        if among.keys is not None:
-            where.append(f"key = ANY(%(keys)s::{self._listed()})")
-            values["keys"] = among.keys
+        if among.ids is not None:
+            where.append(f"id = ANY(%(ids)s::{self._listed()})")
+            values["ids"] = among.ids
         scan = CodeScan(
             self._table(number), self._bits(number), self._pgvector, " AND ".join(where), values, self._approximate
         )
@@ -390,11 +392,11 @@ class PostgresStore(PostgresSchema):
             except UndefinedTable:
                 raise GenerationGone from None
 
-    def coded(self, number: int, keys: Sequence[Key]) -> list[bool]:
-        """Tell which keys have a code in a generation."""
-        sql = f"SELECT key FROM {{table}} WHERE key = ANY(%s::{self._listed()})"
-        found = {key for (key,) in self._of(number, sql, list(keys))}
-        return [key in found for key in keys]
+    def coded(self, number: int, ids: Sequence[Id]) -> list[bool]:
+        """Tell which ids have a code in a generation."""
+        sql = f"SELECT id FROM {{table}} WHERE id = ANY(%s::{self._listed()})"
+        found = {id for (id,) in self._of(number, sql, list(ids))}
+        return [id in found for id in ids]
 
     def n_coded(self, number: int) -> int:
         """Return how many items have a code in a generation: all, if it is in use."""
@@ -403,13 +405,13 @@ class PostgresStore(PostgresSchema):
         return int(self._of(number, "SELECT count(*) FROM {table}")[0][0])
 
     def sample(self, number: int, n_items: int, seed: int) -> list[Any]:
-        """Return keys that have a code in a generation, at random, all different."""
-        kind = "hashtextextended" if self.setting("key_kind") == "TEXT" else "hashint8extended"
-        sql = f"SELECT key FROM {{table}} ORDER BY {kind}(key, %s), key LIMIT %s"
-        return sorted(key for (key,) in self._of(number, sql, seed, n_items))
+        """Return ids that have a code in a generation, at random, all different."""
+        kind = "hashtextextended" if self.setting("id_type") == "TEXT" else "hashint8extended"
+        sql = f"SELECT id FROM {{table}} ORDER BY {kind}(id, %s), id LIMIT %s"
+        return sorted(id for (id,) in self._of(number, sql, seed, n_items))
 
 
-_COLUMNS = "key, seq, features, labels, payload, checksum, payload_checksum"
+_COLUMNS = "id, seq, vectors, labels, payload, checksum, payload_checksum"
 # One label is its JSON, several are a list in JSON: both become a list of texts.
 _LABELS = """CASE WHEN labels LIKE '[%%' THEN ARRAY(SELECT label::text FROM json_array_elements(labels::json) label)
                   WHEN labels IS NOT NULL THEN ARRAY[labels] END"""

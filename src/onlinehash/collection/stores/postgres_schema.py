@@ -17,7 +17,7 @@ MIGRATIONS: dict[int, Migration] = {}
 # last sequence number of every batch that the last state of the hasher has not learned from.
 # All numbers and codes follow from the items, which are in the order of the stream. Those replaced or deleted after the
 # last state of the hasher wait in ``retired`` until the next. Both are made with the first item, when it is known what
-# keys are; the narrow table of codes with each generation, so that a search touches neither features nor payloads.
+# ids are; the narrow table of codes with each generation, so that a search touches neither vectors nor payloads.
 TABLES = """
 CREATE SCHEMA {schema};
 CREATE TABLE {schema}.settings (name text PRIMARY KEY, value text NOT NULL, checksum int NOT NULL);
@@ -31,14 +31,14 @@ ALTER TABLE {schema}.hasher ALTER state SET STORAGE EXTERNAL;
 ALTER TABLE {schema}.generations ALTER encoder SET STORAGE EXTERNAL
 """
 ITEMS = """
-CREATE TABLE {schema}.items (seq bigint PRIMARY KEY, key {kind} UNIQUE NOT NULL, features bytea NOT NULL, labels text,
+CREATE TABLE {schema}.items (seq bigint PRIMARY KEY, id {kind} UNIQUE NOT NULL, vectors bytea NOT NULL, labels text,
                              payload text, checksum int NOT NULL, payload_checksum int NOT NULL);
-CREATE TABLE {schema}.retired (seq bigint PRIMARY KEY, key {kind} NOT NULL, features bytea NOT NULL, labels text,
+CREATE TABLE {schema}.retired (seq bigint PRIMARY KEY, id {kind} NOT NULL, vectors bytea NOT NULL, labels text,
                                payload text, checksum int NOT NULL, payload_checksum int NOT NULL);
-ALTER TABLE {schema}.items ALTER features SET STORAGE EXTERNAL;
-ALTER TABLE {schema}.retired ALTER features SET STORAGE EXTERNAL
+ALTER TABLE {schema}.items ALTER vectors SET STORAGE EXTERNAL;
+ALTER TABLE {schema}.retired ALTER vectors SET STORAGE EXTERNAL
 """
-CODES = "CREATE TABLE {table} (key {kind} PRIMARY KEY, labels text[], code bit({n_bits}) NOT NULL)"
+CODES = "CREATE TABLE {table} (id {kind} PRIMARY KEY, labels text[], code bit({n_bits}) NOT NULL)"
 
 
 def checksum(*parts: Any, content: bytes = b"") -> int:

@@ -154,11 +154,11 @@ class PostgresSchema:
     def _locked(self) -> Connection:
         """Return a connection that holds the right to write."""
         connection = self._connect()
-        key = int.from_bytes(hashlib.sha256(self._schema.encode()).digest()[:8], "big", signed=True)
+        id = int.from_bytes(hashlib.sha256(self._schema.encode()).digest()[:8], "big", signed=True)
         try:
             self._end_session(connection)
             connection.execute(f"SET lock_timeout = '{_LOCK_WAIT}'")
-            connection.execute("SELECT pg_advisory_lock(%s)", (key,))
+            connection.execute("SELECT pg_advisory_lock(%s)", (id,))
             connection.execute("RESET lock_timeout")
             self._session = connection.execute(
                 "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
@@ -168,7 +168,7 @@ class PostgresSchema:
                 """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
                    WHERE locktype = 'advisory' AND granted AND objsubid = 1
                    AND (classid::bigint << 32) + objid::bigint = %s""",
-                (key,),
+                (id,),
             ).fetchone()
             self._let_go(connection)
             who = f" ({holder[0].removeprefix('onlinehash, ')})" if holder and holder[0] else ""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
-from onlinehash.collection.types import Key, Label
-from onlinehash.types import Codes, SoftCodes
+from onlinehash.collection.types import Id, Label
+from onlinehash.types import Codes, QueryValues
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,22 +19,22 @@ class Rows:
 
     Parameters
     ----------
-    keys : list of keys
+    ids : list of ids
     seqs : list of int
         Place of each in the stream that the hasher learns from.
-    features : ndarray of shape (n_rows, n_features)
+    vectors : ndarray of shape (n_rows, n_features)
     labels, payloads : list of str or None
         As JSON.
     """
 
-    keys: list[Any]
+    ids: list[Any]
     seqs: list[int]
-    features: NDArray[Any]
+    vectors: NDArray[Any]
     labels: list[str | None]
     payloads: list[str | None]
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.ids)
 
 
 class GenerationRow(NamedTuple):
@@ -54,40 +54,40 @@ class Position(NamedTuple):
 
 
 class CodedItems(NamedTuple):
-    """Keys that have a code, in order, their codes and their labels as JSON texts."""
+    """Ids that have a code, in order, their codes and their labels as JSON texts."""
 
-    keys: list[Any]
+    ids: list[Any]
     codes: Codes
     labels: list[str | None]
 
 
 class Changes(NamedTuple):
-    """What happened after a sequence number: keys written, with codes and labels as JSON; keys deleted, each once.
+    """What happened after a sequence number: ids written, with codes and labels as JSON; ids deleted, each once.
 
-    A key that was deleted and then written again is in both.
+    An id that was deleted and then written again is in both.
     """
 
-    keys: list[Any]
+    ids: list[Any]
     codes: Codes
     labels: list[str | None]
     deleted: list[Any]
 
 
 class Among(NamedTuple):
-    """What to search among: items that have any of the labels and are one of the keys; None: no such filter.
+    """What to search among: items that have any of the labels and are one of the ids; None: no such filter.
 
     Examples
     --------
     >>> Among(labels=["cat", "dog"])
-    Among(labels=['cat', 'dog'], keys=None)
+    Among(labels=['cat', 'dog'], ids=None)
     """
 
     labels: list[Label] | None = None
-    keys: list[Any] | None = None
+    ids: list[Any] | None = None
 
 
 Answers = list[tuple[list[Any], list[Any]]]
-"""Keys and distances of what was found for every query."""
+"""Ids and distances of what was found for every query."""
 
 
 class GenerationGone(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
@@ -127,29 +127,29 @@ class ItemStore(Protocol):
     def size(self) -> int:
         """Return the number of bytes that everything takes."""
 
-    def seqs(self, keys: Sequence[Key]) -> list[int | None]:
-        """Return where items are in the stream; None of unknown keys."""
+    def seqs(self, ids: Sequence[Id]) -> list[int | None]:
+        """Return where items are in the stream; None of unknown ids."""
 
-    def keys(self) -> Iterator[Key]:
-        """Yield all keys in order."""
+    def ids(self) -> Iterator[Id]:
+        """Yield all ids in order."""
 
     def label_counts(self) -> dict[str | None, int]:
         """Return how many items have which labels, as JSON; None for those without."""
 
-    def rows(self, keys: Sequence[Key]) -> Rows:
-        """Return the items of keys, in that order, without those that are unknown."""
+    def rows(self, ids: Sequence[Id]) -> Rows:
+        """Return the items of ids, in that order, without those that are unknown."""
 
-    def rows_after(self, key: Key | None, limit: int) -> Rows:
-        """Return the next items in order of key."""
+    def rows_after(self, id: Id | None, limit: int) -> Rows:
+        """Return the next items in order of id."""
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
-        """Write items and their codes by generation, in place of those with the same keys."""
+        """Write items and their codes by generation, in place of those with the same ids."""
 
-    def put_payloads(self, keys: Sequence[Key], payloads: Sequence[str | None]) -> None:
-        """Write the payloads of known keys."""
+    def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
+        """Write the payloads of known ids."""
 
-    def delete(self, keys: Sequence[Key], first_seq: int) -> None:
-        """Delete known keys and their codes; the sequence numbers of that start at ``first_seq``."""
+    def delete(self, ids: Sequence[Id], first_seq: int) -> None:
+        """Delete known ids and their codes; the sequence numbers of that start at ``first_seq``."""
 
     # the stream and the state
 
@@ -157,7 +157,7 @@ class ItemStore(Protocol):
         """Return where the store stands."""
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return keys, sequence numbers and features of the next instances, and nothing else of them."""
+        """Return ids, sequence numbers and vectors of the next instances, and nothing else of them."""
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream.
@@ -208,7 +208,7 @@ class FollowedStore(ItemStore, Protocol):
     """A store whose codes are searched in memory: it tells what changes."""
 
     def codes(self, number: int) -> CodedItems:
-        """Return all items that have a code in a generation, in order of key."""
+        """Return all items that have a code in a generation, in order of id."""
 
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
@@ -218,27 +218,27 @@ class FollowedStore(ItemStore, Protocol):
 class SearchingStore(ItemStore, Protocol):
     """A store that searches codes itself, so that they need not be in memory.
 
-    Answers are in order of distance, ties by key. All raise :class:`GenerationGone` if there is no such generation any
+    Answers are in order of distance, ties by id. All raise :class:`GenerationGone` if there is no such generation any
     more.
     """
 
     def search(self, number: int, queries: Codes, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query, of the codes of a generation."""
 
-    def search_soft(self, number: int, queries: SoftCodes, k: int, among: Among) -> Answers:
+    def search_asymmetric(self, number: int, queries: QueryValues, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
 
     def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
 
     def codes(self, number: int) -> tuple[list[Any], Codes]:
-        """Return all keys that have a code in a generation, in order, and the codes."""
+        """Return all ids that have a code in a generation, in order, and the codes."""
 
-    def coded(self, number: int, keys: Sequence[Key]) -> list[bool]:
-        """Tell which keys have a code in a generation."""
+    def coded(self, number: int, ids: Sequence[Id]) -> list[bool]:
+        """Tell which ids have a code in a generation."""
 
     def sample(self, number: int, n_items: int, seed: int) -> list[Any]:
-        """Return keys that have a code in a generation, at random, all different."""
+        """Return ids that have a code in a generation, at random, all different."""
 
 
 Store = FollowedStore | SearchingStore

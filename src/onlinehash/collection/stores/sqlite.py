@@ -16,13 +16,13 @@ from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.protocol import Changes, CodedItems, GenerationRow, Position, Rows
 from onlinehash.collection.stores.sqlite_rows import SAVED, CheckedRows, columns_of, item_checksums, sealed
-from onlinehash.collection.types import Key
+from onlinehash.collection.types import Id
 from onlinehash.types import Codes
 
 _TOMBSTONES = 100_000  # deletions that readers can still follow; further back they read everything again
 _FETCH = 50_000
 _FETCH_CODES = 1_000_000
-_ASK = 500  # keys in one question
+_ASK = 500  # ids in one question
 
 
 class SqliteStore(CheckedRows):
@@ -73,12 +73,12 @@ class SqliteStore(CheckedRows):
                     self._check_tree(name)
             self._check_tree("sqlite_master")
             self._small("retired", "seq", "true")
-            if self.setting("key_kind") is not None and not self.position().generation:
+            if self.setting("id_type") is not None and not self.position().generation:
                 self.codes(0)
 
     def _tables(self) -> dict[str, str]:
         """Return the statements that have made the tables there should be, by name."""
-        return schema.tables(self.setting("key_kind"), {self.position().generation, *self._numbers()})
+        return schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
 
     # ------------------------------------------------------------------ items
 
@@ -87,21 +87,21 @@ class SqliteStore(CheckedRows):
 
         To be asked inside :meth:`reading` or :meth:`writing`: a refresh may drop it.
         """
-        if self.setting("key_kind") is None:
+        if self.setting("id_type") is None:
             return None
         return f"codes_{self.position().generation}"
 
-    def seqs(self, keys: Sequence[Key]) -> list[int | None]:
-        """Return where items are in the stream; None of unknown keys."""
+    def seqs(self, ids: Sequence[Id]) -> list[int | None]:
+        """Return where items are in the stream; None of unknown ids."""
         with self.reading():
             table = self._table()
             join = f"{table} codes LEFT JOIN items USING (seq)"
-            select = f"SELECT codes.key, codes.seq, items.key FROM {join} WHERE codes.key"
-            found = {} if table is None else {key: (seq, there) for key, seq, there in self._among(select, keys)}
-        for key, (_, there) in found.items():
-            if key != there:
-                raise self._damage(f"item {key!r} is not where it should be")
-        return [found[key][0] if key in found else None for key in keys]
+            select = f"SELECT codes.id, codes.seq, items.id FROM {join} WHERE codes.id"
+            found = {} if table is None else {id: (seq, there) for id, seq, there in self._among(select, ids)}
+        for id, (_, there) in found.items():
+            if id != there:
+                raise self._damage(f"item {id!r} is not where it should be")
+        return [found[id][0] if id in found else None for id in ids]
 
     def _among(self, select: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows in which the last name of the query is one of the values, in any order."""
@@ -111,11 +111,11 @@ class SqliteStore(CheckedRows):
             found += self._query(f"{select} IN ({', '.join('?' * len(some))})", *some)
         return found
 
-    def keys(self) -> Iterator[Key]:
-        """Yield all keys in order."""
-        last: Key | None = None
-        while rows := self._after("codes.key", last, _FETCH):
-            yield from (key for (key,) in rows)
+    def ids(self) -> Iterator[Id]:
+        """Yield all ids in order."""
+        last: Id | None = None
+        while rows := self._after("codes.id", last, _FETCH):
+            yield from (id for (id,) in rows)
             last = rows[-1][0]
 
     def label_counts(self) -> dict[str | None, int]:
@@ -124,102 +124,102 @@ class SqliteStore(CheckedRows):
             table = self._table()
             return {} if table is None else dict(self._query(f"SELECT {_LABELS}, count(*) FROM {table} GROUP BY 1"))
 
-    def rows(self, keys: Sequence[Key]) -> Rows:
-        """Return the items of keys, in that order, without those that are unknown."""
+    def rows(self, ids: Sequence[Id]) -> Rows:
+        """Return the items of ids, in that order, without those that are unknown."""
         with self.reading():
             table = self._table()
-            select = f"SELECT {_ROW} FROM {table} codes LEFT JOIN items USING (seq) WHERE codes.key"
-            found = {} if table is None else {row[0]: row for row in self._among(select, keys)}
-            return self._rows([found[key] for key in keys if key in found])
+            select = f"SELECT {_ROW} FROM {table} codes LEFT JOIN items USING (seq) WHERE codes.id"
+            found = {} if table is None else {row[0]: row for row in self._among(select, ids)}
+            return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, key: Key | None, limit: int) -> Rows:
-        """Return the next items in order of key."""
+    def rows_after(self, id: Id | None, limit: int) -> Rows:
+        """Return the next items in order of id."""
         with self.reading():
-            return self._rows(self._after(_ROW, key, limit, join="LEFT JOIN items USING (seq)"))
+            return self._rows(self._after(_ROW, id, limit, join="LEFT JOIN items USING (seq)"))
 
-    def _after(self, columns: str, key: Key | None, limit: int, *, join: str = "") -> list[tuple[Any, ...]]:
-        """Return the next rows of the table of the generation in use, in order of key."""
+    def _after(self, columns: str, id: Id | None, limit: int, *, join: str = "") -> list[tuple[Any, ...]]:
+        """Return the next rows of the table of the generation in use, in order of id."""
         with self.reading():
             table = self._table()
             if table is None:
                 return []
             query = f"SELECT {columns} FROM {table} codes {join}"
-            if key is None:
-                return self._query(f"{query} ORDER BY codes.key LIMIT ?", limit)
-            return self._query(f"{query} WHERE codes.key > ? ORDER BY codes.key LIMIT ?", key, limit)
+            if id is None:
+                return self._query(f"{query} ORDER BY codes.id LIMIT ?", limit)
+            return self._query(f"{query} WHERE codes.id > ? ORDER BY codes.id LIMIT ?", id, limit)
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         """Return rows of items, verified."""
-        keys, seqs, labels, sums, features, payloads = columns_of(found, 6)
+        ids, seqs, labels, sums, vectors, payloads = columns_of(found, 6)
         if None in sums:
-            raise self._damage(f"item {keys[sums.index(None)]!r} is not where it should be", SAVED)
+            raise self._damage(f"item {ids[sums.index(None)]!r} is not where it should be", SAVED)
         with self._checking("an item"):
-            features_crc, payload_crc = self._check_items(keys, seqs, labels, b"".join(sums))
-            self._check_parts("vector", keys, features_crc, checksums.blobs(features))
-            self._check_parts("payload", keys, payload_crc, checksums.texts(payloads))
-            return Rows(keys, seqs, from_blobs(features, self._dtype()), labels, payloads)
+            features_crc, payload_crc = self._check_items(ids, seqs, labels, b"".join(sums))
+            self._check_parts("vector", ids, features_crc, checksums.blobs(vectors))
+            self._check_parts("payload", ids, payload_crc, checksums.texts(payloads))
+            return Rows(ids, seqs, from_blobs(vectors, self._dtype()), labels, payloads)
 
     def _dtype(self) -> str:
-        return str(self.setting("feature_dtype", "float32"))
+        return str(self.setting("vector_dtype", "float32"))
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
-        """Write items and their codes by generation, in place of those with the same keys."""
+        """Write items and their codes by generation, in place of those with the same ids."""
         if self._table() is None:
-            self.put_setting("key_kind", "TEXT" if isinstance(rows.keys[0], str) else "INTEGER")
+            self.put_setting("id_type", "TEXT" if isinstance(rows.ids[0], str) else "INTEGER")
             self._create_codes(0)
-        before = self._seqs_before(rows.keys)
+        before = self._seqs_before(rows.ids)
         self._retire(before)
         first, last = rows.seqs[0], rows.seqs[-1]
-        features = to_blobs(rows.features)
-        keys, labels = checksums.keys(rows.keys), checksums.texts(rows.labels)
-        crc = checksums.blobs(features), checksums.texts(rows.payloads)
-        sums = item_checksums(keys, checksums.integers(rows.seqs), labels, *crc)
+        vectors = to_blobs(rows.vectors)
+        ids, labels = checksums.ids(rows.ids), checksums.texts(rows.labels)
+        crc = checksums.blobs(vectors), checksums.texts(rows.payloads)
+        sums = item_checksums(ids, checksums.integers(rows.seqs), labels, *crc)
         self._writer.executemany(
             "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)",
-            zip(rows.seqs, rows.keys, rows.labels, to_blobs(sums), features, rows.payloads, strict=True),
+            zip(rows.seqs, rows.ids, rows.labels, to_blobs(sums), vectors, rows.payloads, strict=True),
         )
         place = "seq - :after"  # there are no gaps between rows that come together
         if not self.position().generation:
             codes = {0: np.empty((len(rows), 0), np.uint8), **codes}
         for number, some in codes.items():
-            self._put_codes(number, first - 1, last, sealed(number, keys, labels, some), place)
+            self._put_codes(number, first - 1, last, sealed(number, ids, labels, some), place)
         self.put_setting("n_items", self.count() + len(rows) - len(before))
         self.put_setting("seq", last)
         self._insert("commits", [last], [first])
 
-    def _seqs_before(self, keys: Sequence[Any]) -> list[int]:
-        """Return where items are that keys replace; keys beyond the last, the common case, take one look."""
-        last = self._query(f"SELECT max(key) FROM {self._table()}")[0][0]
-        if last is None or min(keys) > last:
+    def _seqs_before(self, ids: Sequence[Any]) -> list[int]:
+        """Return where items are that ids replace; ids beyond the last, the common case, take one look."""
+        last = self._query(f"SELECT max(id) FROM {self._table()}")[0][0]
+        if last is None or min(ids) > last:
             return []
-        return [seq for seq in self.seqs(keys) if seq is not None]
+        return [seq for seq in self.seqs(ids) if seq is not None]
 
-    def put_payloads(self, keys: Sequence[Key], payloads: Sequence[str | None]) -> None:
-        """Write the payloads of known keys."""
-        seqs = [seq for seq in self.seqs(keys) if seq is not None]
+    def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
+        """Write the payloads of known ids."""
+        seqs = [seq for seq in self.seqs(ids) if seq is not None]
         found = {row[1]: row for row in self._among(f"SELECT {_HEAD} FROM items WHERE seq", seqs)}
         there, _, labels, sums = columns_of([found[seq] for seq in seqs], 4)
         with self._checking("an item"):
             features_crc, _ = self._check_items(there, seqs, labels, b"".join(sums))
-        columns = (checksums.keys(there), checksums.integers(seqs), checksums.texts(labels))
+        columns = (checksums.ids(there), checksums.integers(seqs), checksums.texts(labels))
         sums = to_blobs(item_checksums(*columns, features_crc, checksums.texts(payloads)))
         self._writer.executemany(
             "UPDATE items SET payload = ?, checksums = ? WHERE seq = ?", zip(payloads, sums, seqs, strict=True)
         )
 
-    def delete(self, keys: Sequence[Key], first_seq: int) -> None:
-        """Delete known keys and their codes; the sequence numbers of that start at ``first_seq``."""
-        self._retire([seq for seq in self.seqs(keys) if seq is not None])
+    def delete(self, ids: Sequence[Id], first_seq: int) -> None:
+        """Delete known ids and their codes; the sequence numbers of that start at ``first_seq``."""
+        self._retire([seq for seq in self.seqs(ids) if seq is not None])
         for number in {self.position().generation, *self._numbers()}:
-            self._writer.executemany(f"DELETE FROM codes_{number} WHERE key = ?", [(key,) for key in keys])
-        self._insert("deleted", range(first_seq, first_seq + len(keys)), keys)
+            self._writer.executemany(f"DELETE FROM codes_{number} WHERE id = ?", [(id,) for id in ids])
+        self._insert("deleted", range(first_seq, first_seq + len(ids)), ids)
         dropped = self._writer.execute(
             "DELETE FROM deleted WHERE seq <= (SELECT seq FROM deleted ORDER BY seq DESC LIMIT 1 OFFSET ?)",
             (_TOMBSTONES,),
         )
-        self.put_setting("n_deleted", self.setting("n_deleted") + len(keys) - dropped.rowcount)
-        self.put_setting("n_items", self.count() - len(keys))
-        self.put_setting("seq", first_seq + len(keys) - 1)
+        self.put_setting("n_deleted", self.setting("n_deleted") + len(ids) - dropped.rowcount)
+        self.put_setting("n_items", self.count() - len(ids))
+        self.put_setting("seq", first_seq + len(ids) - 1)
 
     def _retire(self, seqs: Sequence[int]) -> None:
         """Drop rows of the stream, those that the hasher has learned since its last state not before the next."""
@@ -246,7 +246,7 @@ class SqliteStore(CheckedRows):
         with self.reading():
             rows = self._rows(
                 self._query(
-                    f"SELECT {_HEAD}, features, payload FROM items WHERE seq > ?{condition} ORDER BY seq LIMIT ?",
+                    f"SELECT {_HEAD}, vectors, payload FROM items WHERE seq > ?{condition} ORDER BY seq LIMIT ?",
                     after,
                     limit,
                 )
@@ -276,30 +276,30 @@ class SqliteStore(CheckedRows):
             return self._small("commits", "last, first", "last > ?", after)[0]
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return keys and features of the next instances."""
+        """Return ids and vectors of the next instances."""
         with self.reading(), self._checking("an item"):
             condition = f"seq > ?{_NOT_RETIRED} ORDER BY seq LIMIT ?"
-            keys, seqs, _, features_crc, content = self._joined("features", condition, after, limit)
-            matrix = from_blobs([content], self._dtype()).reshape(len(keys), -1 if keys else 0)
-            self._check_parts("vector", keys, features_crc, checksums.blobs(to_blobs(matrix) if keys else []))
-            return Rows(keys, seqs, matrix, [], [])
+            ids, seqs, _, features_crc, content = self._joined("vectors", condition, after, limit)
+            matrix = from_blobs([content], self._dtype()).reshape(len(ids), -1 if ids else 0)
+            self._check_parts("vector", ids, features_crc, checksums.blobs(to_blobs(matrix) if ids else []))
+            return Rows(ids, seqs, matrix, [], [])
 
     def _joined(
         self, content: str, condition: str, *values: Any
     ) -> tuple[list[Any], list[int], list[Any], NDArray[np.uint32], bytes]:
-        """Return keys, sequence numbers, labels, checksums of features and a column of items, verified.
+        """Return ids, sequence numbers, labels, checksums of vectors and a column of items, verified.
 
         As one row of the database: a thread that fetches many gives up the interpreter at each, and waits for it
         where others search without a break.
         """
-        arrays = ", ".join(f"json_group_array({name})" for name in ("key", "seq", "labels"))
+        arrays = ", ".join(f"json_group_array({name})" for name in ("id", "seq", "labels"))
         columns = f"{arrays}, {_JOINED.format('checksums')}, {_JOINED.format(content)}"
         *texts, sums, other = self._query(
             f"SELECT {columns} FROM (SELECT {_HEAD}, {content} FROM items WHERE {condition})", *values
         )[0]
-        keys, seqs, labels = map(json.loads, texts)
-        features_crc, _ = self._check_items(keys, seqs, labels, sums or b"")
-        return keys, seqs, labels, features_crc, other or b""
+        ids, seqs, labels = map(json.loads, texts)
+        features_crc, _ = self._check_items(ids, seqs, labels, sums or b"")
+        return ids, seqs, labels, features_crc, other or b""
 
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
@@ -311,16 +311,16 @@ class SqliteStore(CheckedRows):
                 return None
             generation = self.position().generation
             found = self._query(
-                f"""SELECT items.key, items.seq = codes.seq, codes.labels, code FROM items
-                    LEFT JOIN {self._table()} codes ON codes.key = items.key WHERE items.seq > ?{_NOT_RETIRED}""",
+                f"""SELECT items.id, items.seq = codes.seq, codes.labels, code FROM items
+                    LEFT JOIN {self._table()} codes ON codes.id = items.id WHERE items.seq > ?{_NOT_RETIRED}""",
                 after,
             )
-            keys, there, labels, blobs = columns_of(found, 4)
+            ids, there, labels, blobs = columns_of(found, 4)
             if not all(there):
-                raise self._damage(f"the code of item {keys[there.index(0 if 0 in there else None)]!r} is missing")
-            codes = self._unsealed(generation, keys, labels, b"".join(blobs))
-            deleted = self._small("deleted", "seq, key", "seq > ?", after)[1]
-            return Changes(keys, codes, labels, list(dict.fromkeys(deleted)))
+                raise self._damage(f"the code of item {ids[there.index(0 if 0 in there else None)]!r} is missing")
+            codes = self._unsealed(generation, ids, labels, b"".join(blobs))
+            deleted = self._small("deleted", "seq, id", "seq > ?", after)[1]
+            return Changes(ids, codes, labels, list(dict.fromkeys(deleted)))
 
     def state(self) -> bytes:
         """Return the last state of the hasher."""
@@ -383,51 +383,51 @@ class SqliteStore(CheckedRows):
         return int(self._query(f"SELECT count(*) FROM codes_{number}")[0][0])
 
     def codes(self, number: int) -> CodedItems:
-        """Return all keys that have a code, in order, with their codes and labels."""
+        """Return all ids that have a code, in order, with their codes and labels."""
         with self.reading(), self._checking("a code"):
             found = [self._codes_between(number, *ends) for ends in pairwise(self._ends(number))]
-            keys, labels = (list(chain.from_iterable(column)) for column in list(zip(*found, strict=True))[:2])
+            ids, labels = (list(chain.from_iterable(column)) for column in list(zip(*found, strict=True))[:2])
             codes = np.concatenate([some for _, _, some in found])
             if number == self.position().generation:
-                self._check_count("codes", len(keys))
-            return CodedItems(keys, codes if keys else np.empty((0, 0), np.uint8), labels)
+                self._check_count("codes", len(ids))
+            return CodedItems(ids, codes if ids else np.empty((0, 0), np.uint8), labels)
 
     def _ends(self, number: int) -> list[Any]:
-        """Return keys that part the codes of a generation, with None at both ends."""
+        """Return ids that part the codes of a generation, with None at both ends."""
         ends: list[Any] = [None]
         while ends[-1] is not None or len(ends) == 1:
             where, values = _between(ends[-1], None)
-            select = f"SELECT key FROM codes_{number} WHERE {where} ORDER BY key LIMIT 1 OFFSET {_FETCH_CODES - 1}"
-            ends += [key for (key,) in self._query(select, *values)] or [None]
+            select = f"SELECT id FROM codes_{number} WHERE {where} ORDER BY id LIMIT 1 OFFSET {_FETCH_CODES - 1}"
+            ends += [id for (id,) in self._query(select, *values)] or [None]
         return ends
 
     def _codes_between(self, number: int, after: Any, last: Any) -> tuple[list[Any], list[str | None], Codes]:
-        """Return keys, labels and codes from one key to another.
+        """Return ids, labels and codes from one id to another.
 
         SQLite joins what it finds to long texts, which is much faster than many small rows. It finds them in order.
         """
         where, values = _between(after, last)
-        integer = self.setting("key_kind") == "INTEGER"
-        listed = "group_concat(key)" if integer else "json_group_array(key)"
+        integer = self.setting("id_type") == "INTEGER"
+        listed = "group_concat(id)" if integer else "json_group_array(id)"
         query = f"""SELECT {listed}, group_concat(ifnull(labels, ''), '\n'), {_JOINED.format("code")}
                     FROM codes_{number} WHERE {where}"""
-        found_keys, found_labels, blob = self._query(query, *values)[0]
+        found_ids, found_labels, blob = self._query(query, *values)[0]
         if blob is None:
             return [], [], np.empty((0, 0), np.uint8)
-        keys: Any = np.fromstring(found_keys, np.int64, sep=",") if integer else json.loads(found_keys)
+        ids: Any = np.fromstring(found_ids, np.int64, sep=",") if integer else json.loads(found_ids)
         texts = found_labels.split("\n")
         labels = [text or None for text in texts] if "" in texts else texts
-        codes = self._unsealed(number, keys, labels, blob)
-        if (np.diff(keys) <= 0).any() if integer else sorted(set(keys)) != keys:
+        codes = self._unsealed(number, ids, labels, blob)
+        if (np.diff(ids) <= 0).any() if integer else sorted(set(ids)) != ids:
             raise self._damage(f"rows of the table codes_{number} are not in order")
-        return keys.tolist() if integer else keys, labels, codes
+        return ids.tolist() if integer else ids, labels, codes
 
     def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
         """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
         with self._checking("an item"):
             condition = f"seq > ? AND seq <= ?{_NOT_RETIRED} ORDER BY seq"
-            keys, _, labels, *_ = self._joined("NULL", condition, after, cursor)
-            rows = sealed(number, checksums.keys(keys), checksums.texts(labels), codes)
+            ids, _, labels, *_ = self._joined("NULL", condition, after, cursor)
+            rows = sealed(number, checksums.ids(ids), checksums.texts(labels), codes)
         self._put_codes(number, after, cursor, rows, "row_number() OVER (ORDER BY seq)")
         self.put_setting("cursor", cursor)
 
@@ -438,13 +438,13 @@ class SqliteStore(CheckedRows):
         """
         self._writer.execute(
             f"""INSERT OR REPLACE INTO codes_{number}
-                SELECT key, seq, labels, substr(:codes, 1 + :width * ({place} - 1), :width)
+                SELECT id, seq, labels, substr(:codes, 1 + :width * ({place} - 1), :width)
                 FROM items WHERE seq > :after AND seq <= :last{_NOT_RETIRED}""",
             {"codes": rows.tobytes(), "width": rows.shape[1], "after": after, "last": last},
         )
 
     def _create_codes(self, number: int) -> None:
-        self._writer.execute(schema.codes_table(number, self.setting("key_kind")))
+        self._writer.execute(schema.codes_table(number, self.setting("id_type")))
 
     def _drop(self, number: int) -> None:
         self._writer.execute(f"DROP TABLE codes_{number}")
@@ -454,11 +454,11 @@ class SqliteStore(CheckedRows):
 _NOT_RETIRED = " AND items.seq NOT IN (SELECT seq FROM retired)"
 _JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the text of a file of ours is UTF-8
 _LABELS = "CAST(labels AS TEXT)"
-_HEAD = "key, seq, labels, checksums"
-_ROW = "codes.key, codes.seq, items.labels, checksums, features, payload"
+_HEAD = "id, seq, labels, checksums"
+_ROW = "codes.id, codes.seq, items.labels, checksums, vectors, payload"
 
 
 def _between(after: Any, last: Any) -> tuple[str, list[Any]]:
-    """Return the condition that a key is after one and up to another, each unless it is None, and its values."""
-    given = [(f"key {sign} ?", key) for sign, key in ((">", after), ("<=", last)) if key is not None]
-    return " AND ".join(["true", *(part for part, _ in given)]), [key for _, key in given]
+    """Return the condition that an id is after one and up to another, each unless it is None, and its values."""
+    given = [(f"id {sign} ?", id) for sign, id in ((">", after), ("<=", last)) if id is not None]
+    return " AND ".join(["true", *(part for part, _ in given)]), [id for _, id in given]

@@ -14,7 +14,7 @@ from onlinehash.collection.stores.sqlite_file import Database
 from onlinehash.types import Codes
 
 Sums = NDArray[np.uint32]
-SAVED = "; with readonly=True, all other items can still be read by their keys"
+SAVED = "; with readonly=True, all other items can still be read by their ids"
 
 
 class CheckedRows(Database):
@@ -45,22 +45,20 @@ class CheckedRows(Database):
         if n_rows != self.count():
             raise self._damage(f"there are {n_rows} {what} of {self.count()}")
 
-    def _check_items(
-        self, keys: list[Any], seqs: list[int], labels: list[str | None], sums: bytes
-    ) -> tuple[Sums, Sums]:
-        """Return the checksums of the features and payloads of items, once that of the rest is verified."""
-        found = np.frombuffer(sums, "<u4").reshape(len(keys), 3)
-        columns = (checksums.keys(keys), checksums.integers(seqs), checksums.texts(labels))
-        self._check_rows("items", keys, found[:, 2], *columns, found[:, 0], found[:, 1])
+    def _check_items(self, ids: list[Any], seqs: list[int], labels: list[str | None], sums: bytes) -> tuple[Sums, Sums]:
+        """Return the checksums of the vectors and payloads of items, once that of the rest is verified."""
+        found = np.frombuffer(sums, "<u4").reshape(len(ids), 3)
+        columns = (checksums.ids(ids), checksums.integers(seqs), checksums.texts(labels))
+        self._check_rows("items", ids, found[:, 2], *columns, found[:, 0], found[:, 1])
         return found[:, 0], found[:, 1]
 
-    def _check_parts(self, what: str, keys: list[Any], found: Sums, crc: checksums.Column) -> None:
+    def _check_parts(self, what: str, ids: list[Any], found: Sums, crc: checksums.Column) -> None:
         for row in np.flatnonzero(crc != found)[:1]:
-            raise self._damage(f"the {what} of item {keys[row]!r} does not match its checksum", SAVED)
+            raise self._damage(f"the {what} of item {ids[row]!r} does not match its checksum", SAVED)
 
     def _insert(self, table: str, *columns: Sequence[Any]) -> None:
         """Write rows of a small table, with their checksums."""
-        sums = row_checksums(table, *map(checksums.keys, columns)).tolist()
+        sums = row_checksums(table, *map(checksums.ids, columns)).tolist()
         marks = ", ".join("?" * (len(columns) + 1))
         self._writer.executemany(f"INSERT INTO {table} VALUES ({marks})", zip(*columns, sums, strict=True))
 
@@ -70,7 +68,7 @@ class CheckedRows(Database):
         found = self._query(f"SELECT {columns}, checksum FROM {table} WHERE {condition} ORDER BY {names[0]}", *values)
         with self._checking(f"the table {table}"):
             *listed, sums = columns_of(found, len(names) + 1)
-            self._check_rows(table, listed[0], sums, *map(checksums.keys, listed))
+            self._check_rows(table, listed[0], sums, *map(checksums.ids, listed))
         return listed
 
     def _blob(self, table: str, columns: str, number: int) -> bytes:
@@ -86,14 +84,14 @@ class CheckedRows(Database):
         sums = row_checksums(table, checksums.integers([number]), checksums.blobs([blob]))
         self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (number, int(sums[0]), blob))
 
-    def _unsealed(self, number: int, keys: Any, labels: Sequence[str | None], content: bytes) -> Codes:
+    def _unsealed(self, number: int, ids: Any, labels: Sequence[str | None], content: bytes) -> Codes:
         """Return codes without their checksums, verified."""
-        if not len(keys):
+        if not len(ids):
             return np.empty((0, 0), np.uint8)
-        rows = np.frombuffer(content, np.uint8).reshape(len(keys), -1)
+        rows = np.frombuffer(content, np.uint8).reshape(len(ids), -1)
         codes, sums = rows[:, : -checksums.BYTES], np.ascontiguousarray(rows[:, -checksums.BYTES :]).view("<u4")[:, 0]
-        columns = (checksums.keys(keys), checksums.texts(labels), *checksums.words(codes))
-        self._check_rows(f"codes_{number}", keys, sums, *columns)
+        columns = (checksums.ids(ids), checksums.texts(labels), *checksums.words(codes))
+        self._check_rows(f"codes_{number}", ids, sums, *columns)
         return np.ascontiguousarray(codes)
 
 
@@ -107,11 +105,11 @@ def _plain(value: Any) -> Any:
 
 
 def item_checksums(*columns: checksums.Column) -> NDArray[np.uint32]:
-    """Return the three checksums of items: those of features and payloads, which are the last columns, and of all."""
+    """Return the three checksums of items: those of vectors and payloads, which are the last columns, and of all."""
     return np.stack([*(crc.astype("<u4") for crc in columns[-2:]), row_checksums("items", *columns)], axis=1)
 
 
-def sealed(number: int, keys: checksums.Column, labels: checksums.Column, codes: Codes) -> NDArray[np.uint8]:
+def sealed(number: int, ids: checksums.Column, labels: checksums.Column, codes: Codes) -> NDArray[np.uint8]:
     """Return codes, each with its checksum behind it."""
-    sums = row_checksums(f"codes_{number}", keys, labels, *checksums.words(codes))
+    sums = row_checksums(f"codes_{number}", ids, labels, *checksums.words(codes))
     return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)])

@@ -7,42 +7,42 @@ from collections.abc import Iterable
 APPLICATION_ID = 0x6F686173  # "ohas", in the header of the file
 VERSION = 2
 
-# An item is a row of ``items``, in the order of the stream; what is small comes before the features, which may fill
-# pages of their own. A generation has a narrow table besides, by key: where the item is, its labels, its code. Opening,
-# filtering and looking for keys never touch the features. All numbers about the whole are settings.
+# An item is a row of ``items``, in the order of the stream; what is small comes before the vectors, which may fill
+# pages of their own. A generation has a narrow table besides, by id: where the item is, its labels, its code. Opening,
+# filtering and looking for ids never touch the features. All numbers about the whole are settings.
 #
-# Every row carries a checksum. An item has three, side by side: of its features, of its payload, and of its key, its
-# place, its labels and the other two. That of a code covers key, labels and code, and stands behind the code; the place
+# Every row carries a checksum. An item has three, side by side: of its vectors, of its payload, and of its id, its
+# place, its labels and the other two. That of a code covers id, labels and code, and stands behind the code; the place
 # that a code gives for its item is compared with the item.
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE hasher (id INTEGER PRIMARY KEY CHECK (id = 0), checksum INTEGER NOT NULL, state BLOB NOT NULL);
 CREATE TABLE generations (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, encoder BLOB NOT NULL);
-CREATE TABLE items (seq INTEGER PRIMARY KEY, key NOT NULL, labels TEXT, checksums BLOB NOT NULL, features BLOB NOT NULL,
+CREATE TABLE items (seq INTEGER PRIMARY KEY, id NOT NULL, labels TEXT, checksums BLOB NOT NULL, vectors BLOB NOT NULL,
                     payload TEXT);
 CREATE TABLE retired (seq INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
-CREATE TABLE deleted (seq INTEGER PRIMARY KEY, key NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE deleted (seq INTEGER PRIMARY KEY, id NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE commits (last INTEGER PRIMARY KEY, first INTEGER NOT NULL, checksum INTEGER NOT NULL)
 """
 TABLES = {statement.split()[2]: statement for statement in _TABLES.strip().split(";\n")}
 """The statements that make them, by name."""
 
 
-def codes_table(number: int, key_kind: str) -> str:
+def codes_table(number: int, id_type: str) -> str:
     """Return the statement that makes the table of the codes of a generation.
 
     Examples
     --------
     >>> codes_table(3, "INTEGER")
-    'CREATE TABLE codes_3 (key INTEGER PRIMARY KEY NOT NULL, seq INTEGER NOT NULL, labels TEXT, code BLOB NOT NULL)'
+    'CREATE TABLE codes_3 (id INTEGER PRIMARY KEY NOT NULL, seq INTEGER NOT NULL, labels TEXT, code BLOB NOT NULL)'
     """
-    rowless = " WITHOUT ROWID" if key_kind == "TEXT" else ""
-    columns = f"key {key_kind} PRIMARY KEY NOT NULL, seq INTEGER NOT NULL, labels TEXT, code BLOB NOT NULL"
+    rowless = " WITHOUT ROWID" if id_type == "TEXT" else ""
+    columns = f"id {id_type} PRIMARY KEY NOT NULL, seq INTEGER NOT NULL, labels TEXT, code BLOB NOT NULL"
     return f"CREATE TABLE codes_{number} ({columns}){rowless}"
 
 
-def tables(key_kind: str | None, generations: Iterable[int]) -> dict[str, str]:
+def tables(id_type: str | None, generations: Iterable[int]) -> dict[str, str]:
     """Return the statements of all tables of a collection, by name."""
-    if key_kind is None:
+    if id_type is None:
         return TABLES
-    return TABLES | {f"codes_{number}": codes_table(number, key_kind) for number in generations}
+    return TABLES | {f"codes_{number}": codes_table(number, id_type) for number in generations}

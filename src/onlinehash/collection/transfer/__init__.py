@@ -57,13 +57,13 @@ def import_items(
     collection: Collection,
     path: str | os.PathLike[str],
     *,
-    key: str | None = None,
-    vector: str | None = None,
+    id: str | None = None,
+    vectors: str | None = None,
     labels: str | None = None,
     payload: str | None = None,
     ignore: Sequence[str] = (),
     header: bool | None = None,
-    first_key: int | None = None,
+    first_id: int | None = None,
     batch: int = 1000,
     progress: Progress = lambda done, total: None,
 ) -> int:
@@ -77,20 +77,20 @@ def import_items(
     path : path
         ``.npz``: arrays with one row per item. ``.parquet``: the vector is a list, or all columns of numbers that are
         nothing else. ``.csv``: the same, a list written as JSON. ``.jsonl``: one object per line. ``.npy``: the
-        vectors, with the rest in files beside it: of ``a.npy``, ``a.keys.npy``, ``a.labels.npy`` and so on.
-    key, labels, payload : str, optional
+        vectors, with the rest in files beside it: of ``a.npy``, ``a.ids.npy``, ``a.labels.npy`` and so on.
+    id, labels, payload : str, optional
         Names of the columns, or for ``.npy`` paths of the files; a number where no column has it as its name (1 is the
-        first column, -1 the last). By default "key", "keys", "id", "ids" or "_id"; "labels" or "label"; "payload";
+        first column, -1 the last). By default "id", "ids", "_id", "key" or "keys"; "labels" or "label"; "payload";
         in an ``.npz`` file also "y". A payload that is text is read as JSON where it can be.
-    vector : str, optional
-        Name of the column, or a pattern (``"f*"``) or range (``"x0:x383"``) of columns of numbers. By default "vector",
-        "features" or "embedding", in the plural or not; in an ``.npz`` file also "X".
+    vectors : str, optional
+        Name of the column, or a pattern (``"f*"``) or range (``"x0:x383"``) of columns of numbers. By default
+        "vectors", "features" or "embeddings", or the singular; in an ``.npz`` file also "X".
     ignore : sequence of str
         Columns to leave out: names, numbers, patterns or ranges.
     header : bool, optional
         Whether the first line of a CSV file names the columns. By default it does unless it is all numbers.
-    first_key : int, optional
-        Number the rows from here instead, where the file has no keys; needed if the collection has items already.
+    first_id : int, optional
+        Number the rows from here instead, where the file has no ids; needed if the collection has items already.
     batch : int, default=1000
         Items added at a time.
     progress : callable, optional
@@ -101,14 +101,14 @@ def import_items(
     >>> from tempfile import TemporaryDirectory
     >>> from onlinehash import HCOH
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "pets.csv").write_text("key,label,x,z\nrex,dog,1.0,0.5\ntom,cat,-1.0,0.5\n")
+    ...     _ = Path(folder, "pets.csv").write_text("id,label,x,z\nrex,dog,1.0,0.5\ntom,cat,-1.0,0.5\n")
     ...     with Collection.open(Path(folder, "pets.oh"), HCOH(8, random_state=0)) as pets:
     ...         import_items(pets, Path(folder, "pets.csv")), pets.get("tom")[0].labels
     (2, 'cat')
     """
-    columns = Columns(key, vector, labels, payload, tuple(ignore), header)
+    columns = Columns(id, vectors, labels, payload, tuple(ignore), header)
     done = 0
-    for chunk in add_chunks(collection, path, columns, first_key=first_key, batch=batch):
+    for chunk in add_chunks(collection, path, columns, first_id=first_id, batch=batch):
         done += len(chunk)
         progress(chunk.done, chunk.total)
     return done
@@ -119,25 +119,25 @@ def add_chunks(
     path: str | os.PathLike[str],
     columns: Columns,
     *,
-    first_key: int | None = None,
+    first_id: int | None = None,
     batch: int = 1000,
 ) -> Iterator[Chunk]:
     """Add the items of a file as :func:`import_items` does, and yield each batch once it is stored."""
     check_positive_int("batch", batch)
     source, form = _open(path)
-    done, number = 0, first_key
+    done, number = 0, first_id
     try:
         for chunk in form.read(source, columns, batch):
-            if chunk.keys is None:
-                number = _first_key(collection, source) if number is None else number
-                keyed = replace(chunk, keys=list(range(number, number + len(chunk))))
+            if chunk.ids is None:
+                number = _first_id(collection, source) if number is None else number
+                keyed = replace(chunk, ids=list(range(number, number + len(chunk))))
                 number += len(chunk)
-            elif first_key is None:
+            elif first_id is None:
                 keyed = chunk
             else:
-                raise InvalidInputError(f"first_key={first_key}, but {source} has keys of its own; leave it out.")
+                raise InvalidInputError(f"first_id={first_id}, but {source} has ids of its own; leave it out.")
             for part in _without_repeats(keyed):
-                _add(collection, _typed(part, collection.key_kind, collection.label_kind), source, form.place)
+                _add(collection, _typed(part, collection.id_type, collection.label_kind), source, form.place)
                 done += len(part)
             yield keyed
     except OnlineHashError as error:
@@ -154,7 +154,7 @@ def layout_of(path: str | os.PathLike[str], columns: Columns) -> Layout | None:
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "pets.csv").write_text("id,label,x,z\nrex,dog,1.0,0.5\n")
     ...     print(layout_of(Path(folder, "pets.csv"), Columns()))
-    id: id; labels: label; vector: x, z; payload: none
+    id: id; labels: label; vectors: x, z; payload: none
     """
     source, form = _open(path)
     return form.layout(source, columns)
@@ -171,15 +171,15 @@ def read_items(
         progress(chunk.done, chunk.total)
     if not chunks:
         raise FileFormatError(f"{source} has no rows.")
-    keys, labels, payload = (
+    ids, labels, payload = (
         None
         if all(getattr(chunk, role) is None for chunk in chunks)
         else [value for chunk in chunks for value in getattr(chunk, role) or [None] * len(chunk)]
-        for role in ("keys", "labels", "payload")
+        for role in ("ids", "labels", "payload")
     )
-    features = np.concatenate([chunk.features for chunk in chunks])
+    features = np.concatenate([chunk.vectors for chunk in chunks])
     places = [place for chunk in chunks for place in chunk.places]
-    return _typed(replace(chunks[-1], features=features, keys=keys, labels=labels, payload=payload, places=places))
+    return _typed(replace(chunks[-1], vectors=features, ids=ids, labels=labels, payload=payload, places=places))
 
 
 def _open(path: str | os.PathLike[str]) -> tuple[Path, _Format]:
@@ -195,8 +195,8 @@ def export_items(
 ) -> int:
     """Write all items of a collection to a file that :func:`import_items` reads, and return how many there are.
 
-    The file shows the collection at one moment, in order of key, and takes its place when it is complete. CSV has no
-    types: keys and labels that are text but look like integers come back as integers.
+    The file shows the collection at one moment, in order of id, and takes its place when it is complete. CSV has no
+    types: ids and labels that are text but look like integers come back as integers.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def export_items(
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
-    ...     pets.add(["rex", "tom"], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+    ...     pets.upsert(["rex", "tom"], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
     ...     export_items(pets, Path(folder, "pets.csv"))
     ...     print(Path(folder, "pets.csv").read_text().splitlines()[1])
     2
@@ -220,10 +220,10 @@ def export_items(
     form = _FORMATS[_ending(target, ITEM_FILES)]
     store = collection._store
     with store.reading():
-        n_items, kind, n_features = len(collection), collection.key_kind, collection.n_features
+        n_items, kind, n_features = len(collection), collection.id_type, collection.n_features
         if not n_items or kind is None or n_features is None:
             raise InvalidInputError("This collection is empty; there is nothing to write.")
-        dtype = np.dtype(store.setting("feature_dtype"))
+        dtype = np.dtype(store.setting("vector_dtype"))
         chunks = _chunks(store, max(1, _AT_A_TIME // (dtype.itemsize * n_features)))
         form.write(target, Sheet(n_items, n_features, dtype, kind, collection.label_kind, chunks, progress))
     return n_items
@@ -238,15 +238,15 @@ def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
     ----------
     collection : Collection
     path : path
-        ``.faiss``: an ``IndexBinaryIDMap``. ``.usearch``: a graph. ``.npz``: arrays ``keys``, ``codes``, ``n_bits``,
-        ``version``. Integer keys are the ids of the first two. Strings (for usearch, also negative integers) are
-        written to a file beside, ``a.keys.jsonl``, a key a line; ids are their positions from 0.
+        ``.faiss``: an ``IndexBinaryIDMap``. ``.usearch``: a graph. ``.npz``: arrays ``ids``, ``codes``, ``n_bits``,
+        ``version``. Integer ids are the ids of the first two. Strings (for usearch, also negative integers) are
+        written to a file beside, ``a.ids.jsonl``, an id a line; ids are their positions from 0.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
-    ...     pets.add([7, 9], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+    ...     pets.upsert([7, 9], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
     ...     export_codes(pets, Path(folder, "codes.npz"))
     ...     sorted(path.name for path in Path(folder).glob("codes*"))
     2
@@ -254,12 +254,12 @@ def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
     """
     target = Path(path)
     write = codes.WRITERS[_ending(target, CODE_FILES)]
-    keys, packed, encoder = collection.codes_and_encoder()
-    if encoder is None or not keys:
+    ids, packed, encoder = collection.codes_and_encoder()
+    if encoder is None or not ids:
         raise NotLearnedError("This collection has no codes yet; add items with labels first.")
-    write(target, keys, packed, encoder)
+    write(target, ids, packed, encoder)
     codes.write_encoder(target, encoder)
-    return len(keys)
+    return len(ids)
 
 
 def _ending(path: Path, known: tuple[str, ...]) -> str:
@@ -273,31 +273,31 @@ def _chunks(store: ItemStore, limit: int) -> Iterator[Rows]:
     last = None
     while len(rows := store.rows_after(last, limit)):
         yield rows
-        last = rows.keys[-1]
+        last = rows.ids[-1]
 
 
 # ---------------------------------------------------------------------- what comes in
 
 
-def _first_key(collection: Collection, path: Path) -> int:
-    """Return the number of the first row of a file without keys."""
+def _first_id(collection: Collection, path: Path) -> int:
+    """Return the number of the first row of a file without ids."""
     if len(collection):
         raise InvalidInputError(
-            f"{path} has no keys, and this collection has items already; name the column with key=, or number the rows "
-            "from first_key= on."
+            f"{path} has no ids, and this collection has items already; name the column with id=, or number the rows "
+            "from first_id= on."
         )
     return 0
 
 
-def _typed(chunk: Chunk, key_kind: str | None = None, label_kind: str | None = None) -> Chunk:
-    """Return rows of a text with keys and labels of these kinds; by default integers, if all of them are."""
+def _typed(chunk: Chunk, id_type: str | None = None, label_kind: str | None = None) -> Chunk:
+    """Return rows of a text with ids and labels of these kinds; by default integers, if all of them are."""
     if not chunk.is_text:
         return chunk
-    keys, labels = (
+    ids, labels = (
         None if values is None else _as_kind(values, kind)
-        for values, kind in ((chunk.keys, key_kind), (chunk.labels, label_kind))
+        for values, kind in ((chunk.ids, id_type), (chunk.labels, label_kind))
     )
-    return replace(chunk, keys=keys, labels=labels)
+    return replace(chunk, ids=ids, labels=labels)
 
 
 def _as_kind(values: list[Any], kind: str | None) -> list[Any]:
@@ -310,24 +310,24 @@ def _as_kind(values: list[Any], kind: str | None) -> list[Any]:
 
 
 def _without_repeats(chunk: Chunk) -> Iterator[Chunk]:
-    """Yield the rows in runs in which no key comes twice: a later row replaces an earlier one."""
-    assert chunk.keys is not None
+    """Yield the rows in runs in which no id comes twice: a later row replaces an earlier one."""
+    assert chunk.ids is not None
     start = 0
     seen: set[Any] = set()
-    for i, key in enumerate(chunk.keys):
+    for i, id in enumerate(chunk.ids):
         try:
-            if key in seen:
+            if id in seen:
                 yield chunk.between(start, i)
                 start, seen = i, set()
-            seen.add(key)
-        except TypeError:  # no key at all: refused later, by name
+            seen.add(id)
+        except TypeError:  # no id at all: refused later, by name
             pass
     yield chunk.between(start, len(chunk))
 
 
 def _add(collection: Collection, chunk: Chunk, path: Path, place: str) -> None:
     try:
-        collection.add(chunk.keys, chunk.features, chunk.labels, chunk.payload)
+        collection.upsert(chunk.ids, chunk.vectors, chunk.labels, chunk.payload)
     except InvalidInputError as error:
         for i in range(len(chunk)):
             try:
@@ -340,8 +340,8 @@ def _add(collection: Collection, chunk: Chunk, path: Path, place: str) -> None:
 def _check_alone(collection: Collection, row: Chunk) -> None:
     """Check one row as an add would."""
     store = collection._store
-    incoming.check_keys(row.keys, collection.key_kind)
-    incoming.check_rows(row.features, 1, False, collection.n_features, store.setting("feature_dtype"))
+    incoming.check_item_ids(row.ids, collection.id_type)
+    incoming.check_rows(row.vectors, 1, False, collection.n_features, store.setting("vector_dtype"))
     incoming.label_texts(row.labels, 1, False, collection.label_kind)
     incoming.payload_texts(row.payload, 1, False)
 

@@ -1,6 +1,6 @@
 """NumPy files: ``.npy`` with others beside it, and ``.npz`` archives, neither read nor written whole.
 
-Features, keys and labels are arrays. Labels where some items have several or none, and payloads, are JSON lines.
+Features, ids and labels are arrays. Labels where some items have several or none, and payloads, are JSON lines.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from onlinehash.exceptions import DataNotFoundError, FileFormatError
 
 PLACE = "row"
 _SPOOLED = 1 << 24  # bytes of payloads in memory; more go to a temporary file
-_CUSTOMARY = {"vector": "X", "labels": "y"}  # in NumPy files; in a table these may be coordinates
-_BESIDE = {"key": ("keys.npy",), "labels": ("labels.npy", "labels.jsonl"), "payload": ("payload.jsonl",)}
+_CUSTOMARY = {"vectors": "X", "labels": "y"}  # in NumPy files; in a table these may be coordinates
+_BESIDE = {"id": ("ids.npy",), "labels": ("labels.npy", "labels.jsonl"), "payload": ("payload.jsonl",)}
 
 
 class _Part(Protocol):
@@ -99,7 +99,7 @@ def read(path: Path, columns: Columns, batch: int) -> Iterator[Chunk]:
 
 
 def _chunks(path: Path, parts: dict[str, _Part], batch: int) -> Iterator[Chunk]:
-    total = parts["vector"].length or 0
+    total = parts["vectors"].length or 0
     for role, part in parts.items():
         if part.length not in (None, total):
             raise FileFormatError(f"{path} has {total} vectors, but {part.length} rows of {role}; one a vector.")
@@ -109,16 +109,16 @@ def _chunks(path: Path, parts: dict[str, _Part], batch: int) -> Iterator[Chunk]:
         for role, some in columns.items():
             if len(some) != n:
                 raise FileFormatError(f"{path} has {total} vectors, but {start + len(some)} rows of {role}.")
-        keys, labels, payload = (
+        ids, labels, payload = (
             columns[role].tolist() if isinstance(columns.get(role), np.ndarray) else columns.get(role)
-            for role in ("key", "labels", "payload")
+            for role in ("id", "labels", "payload")
         )
-        yield Chunk(columns["vector"], keys, labels, payload, range(start + 1, start + n + 1), start + n, total)
+        yield Chunk(columns["vectors"], ids, labels, payload, range(start + 1, start + n + 1), start + n, total)
 
 
 def _beside(path: Path, columns: Columns, stack: ExitStack) -> dict[str, _Part]:
     """Return the parts of an .npy file and of those beside it; names of columns are paths."""
-    parts: dict[str, _Part] = {"vector": _open_array(path)}
+    parts: dict[str, _Part] = {"vectors": _open_array(path)}
     for role, endings in _BESIDE.items():
         given = getattr(columns, role)
         usual = [path.with_name(f"{path.stem}.{ending}") for ending in endings]
@@ -148,7 +148,7 @@ def _inside(path: Path, columns: Columns, stack: ExitStack) -> dict[str, _Part]:
     members = _members(archive)
     found = _layout(path, columns, list(members))
     parts: dict[str, _Part] = {}
-    roles = {"vector": found.vector[0], "key": found.key, "labels": found.labels, "payload": found.payload}
+    roles = {"vectors": found.vectors[0], "id": found.id, "labels": found.labels, "payload": found.payload}
     for role, name in roles.items():
         if name is None:
             continue
@@ -182,8 +182,8 @@ def _layout(path: Path, columns: Columns, names: list[str]) -> Layout:
         if name in names and getattr(columns, role) is None and not columns.usual(role, names)
     }
     found = replace(columns, **customary).layout(path, names, numbers=())
-    if len(found.vector) != 1:
-        raise FileFormatError(f"{path} has no array 'features', but {', '.join(names) or 'none'}.")
+    if len(found.vectors) != 1:
+        raise FileFormatError(f"{path} has no array 'vectors', but {', '.join(names) or 'none'}.")
     return found
 
 
@@ -242,16 +242,16 @@ def _write_features(file: IO[bytes], sheet: Sheet, payloads: IO[bytes]) -> dict[
     shape = (sheet.n_items, sheet.n_features)
     header = {"descr": np.lib.format.dtype_to_descr(sheet.dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
-    keys: list[Any] = []
+    ids: list[Any] = []
     labels: list[str | None] = []
     has_payload = False
     for rows in sheet:
-        file.write(np.ascontiguousarray(rows.features, sheet.dtype).tobytes())
-        keys += rows.keys
+        file.write(np.ascontiguousarray(rows.vectors, sheet.dtype).tobytes())
+        ids += rows.ids
         labels += rows.labels
         has_payload = has_payload or any(text is not None for text in rows.payloads)
         payloads.writelines(f"{text or 'null'}\n".encode() for text in rows.payloads)
-    rest = {"keys.npy": _as_npy(keys)}
+    rest = {"ids.npy": _as_npy(ids)}
     if all(text is not None and not text.startswith("[") for text in labels):
         rest["labels.npy"] = _as_npy([json.loads(text or "null") for text in labels])
     elif any(text is not None for text in labels):

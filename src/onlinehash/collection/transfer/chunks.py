@@ -29,9 +29,9 @@ class Columns:
 
     Parameters
     ----------
-    key, labels, payload : str, optional
+    id, labels, payload : str, optional
         Name of the column; if there is no such name, its number: 1 is the first, -1 the last.
-    vector : str, optional
+    vectors : str, optional
         One column of lists; or several columns of numbers, by a pattern (``"f*"``) or a range (``"x0:x383"``, both
         ends included).
     ignore : sequence of str
@@ -43,19 +43,19 @@ class Columns:
     --------
     >>> columns = Columns(labels="kind", ignore=["title"])
     >>> print(columns.layout(Path("a.csv"), ["id", "kind", "title", "x0", "x1", "x2"]))
-    id: id; labels: kind; vector: x0, x1, x2; payload: none; not used: title
+    id: id; labels: kind; vectors: x0, x1, x2; payload: none; not used: title
     """
 
-    key: str | None = None
-    vector: str | None = None
+    id: str | None = None
+    vectors: str | None = None
     labels: str | None = None
     payload: str | None = None
     ignore: Sequence[str] = ()
     header: bool | None = None
 
     USUAL: ClassVar[dict[str, tuple[str, ...]]] = {
-        "key": ("key", "keys", "id", "ids", "_id"),
-        "vector": ("vector", "vectors", "features", "embedding", "embeddings"),
+        "id": ("id", "ids", "_id", "key", "keys"),
+        "vectors": ("vectors", "vector", "features", "embedding", "embeddings"),
         "labels": ("labels", "label"),
         "payload": ("payload",),
     }
@@ -88,19 +88,19 @@ class Columns:
         ignored = {name for wanted in self.ignore for name in select(wanted, names, path)}
         left = [name for name in names if name not in ignored]
         roles: dict[str, str | None] = {}
-        for role in ("key", "labels", "payload"):
+        for role in ("id", "labels", "payload"):
             given: str | None = getattr(self, role)
             if given is None:
                 roles[role] = self._only(self.usual(role, left), role, path)
             else:
                 roles[role] = given if optional and given not in names else select_one(given, names, path)
         left = [name for name in left if name not in roles.values()]
-        if self.vector is None:
+        if self.vectors is None:
             vector = self._found_vector(left, lists, numbers, path)
         else:
-            vector = [name for name in select(self.vector, names, path) if name in left]
+            vector = [name for name in select(self.vectors, names, path) if name in left]
         used = {*roles.values(), *vector}
-        return Layout(vector=tuple(vector), unused=tuple(name for name in names if name not in used), **roles)
+        return Layout(vectors=tuple(vector), unused=tuple(name for name in names if name not in used), **roles)
 
     def usual(self, role: str, names: Iterable[str]) -> list[str]:
         """Return the names that are usual for a role, in upper or lower case."""
@@ -109,22 +109,22 @@ class Columns:
     def _found_vector(
         self, names: list[str], lists: Collection[str], numbers: Collection[str] | None, path: Path
     ) -> list[str]:
-        usual = self.usual("vector", names) or [name for name in names if name in lists]
+        usual = self.usual("vectors", names) or [name for name in names if name in lists]
         if usual:
-            only = self._only(usual, "vector", path)
+            only = self._only(usual, "vectors", path)
             return [only] if only else []
         found = [name for name in names if numbers is None or name in numbers]
         if any(_UNNAMED.fullmatch(name) for name in found):
             unnamed = next(name for name in found if _UNNAMED.fullmatch(name))
             raise InvalidInputError(
-                f"{path} has a column without a name, as pandas writes its index. Use key={unnamed!r} if it holds the "
+                f"{path} has a column without a name, as pandas writes its index. Use id={unnamed!r} if it holds the "
                 f"ids, or ignore={unnamed!r} to leave it out."
             )
         return found
 
     def _only(self, found: list[str], role: str, path: Path) -> str | None:
         if len(found) > 1:
-            what = "ids" if role == "key" else role
+            what = "ids" if role == "id" else role
             raise InvalidInputError(
                 f"{path} has the columns {', '.join(found)}, and each may be the {what}; leave out all but one with "
                 "ignore=."
@@ -138,21 +138,21 @@ class Layout:
 
     Parameters
     ----------
-    key, labels, payload : str or None
-    vector : tuple of str
+    id, labels, payload : str or None
+    vectors : tuple of str
         One column of lists, or several of numbers.
     unused : tuple of str
     """
 
-    key: str | None
+    id: str | None
     labels: str | None
     payload: str | None
-    vector: tuple[str, ...]
+    vectors: tuple[str, ...]
     unused: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         roles: dict[str, str | tuple[str, ...] | None] = {}
-        roles |= {"id": self.key, "labels": self.labels, "vector": self.vector, "payload": self.payload}
+        roles |= {"id": self.id, "labels": self.labels, "vectors": self.vectors, "payload": self.payload}
         if self.unused:
             roles["not used"] = self.unused
         return "; ".join(f"{role}: {_shown(role, names)}" for role, names in roles.items())
@@ -211,18 +211,18 @@ class Chunk:
 
     Parameters
     ----------
-    features : ndarray of shape (n_rows, n_features)
-    keys, labels, payload : list, or None if the file has none
+    vectors : ndarray of shape (n_rows, n_features)
+    ids, labels, payload : list, or None if the file has none
     places : sequence of int
         Number of the line or row that each came from, counted from 1.
     done, total : int
         How far the file is read.
     is_text : bool
-        Whether keys and labels are text that may mean integers.
+        Whether ids and labels are text that may mean integers.
     """
 
-    features: NDArray[Any]
-    keys: list[Any] | None
+    vectors: NDArray[Any]
+    ids: list[Any] | None
     labels: list[Any] | None
     payload: list[Any] | None
     places: Sequence[int]
@@ -231,7 +231,7 @@ class Chunk:
     is_text: bool = False
 
     def __len__(self) -> int:
-        return len(self.features)
+        return len(self.vectors)
 
     @property
     def n_labelled(self) -> int:
@@ -241,11 +241,9 @@ class Chunk:
     def between(self, start: int, stop: int) -> Chunk:
         """Return some of the rows."""
         part = slice(start, stop)
-        keys, labels, payload = (
-            None if some is None else some[part] for some in (self.keys, self.labels, self.payload)
-        )
+        ids, labels, payload = (None if some is None else some[part] for some in (self.ids, self.labels, self.payload))
         return replace(
-            self, features=self.features[part], keys=keys, labels=labels, payload=payload, places=self.places[part]
+            self, vectors=self.vectors[part], ids=ids, labels=labels, payload=payload, places=self.places[part]
         )
 
 
@@ -257,7 +255,7 @@ class Sheet:
     ----------
     n_items, n_features : int
     dtype : dtype of the features
-    key_kind, label_kind : "int" or "str"
+    id_type, label_kind : "int" or "str"
         ``label_kind`` is None where there are no labels.
     chunks : iterator of Rows
     progress : callable
@@ -266,7 +264,7 @@ class Sheet:
     n_items: int
     n_features: int
     dtype: np.dtype[Any]
-    key_kind: str
+    id_type: str
     label_kind: str | None
     chunks: Iterator[Rows]
     progress: Progress

@@ -43,8 +43,8 @@ def _layout(arrow: Any, path: Path, columns: Columns, schema: Any) -> Layout:
     lists = [field.name for field in schema if _is_list(arrow, field.type) and is_number(field.type.value_type)]
     numbers = [field.name for field in schema if is_number(field.type)]
     found = columns.layout(path, schema.names, lists=lists, numbers=numbers)
-    if not found.vector:
-        raise FileFormatError(f"{path} has no column 'vector', but {', '.join(schema.names)}.")
+    if not found.vectors:
+        raise FileFormatError(f"{path} has no column 'vectors', but {', '.join(schema.names)}.")
     return found
 
 
@@ -65,19 +65,19 @@ def read(path: Path, columns: Columns, batch: int) -> Iterator[Chunk]:
         with parquet.ParquetFile(path) as file:
             schema, total = file.schema_arrow, file.metadata.num_rows
             found = _layout(arrow, path, columns, schema)
-            roles = (found.key, found.labels, found.payload)
-            wanted = list(dict.fromkeys(name for name in (*roles, *found.vector) if name is not None))
-            first = found.vector[0]
+            roles = (found.id, found.labels, found.payload)
+            wanted = list(dict.fromkeys(name for name in (*roles, *found.vectors) if name is not None))
+            first = found.vectors[0]
             for table in file.iter_batches(batch, columns=wanted):
-                if _is_list(arrow, schema.field(first).type) or len(found.vector) == 1:
+                if _is_list(arrow, schema.field(first).type) or len(found.vectors) == 1:
                     features = _vectors(arrow, table[first], width, first)
                 else:
-                    features = np.column_stack([_column(table[name], name) for name in found.vector])
+                    features = np.column_stack([_column(table[name], name) for name in found.vectors])
                 width = features.shape[1]
-                keys, labels, payload = (None if name is None else table[name].to_pylist() for name in roles)
+                ids, labels, payload = (None if name is None else table[name].to_pylist() for name in roles)
                 places = range(done + 1, done + len(features) + 1)
                 done += len(features)
-                yield Chunk(features, keys, labels, None if payload is None else _plain(payload), places, done, total)
+                yield Chunk(features, ids, labels, None if payload is None else _plain(payload), places, done, total)
     except _RowError as error:
         raise FileFormatError(f"{path}, row {done + error.row + 1}: {error}") from error
     except arrow.ArrowException as error:
@@ -133,22 +133,22 @@ def _meaning(text: str) -> Any:
 
 
 def write(path: Path, sheet: Sheet) -> None:
-    """Write columns key, vector (lists of fixed length), labels (lists) and payload (JSON)."""
+    """Write columns id, vector (lists of fixed length), labels (lists) and payload (JSON)."""
     arrow, parquet = _arrow()
     kinds = {"int": arrow.int64(), "str": arrow.string()}
     numbers = arrow.from_numpy_dtype(sheet.dtype)
     schema = arrow.schema(
         {
-            "key": kinds[sheet.key_kind],
-            "vector": arrow.list_(numbers, sheet.n_features),
+            "id": kinds[sheet.id_type],
+            "vectors": arrow.list_(numbers, sheet.n_features),
             "labels": arrow.list_(kinds[sheet.label_kind or "int"]),
             "payload": arrow.string(),
         }
     )
     with whole_file(path) as file, parquet.ParquetWriter(file, schema) as writer:
         for rows in sheet:
-            vectors = arrow.FixedSizeListArray.from_arrays(rows.features.ravel(), sheet.n_features)
-            columns = [rows.keys, vectors, [_listed(text) for text in rows.labels], rows.payloads]
+            vectors = arrow.FixedSizeListArray.from_arrays(rows.vectors.ravel(), sheet.n_features)
+            columns = [rows.ids, vectors, [_listed(text) for text in rows.labels], rows.payloads]
             arrays = [
                 some if isinstance(some, arrow.Array) else arrow.array(some, field.type)
                 for some, field in zip(columns, schema, strict=True)

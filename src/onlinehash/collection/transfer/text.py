@@ -19,7 +19,7 @@ from onlinehash.collection.transfer.chunks import Chunk, Columns, Layout, Sheet,
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 
 PLACE = "line"
-_BESIDES = ("key", "labels", "payload")
+_BESIDES = ("id", "labels", "payload")
 
 
 class _Gathering:
@@ -34,14 +34,14 @@ class _Gathering:
         return len(self._places)
 
     def _clear(self) -> None:
-        self._features: list[NDArray[Any]] = []
+        self._vectors: list[NDArray[Any]] = []
         self._places: list[int] = []
         self._columns: dict[str, list[Any]] = {role: [] for role in _BESIDES}
         self._has: set[str] = set()
 
-    def put(self, place: int, features: NDArray[Any], values: dict[str, Any]) -> None:
+    def put(self, place: int, vectors: NDArray[Any], values: dict[str, Any]) -> None:
         """Take one row."""
-        self._features.append(features)
+        self._vectors.append(vectors)
         self._places.append(place)
         for role in _BESIDES:
             self._columns[role].append(values.get(role))
@@ -54,9 +54,9 @@ class _Gathering:
             if name is not None and role not in self._has:
                 raise InvalidInputError(f"{self._path} has no {name!r} in its first {len(self)} rows.")
         self._is_first = False
-        keys, labels, payload = (self._columns[role] if role in self._has else None for role in _BESIDES)
-        features = np.array(self._features)
-        chunk = Chunk(features, keys, labels, payload, self._places, done, self._total, self._is_text)
+        ids, labels, payload = (self._columns[role] if role in self._has else None for role in _BESIDES)
+        features = np.array(self._vectors)
+        chunk = Chunk(features, ids, labels, payload, self._places, done, self._total, self._is_text)
         self._clear()
         return chunk
 
@@ -74,9 +74,9 @@ def jsonl_layout(path: Path, columns: Columns) -> Layout:
     lists = [name for name, value in entry.items() if _is_list_of_numbers(value)]
     numbers = [name for name, value in entry.items() if _is_number(value)]
     layout = columns.layout(path, list(entry), lists=lists, numbers=numbers, optional=True)
-    if not layout.vector:
+    if not layout.vectors:
         raise FileFormatError(
-            f"{path}, line {place}: there is no {columns.vector or 'vector'!r}, but {', '.join(entry) or 'nothing'}."
+            f"{path}, line {place}: there is no {columns.vectors or 'vectors'!r}, but {', '.join(entry) or 'nothing'}."
         )
     return layout
 
@@ -96,7 +96,7 @@ def read_jsonl(path: Path, columns: Columns, batch: int) -> Iterator[Chunk]:
             entry = _object(path, place, line)
             found = {role: _name(layout, columns, role, entry.keys() - ignored) for role in _BESIDES}
             try:
-                features = _vector(entry, layout.vector, width)
+                features = _vector(entry, layout.vectors, width)
             except FileFormatError as error:
                 raise FileFormatError(f"{path}, line {place}: {error}") from error
             width = len(features)
@@ -141,27 +141,27 @@ def _object(path: Path, place: int, line: bytes) -> dict[str, Any]:
         raise FileFormatError(f"{path}, line {place}: not JSON: {error}.") from error
     if not isinstance(entry, dict):
         raise FileFormatError(
-            f'{path}, line {place}: not a JSON object, like {{"key": 1, "vector": [0.5, 2.0], "label": 7}}.'
+            f'{path}, line {place}: not a JSON object, like {{"id": 1, "vectors": [0.5, 2.0], "label": 7}}.'
         )
     return entry
 
 
 def write_jsonl(path: Path, sheet: Sheet) -> None:
-    """Write one object per line: key, vector, labels, payload."""
+    """Write one object per line: id, vectors, labels, payload."""
     with whole_file(path) as file:
         for rows in sheet:
-            for key, numbers, labels, payload in zip(
-                rows.keys, _shortest(rows.features), rows.labels, rows.payloads, strict=True
+            for id, numbers, labels, payload in zip(
+                rows.ids, _shortest(rows.vectors), rows.labels, rows.payloads, strict=True
             ):
                 rest = f', "labels": {labels}' if labels is not None else ""
                 rest += f', "payload": {payload}' if payload is not None else ""
-                line = f'{{"key": {json.dumps(key)}, "vector": [{", ".join(numbers)}]{rest}}}\n'
+                line = f'{{"id": {json.dumps(id)}, "vectors": [{", ".join(numbers)}]{rest}}}\n'
                 file.write(line.encode())
 
 
-def _shortest(features: NDArray[Any]) -> Iterator[list[str]]:
+def _shortest(vectors: NDArray[Any]) -> Iterator[list[str]]:
     """Yield the numbers of each row as the shortest text that reads back the same."""
-    for row in features:
+    for row in vectors:
         yield row.astype(str).tolist()
 
 
@@ -180,7 +180,7 @@ def read_csv(path: Path, columns: Columns, batch: int) -> Iterator[Chunk]:
     """
     layout, names, has_header = _head(path, columns)
     places = {role: names.index(name) for role in _BESIDES if (name := getattr(layout, role)) is not None}
-    numbers = [names.index(name) for name in layout.vector]
+    numbers = [names.index(name) for name in layout.vectors]
     rows = _Gathering(path, path.stat().st_size, is_text=True)
     with path.open("rb") as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
         table = csv.reader(file)
@@ -228,19 +228,19 @@ def _head(path: Path, columns: Columns) -> tuple[Layout, list[str], bool]:
     has_header = _has_header(path, columns, first, numbered) if columns.header is None else columns.header
     names = first if has_header else numbered
     layout = columns.layout(path, names)
-    if not layout.vector:
+    if not layout.vectors:
         raise FileFormatError(f"{path} has no column of numbers; its columns are {', '.join(names)}.")
     return layout, names, has_header
 
 
 def _has_header(path: Path, columns: Columns, first: list[str], numbered: list[str]) -> bool:
     """Tell whether the first line names the columns: whether those that hold numbers have something else there."""
-    given = [columns.key, columns.labels, columns.payload, columns.vector, *columns.ignore]
+    given = [columns.id, columns.labels, columns.payload, columns.vectors, *columns.ignore]
     if any(name in first and not is_number(name) for name in given if name is not None):
         return True
     apart: set[str] = set()
     for name in given:
-        if name is not None and name != columns.vector:
+        if name is not None and name != columns.vectors:
             with suppress(InvalidInputError):
                 apart.update(select(name, numbered, path))
     fields = [field for field, number in zip(first, numbered, strict=True) if number not in apart]
@@ -274,7 +274,7 @@ def _listed(text: str, width: int | None, name: str) -> NDArray[Any]:
 
 def _value(role: str, text: str) -> Any:
     """Return what a field means: nothing if empty, labels that are a JSON list, a payload of JSON or text."""
-    if role == "key":
+    if role == "id":
         return text
     if not text:
         return None
@@ -287,14 +287,14 @@ def _value(role: str, text: str) -> Any:
 
 
 def write_csv(path: Path, sheet: Sheet) -> None:
-    """Write a table: key, labels, payload, and one column per number of the vector."""
+    """Write a table: id, labels, payload, and one column per number of the vector."""
     with whole_file(path) as file:
-        header: list[Any] = ["key", "labels", "payload", *(f"x{i}" for i in range(sheet.n_features))]
+        header: list[Any] = ["id", "labels", "payload", *(f"x{i}" for i in range(sheet.n_features))]
         file.write(_lines([header]))
         for rows in sheet:
-            columns = zip(rows.keys, rows.labels, rows.payloads, _shortest(rows.features), strict=True)
+            columns = zip(rows.ids, rows.labels, rows.payloads, _shortest(rows.vectors), strict=True)
             file.write(
-                _lines([key, _label_field(labels), payload, *numbers] for key, labels, payload, numbers in columns)
+                _lines([id, _label_field(labels), payload, *numbers] for id, labels, payload, numbers in columns)
             )
 
 

@@ -27,7 +27,7 @@ from onlinehash.exceptions import (
 )
 from onlinehash.indexes.engines._milvus_lite import LITE_FILES
 from onlinehash.indexes.flat import FlatIndex
-from onlinehash.types import Codes, Matches, SoftCodes
+from onlinehash.types import Codes, QueryValues, SearchResult
 
 try:
     import grpc  # type: ignore[import-untyped]
@@ -43,10 +43,10 @@ INTEGER: Mapping[str, Any] = {"datatype": DataType.INT64}
 TEXT: Mapping[str, Any] = {"datatype": DataType.VARCHAR, "max_length": LONGEST}
 
 Hit = tuple[Any, Any]
-"""Distance and key of an item."""
+"""Distance and id of an item."""
 
 Answer = tuple[list[Any], list[Any]]
-"""Keys and distances of what was found for a query."""
+"""Ids and distances of what was found for a query."""
 
 MOST = 16384  # rows per result, a limit of Milvus
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,33}\.db", re.ASCII)  # a limit of Milvus Lite
@@ -55,7 +55,7 @@ _PATIENCE = 60  # seconds per call
 _CONNECT = 10  # seconds to connect
 _LOADING = 600  # seconds for a server to load a collection
 _HITS = 200_000  # per result of several queries
-_AT_A_TIME = 5000  # rows per write, keys per filter
+_AT_A_TIME = 5000  # rows per write, ids per filter
 _FILTER = 200_000  # characters per filter
 _MESSAGE = 8 << 20  # bytes per write
 _SPARE = 100  # extra rows to request, usually enough for all ties
@@ -76,7 +76,7 @@ def code(n_bits: int) -> Mapping[str, Any]:
 
 
 def quoted(value: int | str) -> str:
-    """Return a key as a literal of a filter; strings must need no escapes."""
+    """Return an id as a literal of a filter; strings must need no escapes."""
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
@@ -95,8 +95,8 @@ def one_of(field: str, values: Iterable[int | str]) -> list[str]:
 
     Examples
     --------
-    >>> one_of("key", [3, 7]), one_of("key", [])
-    (['key in [3, 7]'], [])
+    >>> one_of("id", [3, 7]), one_of("id", [])
+    (['id in [3, 7]'], [])
     """
     filters, texts, length = [], [], 0
     for value in values:
@@ -270,7 +270,7 @@ class Milvus:
     def search(
         self, name: str, queries: Sequence[bytes], limit: int, where: str, params: Mapping[str, Any]
     ) -> list[list[Hit]]:
-        """Return the nearest rows of every query, in order of distance and key."""
+        """Return the nearest rows of every query, in order of distance and id."""
         found: list[list[Hit]] = []
         step = max(1, _HITS // limit)
         how = {"metric_type": "HAMMING", "params": dict(params)}
@@ -326,7 +326,7 @@ def _parts(uri: str | os.PathLike[str]) -> tuple[Path | None, str]:
 
 
 class CodeScan:
-    """Search a collection with fields ``key`` and ``code``: exactly, ties by key, if its index is exact.
+    """Search a collection with fields ``id`` and ``code``: exactly, ties by id, if its index is exact.
 
     Parameters
     ----------
@@ -359,9 +359,11 @@ class CodeScan:
         radius = min(radius, self._n_bits)
         return self._merged(lambda where: self._near(queries, radius, where), len(queries), None)
 
-    def search_soft(self, queries: SoftCodes, k: int) -> list[Answer]:
+    def search_asymmetric(self, queries: QueryValues, k: int) -> list[Answer]:
         """Return the k nearest of every query by asymmetric distance."""
-        return self._merged(lambda where: self._softly_nearest(queries, k, where), len(queries), k)
+        return self._merged(
+            lambda where: self._read(where, lambda index: index.search(queries, k, asymmetric=True)), len(queries), k
+        )
 
     def __len__(self) -> int:
         return sum(self._milvus.count(self._name, where) for where in self._filters)
@@ -372,7 +374,7 @@ class CodeScan:
         if n_queries:
             for where in self._filters:
                 found = [sorted({*one, *other})[:most] for one, other in zip(found, search(where), strict=True)]
-        return [([key for _, key in hits], [distance for distance, _ in hits]) for hits in found]
+        return [([id for _, id in hits], [distance for distance, _ in hits]) for hits in found]
 
     def _nearest(self, queries: Codes, k: int, where: str) -> list[list[Hit]]:
         if k > MOST // 2:
@@ -386,7 +388,7 @@ class CodeScan:
         ]
 
     def _with_ties(self, query: bytes, hits: list[Hit], k: int, where: str) -> list[Hit]:
-        """Return the k nearest; at the last distance, those with the smallest keys."""
+        """Return the k nearest; at the last distance, those with the smallest ids."""
         last = hits[-1][0]
         nearer = [hit for hit in hits if hit[0] < last]
         wanted = k - len(nearer)
@@ -396,7 +398,7 @@ class CodeScan:
             ties = self._milvus.search(self._name, [query], asked, both(where, smaller), params)[0]
             if len(ties) < asked:
                 return nearer + ties[:wanted]
-            smaller = at_most("key", ties[wanted - 1][1])  # there are enough up to here
+            smaller = at_most("id", ties[wanted - 1][1])  # there are enough up to here
 
     def _near(self, queries: Codes, radius: int, where: str) -> list[list[Hit]]:
         blobs = [query.tobytes() for query in queries]
@@ -406,25 +408,21 @@ class CodeScan:
             return self._read(where, lambda index: index.range_search(queries, radius))
         return found
 
-    def _softly_nearest(self, queries: SoftCodes, k: int, where: str) -> list[list[Hit]]:
-        return self._read(where, lambda index: index.search_soft(queries, k))
-
-    def _read(self, where: str, search: Callable[[FlatIndex], Iterable[Matches]]) -> list[list[Hit]]:
+    def _read(self, where: str, search: Callable[[FlatIndex], Iterable[SearchResult]]) -> list[list[Hit]]:
         """Read all codes and search them locally, for results that exceed the limits of Milvus."""
-        keys, codes = self.read(where)
+        ids, codes = self.read(where)
         index = FlatIndex(self._n_bits)
-        if keys:
-            index.add(codes)
+        if ids:
+            index.upsert(codes)
         return [
-            list(zip(found.distances.tolist(), [keys[row] for row in found.keys], strict=True))
-            for found in search(index)
+            list(zip(found.distances.tolist(), [ids[row] for row in found.ids], strict=True)) for found in search(index)
         ]
 
     def read(self, where: str = "") -> tuple[list[Any], Codes]:
-        """Return keys, in order, and their codes."""
-        keys: list[Any] = []
+        """Return ids, in order, and their codes."""
+        ids: list[Any] = []
         blobs: list[bytes] = []
-        for rows in self._milvus.pages(self._name, where, ["key", "code"]):
-            keys += [row["key"] for row in rows]
+        for rows in self._milvus.pages(self._name, where, ["id", "code"]):
+            ids += [row["id"] for row in rows]
             blobs += [row["code"][0] for row in rows]
-        return keys, np.frombuffer(b"".join(blobs), np.uint8).reshape(len(keys), code_width(self._n_bits))
+        return ids, np.frombuffer(b"".join(blobs), np.uint8).reshape(len(ids), code_width(self._n_bits))

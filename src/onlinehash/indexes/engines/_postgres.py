@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onlinehash.codes import unpack_bits
 from onlinehash.codes.asymmetric import byte_tables
 from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError, StorageError
-from onlinehash.types import Codes, SoftCodes
+from onlinehash.types import Codes, QueryValues
 
 try:
     import psycopg
@@ -199,7 +199,7 @@ def find_pgvector(connection: Connection) -> Pgvector | None:
 
 
 class CodeScan(NamedTuple):
-    """A table with columns ``key`` and ``code``, and a condition on the rows to search.
+    """A table with columns ``id`` and ``code``, and a condition on the rows to search.
 
     Parameters
     ----------
@@ -223,33 +223,35 @@ class CodeScan(NamedTuple):
     approximate: bool = False
 
     def search(self, connection: Connection, queries: Codes, k: int) -> list[tuple[list[Any], list[Any]]]:
-        """Return keys and distances of the k nearest of every query, ties by key."""
+        """Return ids and distances of the k nearest of every query, ties by id."""
         if self.approximate and self.pgvector is not None and self.where == "true" and k <= _WIDEST:
             distance = self.pgvector.hamming("code", f"%(query)s::bit({self.n_bits})")
-            near = f"SELECT key, ({distance})::int AS distance FROM {self.table} ORDER BY {distance} LIMIT {k}"
+            near = f"SELECT id, ({distance})::int AS distance FROM {self.table} ORDER BY {distance} LIMIT {k}"
             connection.execute(f"SET hnsw.ef_search = {min(_WIDEST, max(100, 2 * k))}")
-            found = self._ask(connection, f"SELECT * FROM ({near}) near ORDER BY distance, key", self._texts(queries))
-            if all(len(keys) == k for keys, _ in found):
+            found = self._ask(connection, f"SELECT * FROM ({near}) near ORDER BY distance, id", self._texts(queries))
+            if all(len(ids) == k for ids, _ in found):
                 return found
-        sql = f"{self._distances(self._hamming())} ORDER BY distance, key LIMIT {k}"
+        sql = f"{self._distances(self._hamming())} ORDER BY distance, id LIMIT {k}"
         return self._ask(connection, sql, self._texts(queries))
 
     def range_search(self, connection: Connection, queries: Codes, radius: int) -> list[tuple[list[Any], list[Any]]]:
-        """Return keys and distances of all items at most ``radius`` away from every query."""
+        """Return ids and distances of all items at most ``radius`` away from every query."""
         all_of_them = self._distances(self._hamming())
-        sql = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, key"
+        sql = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, id"
         return self._ask(connection, sql, self._texts(queries))
 
-    def search_soft(self, connection: Connection, queries: SoftCodes, k: int) -> list[tuple[list[Any], list[Any]]]:
-        """Return keys and asymmetric distances of the k nearest of every query, ties by key."""
-        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, key LIMIT {k}"
+    def search_asymmetric(
+        self, connection: Connection, queries: QueryValues, k: int
+    ) -> list[tuple[list[Any], list[Any]]]:
+        """Return ids and asymmetric distances of the k nearest of every query, ties by id."""
+        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, id LIMIT {k}"
         found = []
         for _, tables in byte_tables(queries):
             found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist() for table in tables])
         return found
 
     def _distances(self, distance: str) -> str:
-        return f"SELECT key, {distance} AS distance FROM {self.table} WHERE {self.where}"
+        return f"SELECT id, {distance} AS distance FROM {self.table} WHERE {self.where}"
 
     def _hamming(self) -> str:
         query = f"%(query)s::bit({self.n_bits})"
@@ -284,4 +286,4 @@ class CodeScan(NamedTuple):
 
 
 def _answer(rows: list[tuple[Any, ...]]) -> tuple[list[Any], list[Any]]:
-    return [key for key, _ in rows], [distance for _, distance in rows]
+    return [id for id, _ in rows], [distance for _, distance in rows]

@@ -15,7 +15,7 @@ from onlinehash.codes import code_width
 from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.indexes.index import Index
-from onlinehash.types import Codes, Keys, Matches
+from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 try:
     import faiss
@@ -26,7 +26,7 @@ _LAYOUT = 1
 _LEAST, _MOST = 39, 256  # training codes per list: faiss warns below the first and samples above the second
 _NONE = np.iinfo(np.int32).max  # the distance of a missing result of faiss
 _RESERVED = np.int64(-6_148_914_691_236_517_206)
-_MASK = ~_RESERVED  # faiss uses -1 for no item: ids are keys ^ _MASK, which maps an unused key to -1
+_MASK = ~_RESERVED  # faiss uses -1 for no item: ids are ids ^ _MASK, which maps an unused id to -1
 
 
 class FaissIndex(Index):
@@ -34,14 +34,14 @@ class FaissIndex(Index):
 
     Without ``n_lists`` a search reads every code and is exact. With ``n_lists`` it reads the ``n_probes`` lists whose
     centres are nearest to the query: the nearest items may be in another list, and the choice among items at the last
-    distance is left to faiss. Searches with ``within``, queries whose lists hold fewer than k items, and exact searches
-    that have to break ties by key use the scan of :class:`~onlinehash.FlatIndex`.
+    distance is left to faiss. Searches with ``ids``, queries whose lists hold fewer than k items, and exact searches
+    that have to break ties by id use the scan of :class:`~onlinehash.FlatIndex`.
 
     Lists are trained on the first codes, once there are 39 per list (at most 256 per list are used); until then every
     search is exact. They are not trained again: after a change of encoder, fill a new index.
 
     Adding, replacing and removing cost O(1) per item, or one distance per centre with many lists. An item takes about
-    100 bytes, its code twice among them: faiss stores codes by list, and keys and filters need them by key.
+    100 bytes, its code twice among them: faiss stores codes by list, and ids and filters need them by id.
     A search uses as many threads as ``faiss.omp_set_num_threads`` allows; on a busy machine, one is faster.
 
     Parameters
@@ -57,11 +57,13 @@ class FaissIndex(Index):
     Examples
     --------
     >>> index = FaissIndex(n_bits=8)
-    >>> index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
+    >>> index.upsert(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), ids=[10, 20, 30])
     >>> found = index.search(np.array([[0b0011]], np.uint8), k=2)
-    >>> found.keys, found.distances
+    >>> found.ids, found.distances
     (array([[20, 30]]), array([[1, 1]], dtype=int32))
     """
+
+    supports_asymmetric = True
 
     def __init__(self, n_bits: int, n_lists: int | None = None, n_probes: int = 16) -> None:
         super().__init__(n_bits)
@@ -75,8 +77,8 @@ class FaissIndex(Index):
     def __len__(self) -> int:
         return len(self._items)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._items
+    def __contains__(self, id: object) -> bool:
+        return id in self._items
 
     def __repr__(self) -> str:
         lists = "" if self.n_lists is None else f" in {self.n_lists} lists" + (", not yet learned" * (not self.learned))
@@ -99,76 +101,79 @@ class FaissIndex(Index):
             self._lists.nprobe = min(n_probes, self._lists.nlist)
 
     @property
-    def keys(self) -> Keys:
-        """Keys of all items, in storage order."""
-        return self._items.keys
+    def ids(self) -> Ids:
+        """Ids of all items, in storage order."""
+        return self._items.ids
 
     @property
     def codes(self) -> Codes:
         """Codes of all items, in storage order, read-only."""
         return self._items.codes
 
-    def _get(self, keys: Keys) -> Codes:
-        return self._items.get(keys)
+    def _get(self, ids: Ids) -> Codes:
+        return self._items.get(ids)
 
     # ------------------------------------------------------------------ changing
 
-    def _next_key(self) -> int:
-        return self._items._next_key()
+    def _next_id(self) -> int:
+        return self._items._next_id()
 
-    def _put(self, codes: Codes, keys: Keys) -> None:
-        if (keys == _RESERVED).any():
-            raise InvalidInputError(f"keys holds {_RESERVED}, the one integer that faiss has no room for; use another.")
+    def _put(self, codes: Codes, ids: Ids) -> None:
+        if (ids == _RESERVED).any():
+            raise InvalidInputError(f"ids holds {_RESERVED}, the one integer that faiss has no room for; use another.")
         size = len(self)
-        self._items.add(codes, keys)
+        self._items.upsert(codes, ids)
         if self._lists is not None:
-            if len(self) < size + len(keys):  # faiss would keep the old code beside the new
-                self._drop_from_lists(keys)
-            self._put_in_lists(codes, keys)
+            if len(self) < size + len(ids):  # faiss would keep the old code beside the new
+                self._drop_from_lists(ids)
+            self._put_in_lists(codes, ids)
         elif self.n_lists is not None and len(self) >= _LEAST * self.n_lists:
             self._learn_lists(self._sample(_MOST * self.n_lists))
-            self._put_in_lists(self.codes, self.keys)
+            self._put_in_lists(self.codes, self.ids)
 
-    def _drop(self, keys: Keys) -> None:
-        self._items.remove(keys)
+    def _drop(self, ids: Ids) -> None:
+        self._items.delete(ids)
         if self._lists is not None:
-            self._drop_from_lists(keys)
+            self._drop_from_lists(ids)
 
     # ------------------------------------------------------------------ searching
 
-    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
         k = min(k, len(self))
-        if within is not None or self._lists is None or not k or not len(queries):
-            return self._items.search(queries, max(k, 1), within=within)
+        if among is not None or self._lists is None or not k or not len(queries):
+            return self._items.search(queries, max(k, 1), ids=among)
         # One more than requested shows whether faiss chose among items at the same distance.
         distances, ids = self._lists.search(np.ascontiguousarray(queries), k + 1)
-        keys, distances, beyond = ids[:, :k] ^ _MASK, distances[:, :k], distances[:, k]
-        order = np.lexsort((keys, distances))
-        found = Matches(*(np.take_along_axis(array, order, axis=1) for array in (keys, distances)))
+        ids, distances, beyond = ids[:, :k] ^ _MASK, distances[:, :k], distances[:, k]
+        order = np.lexsort((ids, distances))
+        found = SearchResult(np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1))
         unsettled = distances[:, -1] == _NONE
         if self.n_probes >= self._lists.nlist:
             unsettled |= distances[:, -1] == beyond
         if unsettled.any():
             exact = self._items.search(queries[unsettled], k)
-            found.keys[unsettled], found.distances[unsettled] = exact.keys, exact.distances
+            found.ids[unsettled], found.distances[unsettled] = exact.ids, exact.distances
         return found
 
-    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
-        if within is not None or self._lists is None or not len(queries):
-            return self._items.range_search(queries, radius, within=within)
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+        return self._items.search(queries, k, ids=among, asymmetric=True)
+
+    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
+        if among is not None or self._lists is None or not len(queries):
+            return list(self._items._range_search(queries, radius, among))
         bounds, distances, ids = self._lists.range_search(np.ascontiguousarray(queries), min(radius, self.n_bits) + 1)
-        keys, distances = ids ^ _MASK, distances.astype(np.int32)
-        matches = []
+        ids, distances = ids ^ _MASK, distances.astype(np.int32)
+        found = []
         for start, stop in pairwise(bounds.tolist()):
-            order = start + np.lexsort((keys[start:stop], distances[start:stop]))
-            matches.append(Matches(keys[order], distances[order]))
-        return matches
+            order = start + np.lexsort((ids[start:stop], distances[start:stop]))
+            found.append((ids[order], distances[order]))
+        return found
 
     # ------------------------------------------------------------------ saving
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to one file (safetensors, with the lists in the format of faiss; no pickle)."""
-        arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "keys": self.keys}
+        arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "ids": self.ids}
         if self._lists is not None:
             arrays["lists"] = faiss.serialize_index_binary(self._lists)
         header = {"index": "faiss", "n_bits": self.n_bits, "n_lists": self.n_lists, "n_probes": self.n_probes}
@@ -181,7 +186,7 @@ class FaissIndex(Index):
         if header["index"] != "faiss":
             raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not 'faiss'.")
         index = cls(header["n_bits"], header["n_lists"], header["n_probes"])
-        index._items.add(arrays["codes"], arrays["keys"])
+        index._items.upsert(arrays["codes"], arrays["ids"])
         if "lists" in arrays:
             try:
                 index._lists = faiss.deserialize_index_binary(np.array(arrays["lists"]))
@@ -214,9 +219,9 @@ class FaissIndex(Index):
         lists.nprobe = min(self.n_probes, n_lists)
         self._lists = lists
 
-    def _put_in_lists(self, codes: Codes, keys: Keys) -> None:
-        self._lists.add_with_ids(np.ascontiguousarray(codes), keys ^ _MASK)
+    def _put_in_lists(self, codes: Codes, ids: Ids) -> None:
+        self._lists.add_with_ids(np.ascontiguousarray(codes), ids ^ _MASK)
 
-    def _drop_from_lists(self, keys: Keys) -> None:
-        """Remove keys from their lists; keys in no list are ignored."""
-        self._lists.remove_ids(faiss.IDSelectorArray(keys ^ _MASK))
+    def _drop_from_lists(self, ids: Ids) -> None:
+        """Remove ids from their lists; ids in no list are ignored."""
+        self._lists.remove_ids(faiss.IDSelectorArray(ids ^ _MASK))

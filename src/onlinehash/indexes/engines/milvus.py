@@ -11,18 +11,18 @@ import numpy as np
 
 from onlinehash._validation import check_choice, check_positive_int
 from onlinehash.codes import code_width
-from onlinehash.exceptions import InvalidInputError, UnknownKeyError
-from onlinehash.indexes.engines._milvus import INTEGER, LEAST, CodeScan, Milvus, code, one_of
+from onlinehash.exceptions import InvalidInputError, UnknownIdError
+from onlinehash.indexes.engines._milvus import INTEGER, LEAST, Answer, CodeScan, Milvus, code, one_of
 from onlinehash.indexes.index import Index
-from onlinehash.types import Codes, Keys, Matches
+from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
 class MilvusIndex(Index):
-    """Search packed codes in a collection of Milvus: by default exactly, ties by key.
+    """Search packed codes in a collection of Milvus: by default exactly, ties by id.
 
-    The collection has a ``key`` and a ``code``; it is created if it does not exist, and persists. Results of more than
+    The collection has a ``id`` and a ``code``; it is created if it does not exist, and persists. Results of more than
     8192 items (16383 for a radius) are computed by reading all codes. Several processes may use one collection of a
     server; a file of Milvus Lite is for one process.
 
@@ -44,16 +44,18 @@ class MilvusIndex(Index):
     >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()
     >>> index = MilvusIndex(8, f"{folder.name}/items.db")
-    >>> index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
+    >>> index.upsert(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), ids=[10, 20, 30])
     >>> found = index.search(np.array([[0b0011]], np.uint8), k=2)
-    >>> found.keys, found.distances
+    >>> found.ids, found.distances
     (array([[20, 30]]), array([[1, 1]], dtype=int32))
-    >>> index.remove([20])
+    >>> index.delete([20])
     >>> len(index), 20 in index
     (2, False)
     >>> index.close()
     >>> folder.cleanup()
     """
+
+    supports_asymmetric = True
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class MilvusIndex(Index):
                     f"The collection {self._name!r} in {self._milvus.place} has {found or 'something else'!r}, not "
                     f"{ours!r}; name another."
                 )
-        self._milvus.create(self._name, {"key": INTEGER, "code": code(self.n_bits)}, ours, index)
+        self._milvus.create(self._name, {"id": INTEGER, "code": code(self.n_bits)}, ours, index)
 
     def close(self) -> None:
         """Close the connection; the collection persists."""
@@ -110,79 +112,86 @@ class MilvusIndex(Index):
     def __len__(self) -> int:
         return self._milvus.count(self._name)
 
-    def __contains__(self, key: object) -> bool:
-        if not isinstance(key, (int, np.integer)) or not LEAST <= int(key) < -LEAST:
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, (int, np.integer)) or not LEAST <= int(id) < -LEAST:
             return False
-        return bool(self._found([int(key)]))
+        return bool(self._found([int(id)]))
 
     @property
-    def keys(self) -> Keys:
-        """Keys of all items, sorted."""
-        pages = self._milvus.pages(self._name, "", ["key"])
-        return np.array([row["key"] for rows in pages for row in rows], np.int64)
+    def ids(self) -> Ids:
+        """Ids of all items, sorted."""
+        pages = self._milvus.pages(self._name, "", ["id"])
+        return np.array([row["id"] for rows in pages for row in rows], np.int64)
 
     @property
     def codes(self) -> Codes:
-        """Codes of all items, in the order of `keys`, read-only."""
+        """Codes of all items, in the order of `ids`, read-only."""
         return CodeScan(self._milvus, self._name, self.n_bits).read()[1]
 
-    def _get(self, keys: Keys) -> Codes:
-        wanted = keys.tolist()
+    def _get(self, ids: Ids) -> Codes:
+        wanted = ids.tolist()
         found = self._found(set(wanted), "code")
         self._demand(wanted, found)
-        content = b"".join(found[key][0] for key in wanted)
+        content = b"".join(found[id][0] for id in wanted)
         return np.frombuffer(content, np.uint8).reshape(len(wanted), code_width(self.n_bits)).copy()
 
     # ------------------------------------------------------------------ changing
 
-    def _put(self, codes: Codes, keys: Keys) -> None:
-        rows = ({"key": key, "code": code.tobytes()} for key, code in zip(keys.tolist(), codes, strict=True))
+    def _put(self, codes: Codes, ids: Ids) -> None:
+        rows = ({"id": id, "code": code.tobytes()} for id, code in zip(ids.tolist(), codes, strict=True))
         self._milvus.put(self._name, rows)
 
-    def _drop(self, keys: Keys) -> None:
-        doomed = keys.tolist()
+    def _drop(self, ids: Ids) -> None:
+        doomed = ids.tolist()
         self._demand(doomed, self._found(doomed))
-        self._milvus.delete(self._name, one_of("key", doomed))
+        self._milvus.delete(self._name, one_of("id", doomed))
 
     # ------------------------------------------------------------------ searching
 
-    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
-        scan = self._scan(within)
-        answers = scan.search(queries, k)
-        width = min(len(keys) for keys, _ in answers) if answers else min(k, len(scan))
-        return Matches(
-            np.array([keys[:width] for keys, _ in answers], np.int64).reshape(len(queries), width),
-            np.array([distances[:width] for _, distances in answers], np.int32).reshape(len(queries), width),
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
+        scan = self._scan(among)
+        return self._result(scan, scan.search(queries, k), k, np.int32)
+
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+        scan = self._scan(among)
+        return self._result(scan, scan.search_asymmetric(queries, k), k, np.float32)
+
+    @staticmethod
+    def _result(scan: CodeScan, answers: list[Answer], k: int, dtype: type) -> SearchResult:
+        width = min(len(ids) for ids, _ in answers) if answers else min(k, len(scan))
+        return SearchResult(
+            np.array([ids[:width] for ids, _ in answers], np.int64).reshape(len(answers), width),
+            np.array([distances[:width] for _, distances in answers], dtype).reshape(len(answers), width),
         )
 
-    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
-        answers = self._scan(within).range_search(queries, radius)
-        return [Matches(np.array(keys, np.int64), np.array(distances, np.int32)) for keys, distances in answers]
+    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
+        answers = self._scan(among).range_search(queries, radius)
+        return [(np.array(ids, np.int64), np.array(distances, np.int32)) for ids, distances in answers]
 
     # ------------------------------------------------------------------ storage
 
-    def _scan(self, within: Keys | None) -> CodeScan:
-        filters = [""] if within is None else one_of("key", within.tolist())
+    def _scan(self, among: Ids | None) -> CodeScan:
+        filters = [""] if among is None else one_of("id", among.tolist())
         return CodeScan(self._milvus, self._name, self.n_bits, filters, self._params)
 
-    def _found(self, keys: Iterable[int], field: str = "key") -> dict[int, Any]:
-        """Return a field of the items that exist, by key."""
-        rows = self._milvus.find(self._name, one_of("key", keys), ["key", field])
-        return {row["key"]: row[field] for row in rows}
+    def _found(self, ids: Iterable[int], field: str = "id") -> dict[int, Any]:
+        """Return a field of the items that exist, by id."""
+        rows = self._milvus.find(self._name, one_of("id", ids), ["id", field])
+        return {row["id"]: row[field] for row in rows}
 
-    def _demand(self, keys: list[int], found: Mapping[int, Any]) -> None:
-        unknown = next((key for key in keys if key not in found), None)
+    def _demand(self, ids: list[int], found: Mapping[int, Any]) -> None:
+        unknown = next((id for id in ids if id not in found), None)
         if unknown is not None:
-            raise UnknownKeyError(f"There is no item with key {unknown} in this index of {len(self)}.")
+            raise UnknownIdError(f"There is no item with id {unknown} in this index of {len(self)}.")
 
-    def _next_key(self) -> int:
-        """Return the key after the largest, in one query per bit: Milvus returns the first page only."""
-        first = self._milvus.page(self._name, "", ["key"], 1)
+    def _next_id(self) -> int:
+        """Return the id after the largest, in one query per bit: Milvus returns the first page only."""
+        first = self._milvus.page(self._name, "", ["id"], 1)
         if not first:
             return 0
-        largest, end = int(first[0]["key"]), -LEAST
+        largest, end = int(first[0]["id"]), -LEAST
         while largest + 1 < end:
             middle = (largest + end) // 2
-            found = self._milvus.page(self._name, f"key >= {middle}", ["key"], 1)
-            largest, end = (int(found[0]["key"]), end) if found else (largest, middle)
+            found = self._milvus.page(self._name, f"id >= {middle}", ["id"], 1)
+            largest, end = (int(found[0]["id"]), end) if found else (largest, middle)
         return largest + 1

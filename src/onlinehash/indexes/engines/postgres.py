@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash._validation import check_process
-from onlinehash.exceptions import InvalidInputError, UnknownKeyError
+from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.indexes.engines._postgres import (
     CodeScan,
     Connection,
@@ -24,16 +24,16 @@ from onlinehash.indexes.engines._postgres import (
     place_of,
     to_bytes,
 )
-from onlinehash.indexes.index import SoftIndex
-from onlinehash.types import Codes, Keys, Matches, SoftCodes
+from onlinehash.indexes.index import Index
+from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 
 
-class PostgresIndex(SoftIndex):
-    """Search packed codes in a table of PostgreSQL: by default exactly, ties by key.
+class PostgresIndex(Index):
+    """Search packed codes in a table of PostgreSQL: by default exactly, ties by id.
 
-    The table has a ``key`` and a ``code`` of type ``bit(n_bits)``; it is created if it does not exist, and persists. A
+    The table has a ``id`` and a ``code`` of type ``bit(n_bits)``; it is created if it does not exist, and persists. A
     search reads every code, with the operator of pgvector if the extension is installed, else with ``bit_count``.
     Several processes may use one table; changes are visible to all at once.
 
@@ -47,17 +47,19 @@ class PostgresIndex(SoftIndex):
         Letters, digits and ``_``.
     approximate : bool, default=False
         Use an HNSW index of pgvector, which is faster and may miss some of the nearest. Needs
-        pgvector 0.7 or later. :meth:`search` with ``within``, and the other searches, stay exact.
+        pgvector 0.7 or later. :meth:`search` with ``ids``, and the other searches, stay exact.
 
     Examples
     --------
     With a server at hand::
 
         index = PostgresIndex(8, "postgresql://me@localhost/items")
-        index.add(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), keys=[10, 20, 30])
-        index.search(np.array([[0b0011]], np.uint8), k=2).keys  # array([[20, 30]])
+        index.upsert(np.array([[0b0000], [0b0001], [0b0111]], np.uint8), ids=[10, 20, 30])
+        index.search(np.array([[0b0011]], np.uint8), k=2).ids  # array([[20, 30]])
         index.close()
     """
+
+    supports_asymmetric = True
 
     def __init__(self, n_bits: int, url: str, *, table: str = "codes", approximate: bool = False) -> None:
         super().__init__(n_bits)
@@ -83,7 +85,7 @@ class PostgresIndex(SoftIndex):
             self._connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (self._table,))
             if self._ask("SELECT to_regclass(%s)", self._table)[0][0] is None:
                 self._connection.execute(
-                    f"CREATE TABLE {self._table} (key bigint PRIMARY KEY, code bit({self.n_bits}) NOT NULL)"
+                    f"CREATE TABLE {self._table} (id bigint PRIMARY KEY, code bit({self.n_bits}) NOT NULL)"
                 )
                 if pgvector is not None and approximate:
                     self._connection.execute(pgvector.make_index(self._table))
@@ -115,82 +117,82 @@ class PostgresIndex(SoftIndex):
     def __len__(self) -> int:
         return int(self._ask(f"SELECT count(*) FROM {self._table}")[0][0])
 
-    def __contains__(self, key: object) -> bool:
-        if not isinstance(key, (int, np.integer)) or not -(2**63) <= int(key) < 2**63:
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, (int, np.integer)) or not -(2**63) <= int(id) < 2**63:
             return False
-        return bool(self._ask(f"SELECT 1 FROM {self._table} WHERE key = %s::bigint", int(key)))
+        return bool(self._ask(f"SELECT 1 FROM {self._table} WHERE id = %s::bigint", int(id)))
 
     @property
-    def keys(self) -> Keys:
-        """Keys of all items, sorted."""
-        return np.array([key for (key,) in self._ask(f"SELECT key FROM {self._table} ORDER BY key")], np.int64)
+    def ids(self) -> Ids:
+        """Ids of all items, sorted."""
+        return np.array([id for (id,) in self._ask(f"SELECT id FROM {self._table} ORDER BY id")], np.int64)
 
     @property
     def codes(self) -> Codes:
-        """Codes of all items, in the order of `keys`, read-only."""
-        codes = self._codes(self._ask(f"SELECT code FROM {self._table} ORDER BY key"))
+        """Codes of all items, in the order of `ids`, read-only."""
+        codes = self._codes(self._ask(f"SELECT code FROM {self._table} ORDER BY id"))
         codes.flags.writeable = False
         return codes
 
-    def _get(self, keys: Keys) -> Codes:
+    def _get(self, ids: Ids) -> Codes:
         found = self._ask(
-            f"""SELECT wanted.key, code FROM unnest(%s::bigint[]) WITH ORDINALITY wanted(key, place)
-                LEFT JOIN {self._table} codes ON codes.key = wanted.key ORDER BY place""",
-            keys.tolist(),
+            f"""SELECT wanted.id, code FROM unnest(%s::bigint[]) WITH ORDINALITY wanted(id, place)
+                LEFT JOIN {self._table} codes ON codes.id = wanted.id ORDER BY place""",
+            ids.tolist(),
         )
-        self._demand([key for key, code in found if code is None])
+        self._demand([id for id, code in found if code is None])
         return self._codes([(code,) for _, code in found])
 
     # ------------------------------------------------------------------ changing
 
-    def add(self, codes: ArrayLike, keys: ArrayLike | None = None) -> None:
-        """Add items, as every index does; others may add at the same time."""
+    def upsert(self, codes: ArrayLike, ids: ArrayLike | None = None) -> None:
+        """Insert or replace items, as every index does; other processes may do so at the same time."""
         with self._changing():
-            if keys is None:
+            if ids is None:
                 self._connection.execute(f"LOCK TABLE {self._table} IN SHARE ROW EXCLUSIVE MODE")
-            super().add(codes, keys)
+            super().upsert(codes, ids)
 
-    def _next_key(self) -> int:
-        return int(self._ask(f"SELECT coalesce(max(key) + 1::numeric, 0) FROM {self._table}")[0][0])
+    def _next_id(self) -> int:
+        return int(self._ask(f"SELECT coalesce(max(id) + 1::numeric, 0) FROM {self._table}")[0][0])
 
-    def _put(self, codes: Codes, keys: Keys) -> None:
+    def _put(self, codes: Codes, ids: Ids) -> None:
         self._connection.execute(
-            f"""INSERT INTO {self._table} (key, code)
-                SELECT key, {code_from("%(codes)s::bytea", "place", self.n_bits)}
-                FROM unnest(%(keys)s::bigint[]) WITH ORDINALITY given(key, place) ORDER BY key
-                ON CONFLICT (key) DO UPDATE SET code = excluded.code""",
-            {"codes": to_bytes(codes), "keys": keys.tolist()},
+            f"""INSERT INTO {self._table} (id, code)
+                SELECT id, {code_from("%(codes)s::bytea", "place", self.n_bits)}
+                FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY given(id, place) ORDER BY id
+                ON CONFLICT (id) DO UPDATE SET code = excluded.code""",
+            {"codes": to_bytes(codes), "ids": ids.tolist()},
         )
 
-    def _drop(self, keys: Keys) -> None:
-        doomed = keys.tolist()
+    def _drop(self, ids: Ids) -> None:
+        doomed = ids.tolist()
         with self._changing():
-            gone = self._ask(f"DELETE FROM {self._table} WHERE key = ANY(%s::bigint[]) RETURNING key", doomed)
-            self._demand(sorted(set(doomed) - {key for (key,) in gone}), len(gone))
+            gone = self._ask(f"DELETE FROM {self._table} WHERE id = ANY(%s::bigint[]) RETURNING id", doomed)
+            self._demand(sorted(set(doomed) - {id for (id,) in gone}), len(gone))
 
     # ------------------------------------------------------------------ searching
 
-    def _search(self, queries: Codes, k: int, within: Keys | None) -> Matches:
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
         with errors(self._place):
-            found = self._among(within).search(self._connection, queries, k)
-        return self._matches(found, k, np.int32, within)
+            found = self._among(among).search(self._connection, queries, k)
+        return self._matches(found, k, np.int32, among)
 
-    def _search_soft(self, queries: SoftCodes, k: int, within: Keys | None) -> Matches:
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         with errors(self._place):
-            found = self._among(within).search_soft(self._connection, queries, k)
-        return self._matches(found, k, np.float32, within)
+            found = self._among(among).search_asymmetric(self._connection, queries, k)
+        return self._matches(found, k, np.float32, among)
 
-    def _search_radius(self, queries: Codes, radius: int, within: Keys | None) -> list[Matches]:
+    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         with errors(self._place):
-            found = self._among(within).range_search(self._connection, queries, radius)
-        return [Matches(np.array(keys, np.int64), np.array(distances, np.int32)) for keys, distances in found]
+            found = self._among(among).range_search(self._connection, queries, radius)
+        return [(np.array(ids, np.int64), np.array(distances, np.int32)) for ids, distances in found]
 
     # ------------------------------------------------------------------ storage
 
-    def _among(self, within: Keys | None) -> CodeScan:
-        if within is None:
+    def _among(self, among: Ids | None) -> CodeScan:
+        if among is None:
             return self._scan
-        return self._scan._replace(where="key = ANY(%(keys)s::bigint[])", values={"keys": within.tolist()})
+        return self._scan._replace(where="id = ANY(%(ids)s::bigint[])", values={"ids": among.tolist()})
 
     def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with errors(self._place), self._connection.cursor(binary=True) as cursor:
@@ -207,11 +209,13 @@ class PostgresIndex(SoftIndex):
 
     def _demand(self, unknown: list[int], n_gone: int = 0) -> None:
         if unknown:
-            raise UnknownKeyError(f"There is no item with key {unknown[0]} in this index of {len(self) + n_gone}.")
+            raise UnknownIdError(f"There is no item with id {unknown[0]} in this index of {len(self) + n_gone}.")
 
-    def _matches(self, found: list[tuple[list[Any], list[Any]]], k: int, dtype: type, within: Keys | None) -> Matches:
+    def _matches(
+        self, found: list[tuple[list[Any], list[Any]]], k: int, dtype: type, among: Ids | None
+    ) -> SearchResult:
         if not found:  # with the shape of a result
-            n_among = len(self) if within is None else sum(key in self for key in within.tolist())
-            return Matches(np.empty((0, min(k, n_among)), np.int64), np.empty((0, min(k, n_among)), dtype))
-        keys, distances = zip(*found, strict=True)
-        return Matches(np.array(keys, np.int64), np.array(distances, dtype))
+            n_among = len(self) if among is None else sum(id in self for id in among.tolist())
+            return SearchResult(np.empty((0, min(k, n_among)), np.int64), np.empty((0, min(k, n_among)), dtype))
+        ids, distances = zip(*found, strict=True)
+        return SearchResult(np.array(ids, np.int64), np.array(distances, dtype))

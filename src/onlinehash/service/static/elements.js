@@ -21,19 +21,19 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// What an item looks like: its picture, its title, or its key.
+// What an item looks like: its picture, its title, or its id.
 export function face(item) {
   const payload = item.payload ?? {};
   const name = nameOf(item);
   if (typeof payload.image === "string" && payload.image.startsWith("data:image/")) {
     return html("img", { src: payload.image, alt: name, class: "picture", draggable: "false" });
   }
-  return html("span", { class: "card-text" }, typeof payload.title === "string" ? payload.title : String(item.key));
+  return html("span", { class: "card-text" }, typeof payload.title === "string" ? payload.title : String(item.id));
 }
 
 export function nameOf(item) {
   const label = labelText(item.labels);
-  const title = typeof item.payload?.title === "string" ? item.payload.title : `item ${item.key}`;
+  const title = typeof item.payload?.title === "string" ? item.payload.title : `item ${item.id}`;
   return label ? `${title}, label ${label}` : title;
 }
 

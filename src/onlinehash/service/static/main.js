@@ -14,7 +14,7 @@ async function begin() {
   const demo = isDemo ? await ask("GET", "/api/v1/demo") : null;
   const watch = new Watch({ onVersion: () => search.run(), nClasses: demo?.n_classes });
   const search = new Search({ shape: demo?.shape, onPicked: (query) => watch.propose(query) });
-  byId("by-key").hidden = Boolean(demo);
+  byId("by-id").hidden = Boolean(demo);
 
   const look = async () => {
     const { stats, classes } = await watch.update();

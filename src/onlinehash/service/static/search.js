@@ -21,9 +21,9 @@ export class Search {
     this.classes = [];
     byId("others").addEventListener("click", () => this.offer().catch(tell));
     byId("grid").addEventListener("keydown", (event) => this.move(event));
-    byId("by-key").addEventListener("submit", (event) => {
+    byId("by-id").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.pickKey(byId("key").value.trim()).catch(tell);
+      this.pickId(byId("id").value.trim()).catch(tell);
     });
     byId("options").addEventListener("submit", (event) => event.preventDefault());
     byId("options").addEventListener("change", () => this.run());
@@ -34,7 +34,7 @@ export class Search {
     byId("draw").hidden = false;
     byId("search").classList.add("drawable");
     this.sketch = new Sketch(byId("sketch"), shape, (vector) => {
-      const item = { key: "your drawing", labels: null, payload: { title: "your drawing", image: this.sketch.picture(vector) } };
+      const item = { id: "your drawing", labels: null, payload: { title: "your drawing", image: this.sketch.picture(vector) } };
       this.mark(null);
       this.ask({ vector, item });
     });
@@ -63,16 +63,16 @@ export class Search {
       if (label !== null) body.labels = label;
       return ask("POST", "/api/v1/search", body);
     }));
-    const found = answers.map(({ hits }) => shuffled([...new Set(hits.flat().map(({ key }) => key))]));
-    const fair = [...found.flatMap((keys) => keys.slice(0, share)), ...found.flatMap((keys) => keys.slice(share))];
-    const keys = shuffled([...new Set(fair)].slice(0, SHOWN));
-    this.items = keys.length ? (await ask("POST", "/api/v1/items/get", { keys })).items : [];
+    const found = answers.map(({ ids }) => shuffled([...new Set(ids.flat())]));
+    const fair = [...found.flatMap((ids) => ids.slice(0, share)), ...found.flatMap((ids) => ids.slice(share))];
+    const ids = shuffled([...new Set(fair)].slice(0, SHOWN));
+    this.items = ids.length ? (await ask("POST", "/api/v1/items/get", { ids })).items : [];
     if (!this.items.length) {
       byId("pick-help").textContent = "There is nothing to show yet: codes come with the first labelled items.";
     }
-    const chosen = this.query?.item.key;
-    byId("grid").replaceChildren(...this.items.map((item, i) => this.tile(item, i, item.key === chosen)));
-    this.rove(Math.max(0, this.items.findIndex(({ key }) => key === chosen)));
+    const chosen = this.query?.item.id;
+    byId("grid").replaceChildren(...this.items.map((item, i) => this.tile(item, i, item.id === chosen)));
+    this.rove(Math.max(0, this.items.findIndex(({ id }) => id === chosen)));
     allIsWell();
   }
 
@@ -116,7 +116,7 @@ export class Search {
     return this.ask({ item });
   }
 
-  async pickKey(text) {
+  async pickId(text) {
     if (!text) return;
     const item = await ask("GET", `/api/v1/items/${encodeURIComponent(text)}`);
     this.mark(null);
@@ -151,16 +151,17 @@ export class Search {
     if (compare === "cosine") body.rescore = "cosine";
     if (byId("label").value) body.labels = JSON.parse(byId("label").value);
     if (query.vector) body.vectors = [query.vector];
-    else body.like = [query.item.key];
+    else body.by_id = [query.item.id];
     for (let tries = 0; ; tries++) {
-      const { hits: [hits], version } = await ask("POST", "/api/v1/search", body);
+      const answer = await ask("POST", "/api/v1/search", body);
+      const { version } = answer, hits = neighbours(answer);
       if (version === null) return { hits, codes: null };
       const nearest = hits.length;
       hits.push(...await this.strangers(query, hits, body));
-      const keys = hits.map(({ key }) => key);
-      if (!query.vector) keys.unshift(query.item.key);
-      const { items } = keys.length ? await ask("POST", "/api/v1/items/get", { keys }) : { items: [] };
-      const vectors = items.map(({ vector }) => vector);
+      const ids = hits.map(({ id }) => id);
+      if (!query.vector) ids.unshift(query.item.id);
+      const { items } = ids.length ? await ask("POST", "/api/v1/items/get", { ids }) : { items: [] };
+      const vectors = items.map(({ vectors }) => vectors);
       if (query.vector) vectors.unshift(query.vector);
       const encoded = await ask("POST", "/api/v1/encode", { vectors });
       if (encoded.version === version || tries === 2) { // else the codes were refreshed between the two
@@ -175,9 +176,9 @@ export class Search {
     const own = [].concat(query.item.labels ?? hits[0]?.labels ?? []);
     const others = this.classes.filter((label) => !own.includes(label));
     if (body.labels !== undefined || !own.length || !others.length || others.length > MOST_OTHERS) return [];
-    const known = new Set(hits.map(({ key }) => key));
-    const { hits: [found] } = await ask("POST", "/api/v1/search", { ...body, k: 1, labels: others });
-    return found.filter(({ key, labels }) => !known.has(key) && ![].concat(labels).some((label) => own.includes(label)));
+    const known = new Set(hits.map(({ id }) => id));
+    const found = neighbours(await ask("POST", "/api/v1/search", { ...body, k: 1, labels: others }));
+    return found.filter(({ id, labels }) => !known.has(id) && ![].concat(labels).some((label) => own.includes(label)));
   }
 
   show(query, { hits, own, codes, nearest }) {
@@ -211,6 +212,11 @@ function row(hit, query, own, code) {
     strip(code, own, `${code.length - different} of ${code.length} bits match`),
     html("div", { class: "distance", "aria-label": `distance ${distance}` }, String(distance)),
   );
+}
+
+// The neighbours of the only query of an answer, one object each.
+function neighbours({ ids: [ids], distances: [distances], labels: [labels], payload: [payload] }) {
+  return ids.map((id, i) => ({ id, distance: distances[i], labels: labels[i], payload: payload[i] }));
 }
 
 function sentence(query, hits) {

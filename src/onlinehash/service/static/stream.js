@@ -44,10 +44,10 @@ export class Stream {
   }
 
   showArrived(items) {
-    const known = new Set([...byId("arrived").children].map((tile) => tile.dataset.key));
+    const known = new Set([...byId("arrived").children].map((tile) => tile.dataset.id));
     byId("arrived").replaceChildren(...items.map((item) => {
-      const tile = html("div", { class: `tile${known.size && !known.has(String(item.key)) ? " new" : ""}` }, face(item));
-      tile.dataset.key = item.key;
+      const tile = html("div", { class: `tile${known.size && !known.has(String(item.id)) ? " new" : ""}` }, face(item));
+      tile.dataset.id = item.id;
       return tile;
     }));
   }

@@ -27,7 +27,7 @@ export class Watch {
 
   async watch(item) {
     if (!item) return;
-    const vector = item.vector ?? (await ask("POST", "/api/v1/items/get", { keys: [item.key] })).items[0].vector;
+    const vector = item.vector ?? item.vectors ?? (await ask("POST", "/api/v1/items/get", { ids: [item.id] })).items[0].vectors;
     this.item = { ...item, vector };
     this.codes = [];
     byId("watched-item").replaceChildren(face(item));
