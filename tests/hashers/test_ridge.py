@@ -57,7 +57,8 @@ def test_the_solution_is_that_of_least_squares():
     statistics = summed(rows, single(numbers))
     expected = reference.ridge(rows, words[numbers].astype(float), 0.3)
     assert np.abs(solution(statistics, 0.3, words) - expected).max() < 1e-10
-    some = statistics.factor(0.3, 5).solve(statistics.towards(words)[:5])
+    first = statistics.leading(5)
+    some = first.factor(0.3).solve(first.towards(words))
     assert np.abs(some - reference.ridge(rows[:, :5], words[numbers].astype(float), 0.3)).max() < 1e-10
 
 

@@ -150,6 +150,14 @@ class RidgeStatistics:
             self.sums = np.vstack([self.sums, np.zeros((more, self.sums.shape[1]))])
             self.counts = np.concatenate([self.counts, np.zeros(more)])
 
+    def leading(self, n_inputs: int) -> RidgeStatistics:
+        """Return a copy of the statistics of the first ``n_inputs`` features."""
+        part = RidgeStatistics(n_inputs)
+        part.gram = self.gram[:n_inputs, :n_inputs].copy(order="F")
+        part.sums, part.counts = self.sums[:, :n_inputs].copy(), self.counts.copy()
+        part.total, part.squares = self.total, self.squares
+        return part
+
     @property
     def seen(self) -> NDArray[np.intp]:
         """Numbers of the classes that have rows."""
@@ -178,13 +186,13 @@ class RidgeStatistics:
         n_classes = len(self.counts)
         return np.asarray(self.sums.T @ codewords[:n_classes].astype(np.float64))
 
-    def factor(self, penalty: float, n_inputs: int | None = None) -> RidgeFactor:
+    def factor(self, penalty: float) -> RidgeFactor:
         """Return the Cholesky factor of the Gram matrix plus ``penalty`` times the identity.
 
-        With ``n_inputs`` that of the first so many features alone. Raises :class:`InvalidInputError` when the sums are
-        those of no set of rows, after rows were taken out that had never been added.
+        Raises :class:`InvalidInputError` when the sums are those of no set of rows, after rows were taken out that had
+        never been added.
         """
-        system = self.gram[:n_inputs, :n_inputs].copy(order="F")
+        system = self.gram.copy(order="F")
         system[np.diag_indices_from(system)] += penalty
         lower, failed = lapack.dpotrf(system, lower=1, overwrite_a=1)
         if failed:
