@@ -9,6 +9,7 @@ name in a plan            stored per item                                 bits p
 ``reference:float``       its features; ranked by cosine                  32 per feature
 ``reference:sign``        the signs of its features                       1 per feature
 ``reference:classifier``  the class that a linear classifier predicts     log2 of the classes, rounded up
+``reference:hroh``        the class of HROH's highest score               log2 of the classes, rounded up
 ========================  ==============================================  ===============================
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import NotLearnedError
 from onlinehash.experiments.custom import Frozen
 from onlinehash.features import FeatureMap, StreamFeatures, make_features
+from onlinehash.hashers import HROH
 from onlinehash.types import Codes, Features, Labels
 
 _CHUNK = 1 << 20  # elements of X processed at a time
@@ -163,10 +165,47 @@ class ClassifierReference(Reference):
         return ClassifierEncoder(Encoder(weights[:-1], weights[-1], features))
 
 
+class HROHReference(Reference):
+    """Store the class that HROH predicts: the highest of the scores that its codes are made of.
+
+    Parameters
+    ----------
+    preprocess : as in HROH
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> HROHReference("unit").partial_fit(X, y).snapshot().encode(X[:2])
+    array([[1],
+           [2]], dtype=uint8)
+    """
+
+    def __init__(self, preprocess: Any = "unit", *, random_state: int = 0) -> None:
+        super().__init__(preprocess)
+        self._hasher = HROH(8, sharpness=1.0, assignment="arrival", preprocess=preprocess, random_state=random_state)
+
+    @staticmethod
+    def stored_bits(n_features: int, n_classes: int) -> int:
+        """Return the bits of a class index."""
+        return ClassifierReference.stored_bits(n_features, n_classes)
+
+    def partial_fit(self, X: Features, y: Labels | None = None) -> HROHReference:
+        """Learn from the next rows of the stream; NaN is a missing label."""
+        if y is not None:
+            self._hasher.partial_fit(X, y)
+        return self
+
+    def snapshot(self) -> ClassifierEncoder:
+        """Return an encoder with the current scores."""
+        return ClassifierEncoder(replace(self._hasher.snapshot(), codewords=None))
+
+
 REFERENCES: dict[str, type[Reference]] = {
     "reference:float": FloatReference,
     "reference:sign": SignReference,
     "reference:classifier": ClassifierReference,
+    "reference:hroh": HROHReference,
 }
 
 

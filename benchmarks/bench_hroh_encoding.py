@@ -1,0 +1,30 @@
+"""Encoding with HROH: sharpened class scores against the linear code of the same hasher."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.measure import Row, compare, interleaved
+from onlinehash import HROH
+
+N, D = 4000, 384
+BARS = {10: "at most 1", 200: "at most 3"}
+
+
+def run() -> list[Row]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D), dtype=np.float32)
+    rows = []
+    with threadpool_limits(1):
+        for n_classes in (10, 100, 200, 1000):
+            y = np.arange(N) % n_classes
+            # the default sharpens no code of 10 classes and 64 bits: both are then the same encoder
+            hasher = HROH(64, assignment="arrival", alpha=0.1, random_state=0).partial_fit(X, y)
+            encoders = {"default": hasher.snapshot(), "linear": hasher.set_params(sharpness=None).snapshot()}
+            seconds = interleaved({name: partial(each.encode, X) for name, each in encoders.items()}, rounds=15)
+            what = f"encoding {N} x {D}, 64 bits, {n_classes} classes"
+            rows.append(compare(what, seconds, "default", "linear", BARS.get(n_classes, "-")))
+    return rows
