@@ -120,7 +120,7 @@ def test_sums_of_no_rows_are_refused():
     rows, numbers, _ = problem()
     statistics = summed(rows[:5], single(numbers[:5]))
     statistics.add(10 * rows[5:10], single(numbers[5:10]), sign=-1.0)
-    with pytest.raises(InvalidInputError, match="Were rows forgotten that had not been learned"):
+    with pytest.raises(InvalidInputError, match="Were rows unlearned that had not been learned"):
         statistics.factor(1e-3)
 
 

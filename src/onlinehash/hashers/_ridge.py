@@ -19,7 +19,7 @@ _GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for ro
 _START = 4
 _TOLERANCE = 1.02
 _STRIP = 192
-NOTHING = 1e-6  # what rounding may leave of a class whose rows were taken out
+NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Members:
 
     @classmethod
     def of_none(cls) -> Members:
-        """Return what describes no rows."""
+        """Return the members of no rows."""
         return cls(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0), np.empty(0))
 
     def between(self, start: int, stop: int) -> Members:
-        """Return what describes some of the rows."""
+        """Return the members of a range of rows."""
         entries = slice(*np.searchsorted(self.owner, (start, stop)))
         return Members(self.owner[entries] - start, self.number[entries], self.share[entries], self.weight[start:stop])
 
     def followed_by(self, other: Members, n_rows: int) -> Members:
-        """Return what describes ``n_rows`` rows and others after them."""
+        """Return the members of these ``n_rows`` rows followed by others."""
         return Members(
             np.concatenate([self.owner, other.owner + n_rows]),
             np.concatenate([self.number, other.number]),
@@ -55,17 +55,17 @@ class Members:
         )
 
     def fits(self, n_rows: int) -> bool:
-        """Tell whether all entries belong to one of so many rows, and to a class."""
+        """Return whether all entries belong to one of ``n_rows`` rows and to a class."""
         return not len(self.owner) or bool(
             self.owner.min() >= 0 and self.owner.max() < n_rows and self.number.min() >= 0
         )
 
     def times(self, factors: Matrix) -> Members:
-        """Return what describes the same rows, each of which counts so many times as much."""
+        """Return a copy with the weights scaled."""
         return replace(self, weight=self.weight * factors)
 
     def counts(self, n_classes: int) -> Matrix:
-        """Return how much the rows of every class count."""
+        """Return the total weight of the rows of each class."""
         return np.asarray(np.bincount(self.number, self.share * self.weight[self.owner], n_classes), np.float64)
 
     def targets(self, codewords: NDArray[Any]) -> Matrix:
@@ -115,7 +115,7 @@ class RidgeStatistics:
         self.squares = 0.0
 
     def add(self, rows: Matrix, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
-        """Add rows, or with ``sign=-1`` take them out; what is there already counts ``decay`` times less first."""
+        """Add rows, or with ``sign=-1`` subtract them, after multiplying the sums by ``decay``."""
         entries = {len(members.owner), len(members.number), len(members.share)}
         if rows.shape != (len(members.weight), self.sums.shape[1]) or len(entries) > 1 or not members.fits(len(rows)):
             raise InvalidInputError(
@@ -197,7 +197,7 @@ class RidgeStatistics:
         lower, failed = lapack.dpotrf(system, lower=1, overwrite_a=1)
         if failed:
             raise InvalidInputError(
-                "The statistics are not those of any rows. Were rows forgotten that had not been learned?"
+                "The statistics are not those of any rows. Were rows unlearned that had not been learned?"
             )
         return RidgeFactor(lower, penalty)
 

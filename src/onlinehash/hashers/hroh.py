@@ -67,7 +67,7 @@ class HROH(FromSums):
     assignment : {"learned", "arrival"}, default="learned"
         Which class gets which of the codewords. "learned": similar classes get similar ones, as far as the sums tell,
         which makes the bits easier to learn where there are more classes than bits. After 1024, 2048, 4096, ...
-        instances every class that has 20 of them keeps its codeword for good. "arrival": in order of first sight. A
+        instances every class that has at least 20 of them keeps its codeword. "arrival": in order of first sight. A
         mapping is taken as it is.
     sharpness : "auto", float or None, default="auto"
         How much high scores outweigh low ones ("beta"). "auto" follows from the number of classes C and of class bits
@@ -88,11 +88,11 @@ class HROH(FromSums):
         The penalty ("lambda"). By default chosen from the sums by generalised cross-validation. It is applied last and
         may be changed at any time.
     decay : float, default=1.0
-        What came before counts this much less with every instance, for streams that drift. 0.9999 forgets half in
-        some 7000 instances.
+        Factor on everything learned before, per instance, for streams that drift. 0.9999 forgets half in about 7000
+        instances.
     preprocess : "unit", "running", "none", or array-like of shape (n_features,), default="unit"
         Unit length, after subtracting the mean given, if any. The constant feature does the centring. "running"
-        depends on the order of the stream, and rows cannot be forgotten under it.
+        depends on the order of the stream, and rows cannot be unlearned under it.
     random_state : int, Generator, RandomState or None, default=None
     output : {"codes", "bits", "signs"}, default="codes"
         As in :class:`HCOH`.
