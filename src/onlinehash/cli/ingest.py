@@ -114,7 +114,7 @@ def _open(
     """Create the collection; or open it, if the options describe the hasher that it has."""
     from onlinehash.cli._screen import note
     from onlinehash.cli._settings import DEFAULT_METHOD, hasher_from_options
-    from onlinehash.collection.learning import same_recipe
+    from onlinehash.collection.learner import same_recipe
     from onlinehash.exceptions import InvalidInputError
 
     if not into.exists():

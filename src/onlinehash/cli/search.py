@@ -206,11 +206,11 @@ def _search(
 
 
 def _rescored(items: _Items, query: Any, ids: list[int], measure: str, k: int) -> _Found:
-    from onlinehash.collection.rescoring import rescored
-    from onlinehash.collection.stores.protocol import Rows
+    from onlinehash.collection.rescoring import vector_distances
 
     rows = ids if items.rows is None else [items.rows[id] for id in ids]
-    return _Found(*rescored(query, Rows(ids, [], items.X[rows], [], []), measure, k))
+    ranked = sorted(zip(vector_distances(query, items.X[rows], measure).tolist(), ids, strict=True))[:k]
+    return _Found([id for _, id in ranked], [distance for distance, _ in ranked])
 
 
 def _write(out: Path, found: list[_Found]) -> None:

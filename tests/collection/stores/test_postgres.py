@@ -182,8 +182,8 @@ def test_ids_are_in_the_order_of_python_and_labels_may_be_anything(place, data):
         assert list(collection) == [item.id for item in collection.items()] == collection.codes()[0] == sorted(ids)
         found = {label: set(collection.search(X[0], labels=label).ids) for label in ("ü", "a\0b", "\\", "%s", '["x"]')}
         assert found == {"ü": {"a", "ä"}, "a\0b": {"b", "z"}, "\\": {"é", "~"}, "%s": {"~"}, '["x"]': {"B"}}
-        some = collection._live.sample(4, seed=1)
-        assert some == sorted(set(some)) == collection._live.sample(4, seed=1) != collection._live.sample(4, seed=2)
+        some = collection._index.sample(4, seed=1)
+        assert some == sorted(set(some)) == collection._index.sample(4, seed=1) != collection._index.sample(4, seed=2)
         assert set(some) < set(ids)
         assert [item.labels for item in collection.get(ids)] == [
             tuple(some) if isinstance(some, list) else some for some in labels
@@ -485,7 +485,7 @@ def test_the_batches_that_the_state_has_not_learned_from_are_known(small, place)
     collection, X, y = small
     store = collection._store
     with store.writing():
-        collection._save_state(collection._hasher)
+        collection._learner.save(collection._learner.hasher, collection._position.seq)
     assert store.commits(0) == []
     collection.upsert([40, 41], X[:2], y[:2])
     collection.delete([3, 40])
@@ -496,7 +496,7 @@ def test_the_batches_that_the_state_has_not_learned_from_are_known(small, place)
     with place.open(readonly=True) as reader:
         assert reader._store.commits(0) == [42, 49]
     with store.writing():
-        collection._save_state(collection._hasher)
+        collection._learner.save(collection._learner.hasher, collection._position.seq)
     assert store.commits(0) == []
 
 
@@ -691,7 +691,7 @@ def test_a_search_whose_codes_were_dropped_is_repeated(small, place, monkeypatch
             after = pairs(collection.search(X[0], 100))
             assert pairs(reader.search(X[0], 100)) == after != pairs(before)
             assert reader.codes()[0] == list(range(61))
-            assert reader._live.searchable([3, 99]) == [True, False]
+            assert reader._index.searchable([3, 99]) == [True, False]
 
 
 def test_codes_that_are_missing_are_told(small, place, server):

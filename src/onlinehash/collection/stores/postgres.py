@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.postgres_server import PostgresSchema
-from onlinehash.collection.stores.protocol import Among, Answers, GenerationGone, GenerationRow, Position, Rows
+from onlinehash.collection.stores.protocol import (
+    TOMBSTONES,
+    Among,
+    Answers,
+    Changes,
+    CodedItems,
+    GenerationGone,
+    GenerationRow,
+    Position,
+    Rows,
+)
 from onlinehash.collection.types import Id
 from onlinehash.encoders import Encoder
 from onlinehash.indexes.engines._postgres import (
@@ -189,6 +199,16 @@ class PostgresStore(PostgresSchema):
         self._retire(ids)
         for (number,) in self._query(f"SELECT number FROM {self._schema}.generations"):
             self._write(f"DELETE FROM {self._table(number)} WHERE id = ANY(%s::{self._listed()})", list(ids))
+        self._write(
+            f"INSERT INTO {self._schema}.deleted SELECT %s + place - 1, id "
+            f"FROM unnest(%s::{self._listed()}) WITH ORDINALITY given(id, place)",
+            first_seq,
+            list(ids),
+        )
+        self._write(
+            f"""DELETE FROM {self._schema}.deleted
+                WHERE seq <= (SELECT seq FROM {self._schema}.deleted ORDER BY seq DESC LIMIT 1 OFFSET {TOMBSTONES})"""
+        )
         self.put_setting("n_items", self.count() - len(ids))
         self.put_setting("seq", first_seq + len(ids) - 1)
 
@@ -317,32 +337,48 @@ class PostgresStore(PostgresSchema):
             except LockNotAvailable:
                 continue
 
-    def codes(self, number: int) -> tuple[list[Any], Codes]:
-        """Return all ids that have a code, in order, and the codes."""
-        ids: list[Any] = []
-        parts: list[Codes] = []
-        with self.reading():
-            found = self._of(number, f"SELECT id, code FROM {{table}} ORDER BY id LIMIT {_FETCH}")
-            while found:
-                ids += [id for id, _ in found]
-                parts.append(from_bits([code for _, code in found]))
-                found = self._of(
-                    number, f"SELECT id, code FROM {{table}} WHERE id > %s ORDER BY id LIMIT {_FETCH}", ids[-1]
-                )
-        return ids, np.concatenate(parts) if parts else np.empty((0, 0), np.uint8)
+    def codes(self, number: int) -> CodedItems:
+        """Return all items that have a code, in order of arrival."""
+        return self._coded(number, 0)
 
-    def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
-        """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
-        self._put_codes(number, after, cursor, codes)
-        self._write(f"UPDATE {self._schema}.generations SET cursor = %s WHERE number = %s", cursor, number)
+    def _coded(self, number: int, after: int) -> CodedItems:
+        """Return the items after a sequence number that have a code; generation 0 has all, and empty codes."""
+        items, codes = f"{self._schema}.items", self._table(number)
+        columns, tables = "items.id, items.seq, items.labels", f"{items} JOIN {codes} codes USING (seq)"
+        sql = f"SELECT {columns}, code FROM {tables} WHERE items.seq > %s ORDER BY items.seq LIMIT {_FETCH}"
+        if not number:
+            sql = f"SELECT {columns}, NULL FROM {items} WHERE seq > %s ORDER BY seq LIMIT {_FETCH}"
+        ids, seqs, labels, parts = list[Any](), list[int](), list[str | None](), list[Codes]()
+        with self.reading():
+            while found := [] if self._kind() is None else self._of(number, sql, seqs[-1] if seqs else after):
+                ids += [row[0] for row in found]
+                seqs += [row[1] for row in found]
+                labels += [row[2] for row in found]
+                parts.append(from_bits([row[3] for row in found]) if number else np.empty((len(found), 0), np.uint8))
+        return CodedItems(ids, seqs, np.concatenate(parts) if parts else np.empty((0, 0), np.uint8), labels)
+
+    def changes(self, after: int) -> Changes | None:
+        """Return what happened after a sequence number, or None if the store does not reach back that far."""
+        with self.reading():
+            ((n_deleted, reach),) = self._query(f"SELECT count(*), min(seq) FROM {self._schema}.deleted")
+            if n_deleted >= TOMBSTONES and reach > after:
+                return None
+            deleted = self._query(f"SELECT id FROM {self._schema}.deleted WHERE seq > %s ORDER BY seq", after)
+            coded = self._coded(self.position().generation, after)
+            return Changes(*coded, list(dict.fromkeys(id for (id,) in deleted)))
+
+    def put_codes(self, number: int, after: int, rows: Rows, codes: Codes) -> None:
+        """Write the codes of instances that :meth:`vectors` returned after a sequence number."""
+        self._put_codes(number, after, rows.seqs[-1], codes)
+        self._write(f"UPDATE {self._schema}.generations SET cursor = %s WHERE number = %s", rows.seqs[-1], number)
 
     def _put_codes(self, number: int, after: int, last: int, codes: Codes) -> None:
         """Write codes beside the labels of their items; one statement is faster than one a code."""
         code = code_from("%(codes)s::bytea", "row_number() OVER (ORDER BY seq)", self._bits(number))
         self._writer.execute(
-            f"""INSERT INTO {self._table(number)} SELECT id, {_LABELS}, {code}
+            f"""INSERT INTO {self._table(number)} SELECT id, seq, {_LABELS}, {code}
                 FROM {self._schema}.items WHERE seq > %(after)s AND seq <= %(last)s
-                ON CONFLICT (id) DO UPDATE SET labels = excluded.labels, code = excluded.code""",
+                ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, labels = excluded.labels, code = excluded.code""",
             {"codes": to_bytes(codes), "after": after, "last": last},
         )
 
@@ -375,7 +411,13 @@ class PostgresStore(PostgresSchema):
             where.append(f"id = ANY(%(ids)s::{self._listed()})")
             values["ids"] = among.ids
         scan = CodeScan(
-            self._table(number), self._bits(number), self._pgvector, " AND ".join(where), values, self._approximate
+            self._table(number),
+            self._bits(number),
+            self._pgvector,
+            " AND ".join(where),
+            values,
+            self._approximate,
+            "seq",
         )
         moment = self.reading() if len(queries) > 1 else nullcontext()  # a query is one statement, which sees one
         with self._errors(), moment, self._connection() as connection:
@@ -392,11 +434,11 @@ class PostgresStore(PostgresSchema):
             except UndefinedTable:
                 raise GenerationGone from None
 
-    def coded(self, number: int, ids: Sequence[Id]) -> list[bool]:
-        """Tell which ids have a code in a generation."""
-        sql = f"SELECT id FROM {{table}} WHERE id = ANY(%s::{self._listed()})"
-        found = {id for (id,) in self._of(number, sql, list(ids))}
-        return [id in found for id in ids]
+    def coded(self, number: int, seqs: Sequence[int]) -> list[bool]:
+        """Return which sequence numbers have a code in a generation."""
+        sql = f"SELECT seq FROM {{table}} JOIN {self._schema}.items USING (id, seq) WHERE seq = ANY(%s::bigint[])"
+        found = {seq for (seq,) in self._of(number, sql, list(seqs))}
+        return [seq in found for seq in seqs]
 
     def n_coded(self, number: int) -> int:
         """Return how many items have a code in a generation: all, if it is in use."""

@@ -35,10 +35,13 @@ CREATE TABLE {schema}.items (seq bigint PRIMARY KEY, id {kind} UNIQUE NOT NULL, 
                              payload text, checksum int NOT NULL, payload_checksum int NOT NULL);
 CREATE TABLE {schema}.retired (seq bigint PRIMARY KEY, id {kind} NOT NULL, vectors bytea NOT NULL, labels text,
                                payload text, checksum int NOT NULL, payload_checksum int NOT NULL);
+CREATE TABLE {schema}.deleted (seq bigint PRIMARY KEY, id {kind} NOT NULL);
 ALTER TABLE {schema}.items ALTER vectors SET STORAGE EXTERNAL;
 ALTER TABLE {schema}.retired ALTER vectors SET STORAGE EXTERNAL
 """
-CODES = "CREATE TABLE {table} (id {kind} PRIMARY KEY, labels text[], code bit({n_bits}) NOT NULL)"
+CODES = """
+CREATE TABLE {table} (id {kind} PRIMARY KEY, seq bigint NOT NULL, labels text[], code bit({n_bits}) NOT NULL)
+"""
 
 
 def checksum(*parts: Any, content: bytes = b"") -> int:

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.protocol import Changes, CodedItems, GenerationRow, Position, Rows
+from onlinehash.collection.stores.protocol import TOMBSTONES, Changes, CodedItems, GenerationRow, Position, Rows
 from onlinehash.collection.stores.sqlite_rows import SAVED, CheckedRows, columns_of, item_checksums, sealed
 from onlinehash.collection.types import Id
 from onlinehash.types import Codes
 
-_TOMBSTONES = 100_000  # deletions that readers can still follow; further back they read everything again
 _FETCH = 50_000
 _FETCH_CODES = 1_000_000
 _ASK = 500  # ids in one question
@@ -150,11 +149,11 @@ class SqliteStore(CheckedRows):
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         """Return rows of items, verified."""
-        ids, seqs, labels, sums, vectors, payloads = columns_of(found, 6)
+        ids, seqs, batches, labels, sums, vectors, payloads = columns_of(found, 7)
         if None in sums:
             raise self._damage(f"item {ids[sums.index(None)]!r} is not where it should be", SAVED)
         with self._checking("an item"):
-            features_crc, payload_crc = self._check_items(ids, seqs, labels, b"".join(sums))
+            features_crc, payload_crc = self._check_items(ids, seqs, batches, labels, b"".join(sums))
             self._check_parts("vector", ids, features_crc, checksums.blobs(vectors))
             self._check_parts("payload", ids, payload_crc, checksums.texts(payloads))
             return Rows(ids, seqs, from_blobs(vectors, self._dtype()), labels, payloads)
@@ -173,35 +172,38 @@ class SqliteStore(CheckedRows):
         vectors = to_blobs(rows.vectors)
         ids, labels = checksums.ids(rows.ids), checksums.texts(rows.labels)
         crc = checksums.blobs(vectors), checksums.texts(rows.payloads)
-        sums = item_checksums(ids, checksums.integers(rows.seqs), labels, *crc)
+        seqs, batch = checksums.integers(rows.seqs), [first] * len(rows)
+        sums = item_checksums(ids, seqs, checksums.integers(batch), labels, *crc)
         self._writer.executemany(
-            "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)",
-            zip(rows.seqs, rows.ids, rows.labels, to_blobs(sums), vectors, rows.payloads, strict=True),
+            "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?)",
+            zip(rows.seqs, batch, rows.ids, rows.labels, to_blobs(sums), vectors, rows.payloads, strict=True),
         )
         place = "seq - :after"  # there are no gaps between rows that come together
         if not self.position().generation:
             codes = {0: np.empty((len(rows), 0), np.uint8), **codes}
+        columns = ids, seqs, labels
         for number, some in codes.items():
-            self._put_codes(number, first - 1, last, sealed(number, ids, labels, some), place)
+            self._put_codes(number, first - 1, last, sealed(number, some, *columns), place)
         self.put_setting("n_items", self.count() + len(rows) - len(before))
+        self.put_setting("n_stream", self.setting("n_stream") + len(rows))
         self.put_setting("seq", last)
-        self._insert("commits", [last], [first])
 
     def _seqs_before(self, ids: Sequence[Any]) -> list[int]:
-        """Return where items are that ids replace; ids beyond the last, the common case, take one look."""
-        last = self._query(f"SELECT max(id) FROM {self._table()}")[0][0]
-        if last is None or min(ids) > last:
-            return []
+        """Return where items are that ids replace; many ids beyond the last, the common case, take one look."""
+        if len(ids) > _ASK:
+            last = self._query(f"SELECT max(id) FROM {self._table()}")[0][0]
+            if last is None or min(ids) > last:
+                return []
         return [seq for seq in self.seqs(ids) if seq is not None]
 
     def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
         """Write the payloads of known ids."""
         seqs = [seq for seq in self.seqs(ids) if seq is not None]
         found = {row[1]: row for row in self._among(f"SELECT {_HEAD} FROM items WHERE seq", seqs)}
-        there, _, labels, sums = columns_of([found[seq] for seq in seqs], 4)
+        there, _, batches, labels, sums = columns_of([found[seq] for seq in seqs], 5)
         with self._checking("an item"):
-            features_crc, _ = self._check_items(there, seqs, labels, b"".join(sums))
-        columns = (checksums.ids(there), checksums.integers(seqs), checksums.texts(labels))
+            features_crc, _ = self._check_items(there, seqs, batches, labels, b"".join(sums))
+        columns = (*map(checksums.ids, (there, seqs, batches)), checksums.texts(labels))
         sums = to_blobs(item_checksums(*columns, features_crc, checksums.texts(payloads)))
         self._writer.executemany(
             "UPDATE items SET payload = ?, checksums = ? WHERE seq = ?", zip(payloads, sums, seqs, strict=True)
@@ -215,7 +217,7 @@ class SqliteStore(CheckedRows):
         self._insert("deleted", range(first_seq, first_seq + len(ids)), ids)
         dropped = self._writer.execute(
             "DELETE FROM deleted WHERE seq <= (SELECT seq FROM deleted ORDER BY seq DESC LIMIT 1 OFFSET ?)",
-            (_TOMBSTONES,),
+            (TOMBSTONES,),
         )
         self.put_setting("n_deleted", self.setting("n_deleted") + len(ids) - dropped.rowcount)
         self.put_setting("n_items", self.count() - len(ids))
@@ -232,12 +234,8 @@ class SqliteStore(CheckedRows):
 
     def position(self) -> Position:
         """Return where the store stands."""
-        found = self._query(
-            "SELECT name, value, checksum FROM settings WHERE name IN ('generation', 'seq') ORDER BY name"
-        )
-        with self._checking("the position"):
-            generation, seq = [self._value(*row) for row in found]
-            return Position(seq, generation)
+        head = self.head()
+        return Position(head["seq"], head["generation"])
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream."""
@@ -251,19 +249,9 @@ class SqliteStore(CheckedRows):
                     limit,
                 )
             )
-            if retired:
-                self._check_stream(after, rows.seqs[-1] if len(rows) == limit else self.position().seq)
-            elif not after:
+            if not retired and not after:
                 self._check_all_items()
         return rows
-
-    def _check_stream(self, after: int, last: int) -> None:
-        """Refuse a stream in which instances are missing that were stored after the last state of the hasher."""
-        after = max(after, self.state_seq())
-        lasts, firsts = self._small("commits", "last, first", "last > ?", after)
-        stored = sum(max(0, min(b, last) - max(a, after + 1) + 1) for a, b in zip(firsts, lasts, strict=True))
-        if self._query("SELECT count(*) FROM items WHERE seq > ? AND seq <= ?", after, last) != [(stored,)]:
-            raise self._damage("items are missing that the hasher has learned from")
 
     def _check_all_items(self) -> None:
         self._check_tree("items")
@@ -273,16 +261,21 @@ class SqliteStore(CheckedRows):
     def commits(self, after: int) -> list[int]:
         """Return the last sequence number of every :meth:`put` after one that the hasher's state does not reach."""
         with self.reading():
-            return self._small("commits", "last, first", "last > ?", after)[0]
+            after = max(after, self.state_seq())
+            stored = self._query("SELECT count(*) FROM items WHERE seq > ?", self.state_seq())
+            if stored != [(self.setting("n_stream"),)]:
+                raise self._damage("items are missing that the hasher has learned from")
+            found = self._query("SELECT max(seq) FROM items WHERE seq > ? GROUP BY batch ORDER BY 1", after)
+            return [last for (last,) in found]
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return ids and vectors of the next instances."""
+        """Return the next instances without their payloads."""
         with self.reading(), self._checking("an item"):
             condition = f"seq > ?{_NOT_RETIRED} ORDER BY seq LIMIT ?"
-            ids, seqs, _, features_crc, content = self._joined("vectors", condition, after, limit)
+            ids, seqs, labels, features_crc, content = self._joined("vectors", condition, after, limit)
             matrix = from_blobs([content], self._dtype()).reshape(len(ids), -1 if ids else 0)
             self._check_parts("vector", ids, features_crc, checksums.blobs(to_blobs(matrix) if ids else []))
-            return Rows(ids, seqs, matrix, [], [])
+            return Rows(ids, seqs, matrix, labels, [])
 
     def _joined(
         self, content: str, condition: str, *values: Any
@@ -292,13 +285,13 @@ class SqliteStore(CheckedRows):
         As one row of the database: a thread that fetches many gives up the interpreter at each, and waits for it
         where others search without a break.
         """
-        arrays = ", ".join(f"json_group_array({name})" for name in ("id", "seq", "labels"))
+        arrays = ", ".join(f"json_group_array({name})" for name in ("id", "seq", "batch", "labels"))
         columns = f"{arrays}, {_JOINED.format('checksums')}, {_JOINED.format(content)}"
         *texts, sums, other = self._query(
             f"SELECT {columns} FROM (SELECT {_HEAD}, {content} FROM items WHERE {condition})", *values
         )[0]
-        ids, seqs, labels = map(json.loads, texts)
-        features_crc, _ = self._check_items(ids, seqs, labels, sums or b"")
+        ids, seqs, batches, labels = map(json.loads, texts)
+        features_crc, _ = self._check_items(ids, seqs, batches, labels, sums or b"")
         return ids, seqs, labels, features_crc, other or b""
 
     def changes(self, after: int) -> Changes | None:
@@ -307,20 +300,21 @@ class SqliteStore(CheckedRows):
             n_deleted, reach = self._query("SELECT count(*), min(seq) FROM deleted")[0]
             if n_deleted != self.setting("n_deleted"):
                 raise self._damage("rows of the table deleted are missing")
-            if n_deleted >= _TOMBSTONES and reach > after:
+            if n_deleted >= TOMBSTONES and reach > after:
                 return None
             generation = self.position().generation
             found = self._query(
-                f"""SELECT items.id, items.seq = codes.seq, codes.labels, code FROM items
-                    LEFT JOIN {self._table()} codes ON codes.id = items.id WHERE items.seq > ?{_NOT_RETIRED}""",
+                f"""SELECT items.id, items.seq, items.seq = codes.seq, codes.labels, code FROM items
+                    LEFT JOIN {self._table()} codes ON codes.id = items.id WHERE items.seq > ?{_NOT_RETIRED}
+                    ORDER BY items.seq""",
                 after,
             )
-            ids, there, labels, blobs = columns_of(found, 4)
+            ids, seqs, there, labels, blobs = columns_of(found, 5)
             if not all(there):
                 raise self._damage(f"the code of item {ids[there.index(0 if 0 in there else None)]!r} is missing")
-            codes = self._unsealed(generation, ids, labels, b"".join(blobs))
+            codes = self._unsealed(generation, ids, seqs, labels, b"".join(blobs))
             deleted = self._small("deleted", "seq, id", "seq > ?", after)[1]
-            return Changes(ids, codes, labels, list(dict.fromkeys(deleted)))
+            return Changes(ids, seqs, codes, labels, list(dict.fromkeys(deleted)))
 
     def state(self) -> bytes:
         """Return the last state of the hasher."""
@@ -337,7 +331,8 @@ class SqliteStore(CheckedRows):
         done = "SELECT seq FROM retired WHERE seq <= ?"
         self._writer.execute(f"DELETE FROM items WHERE seq IN ({done})", (learned_to,))
         self._writer.execute("DELETE FROM retired WHERE seq <= ?", (learned_to,))
-        self._writer.execute("DELETE FROM commits WHERE last <= ?", (learned_to,))
+        stored = self._writer.execute("SELECT count(*) FROM items WHERE seq > ?", (learned_to,)).fetchone()[0]
+        self.put_setting("n_stream", stored)
 
     # ------------------------------------------------------------------ generations
 
@@ -383,14 +378,22 @@ class SqliteStore(CheckedRows):
         return int(self._query(f"SELECT count(*) FROM codes_{number}")[0][0])
 
     def codes(self, number: int) -> CodedItems:
-        """Return all ids that have a code, in order, with their codes and labels."""
+        """Return all items that have a code, in order of arrival."""
+        if self.setting("id_type") is None:
+            return CodedItems([], [], np.empty((0, 0), np.uint8), [])
         with self.reading(), self._checking("a code"):
             found = [self._codes_between(number, *ends) for ends in pairwise(self._ends(number))]
-            ids, labels = (list(chain.from_iterable(column)) for column in list(zip(*found, strict=True))[:2])
-            codes = np.concatenate([some for _, _, some in found])
+            ids, labels = (list(chain.from_iterable(some[part] for some in found)) for part in (0, 2))
+            seqs, codes = (np.concatenate([some[part] for some in found]) for part in (1, 3))
             if number == self.position().generation:
                 self._check_count("codes", len(ids))
-            return CodedItems(ids, codes if ids else np.empty((0, 0), np.uint8), labels)
+        order = np.argsort(seqs)
+        if (np.diff(seqs[order]) <= 0).any():
+            raise self._damage(f"two rows of the table codes_{number} have one sequence number")
+        if (order[1:] < order[:-1]).any():
+            ids, labels = ([column[row] for row in order.tolist()] for column in (ids, labels))
+            seqs, codes = seqs[order], codes[order]
+        return CodedItems(ids, seqs.tolist(), codes, labels)
 
     def _ends(self, number: int) -> list[Any]:
         """Return ids that part the codes of a generation, with None at both ends."""
@@ -401,35 +404,36 @@ class SqliteStore(CheckedRows):
             ends += [id for (id,) in self._query(select, *values)] or [None]
         return ends
 
-    def _codes_between(self, number: int, after: Any, last: Any) -> tuple[list[Any], list[str | None], Codes]:
-        """Return ids, labels and codes from one id to another.
+    def _codes_between(
+        self, number: int, after: Any, last: Any
+    ) -> tuple[list[Any], NDArray[np.int64], list[str | None], Codes]:
+        """Return ids, sequence numbers, labels and codes from one id to another.
 
         SQLite joins what it finds to long texts, which is much faster than many small rows. It finds them in order.
         """
         where, values = _between(after, last)
         integer = self.setting("id_type") == "INTEGER"
         listed = "group_concat(id)" if integer else "json_group_array(id)"
-        query = f"""SELECT {listed}, group_concat(ifnull(labels, ''), '\n'), {_JOINED.format("code")}
-                    FROM codes_{number} WHERE {where}"""
-        found_ids, found_labels, blob = self._query(query, *values)[0]
+        query = f"""SELECT {listed}, group_concat(seq), group_concat(ifnull(labels, ''), '\n'),
+                    {_JOINED.format("code")} FROM codes_{number} WHERE {where}"""
+        found_ids, found_seqs, found_labels, blob = self._query(query, *values)[0]
         if blob is None:
-            return [], [], np.empty((0, 0), np.uint8)
+            return [], np.empty(0, np.int64), [], np.empty((0, 0), np.uint8)
+        seqs = np.fromstring(found_seqs, np.int64, sep=",")
         ids: Any = np.fromstring(found_ids, np.int64, sep=",") if integer else json.loads(found_ids)
         texts = found_labels.split("\n")
         labels = [text or None for text in texts] if "" in texts else texts
-        codes = self._unsealed(number, ids, labels, blob)
+        codes = self._unsealed(number, ids, seqs, labels, blob)
         if (np.diff(ids) <= 0).any() if integer else sorted(set(ids)) != ids:
             raise self._damage(f"rows of the table codes_{number} are not in order")
-        return ids.tolist() if integer else ids, labels, codes
+        return ids.tolist() if integer else ids, seqs, labels, codes
 
-    def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
-        """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
-        with self._checking("an item"):
-            condition = f"seq > ? AND seq <= ?{_NOT_RETIRED} ORDER BY seq"
-            ids, _, labels, *_ = self._joined("NULL", condition, after, cursor)
-            rows = sealed(number, checksums.ids(ids), checksums.texts(labels), codes)
-        self._put_codes(number, after, cursor, rows, "row_number() OVER (ORDER BY seq)")
-        self.put_setting("cursor", cursor)
+    def put_codes(self, number: int, after: int, rows: Rows, codes: Codes) -> None:
+        """Write the codes of instances that :meth:`vectors` returned after a sequence number."""
+        columns = checksums.ids(rows.ids), checksums.integers(rows.seqs), checksums.texts(rows.labels)
+        place = "row_number() OVER (ORDER BY seq)"
+        self._put_codes(number, after, rows.seqs[-1], sealed(number, codes, *columns), place)
+        self.put_setting("cursor", rows.seqs[-1])
 
     def _put_codes(self, number: int, after: int, last: int, rows: NDArray[np.uint8], place: str) -> None:
         """Write codes beside the labels of their items; one statement is faster than one per code.
@@ -454,8 +458,8 @@ class SqliteStore(CheckedRows):
 _NOT_RETIRED = " AND items.seq NOT IN (SELECT seq FROM retired)"
 _JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the text of a file of ours is UTF-8
 _LABELS = "CAST(labels AS TEXT)"
-_HEAD = "id, seq, labels, checksums"
-_ROW = "codes.id, codes.seq, items.labels, checksums, vectors, payload"
+_HEAD = "id, seq, batch, labels, checksums"
+_ROW = "codes.id, codes.seq, batch, items.labels, checksums, vectors, payload"
 
 
 def _between(after: Any, last: Any) -> tuple[str, list[Any]]:

@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,6 +67,8 @@ class Database:
         self._n_in_use = 0
         self._lock: WriterLock | None = None
         self._closed = False
+        self._settings: dict[str, Any] = {}  # of a writer, as committed
+        self._written: dict[str, Any] = {}  # in the transaction under way
         if readonly and not self._file.is_file():
             raise DataNotFoundError(f"There is no collection {path}; create it with Collection.open(path, hasher).")
         if not readonly:
@@ -100,6 +102,7 @@ class Database:
             if not self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not self._stamp()[0]:
                 self._create()
             self._check(self._writer)
+            self._settings = self._all_settings()
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
             self._writer.execute("PRAGMA busy_timeout = 0")  # who reads meanwhile may take hours
@@ -114,8 +117,8 @@ class Database:
         with self._transaction(self._writer, "BEGIN IMMEDIATE"):
             for statement in schema.TABLES.values():
                 self._writer.execute(statement)
-            for name in _NUMBERS:
-                self.put_setting(name, 0)
+            text = _head_text(dict.fromkeys(HEAD, 0) | {"n_settings": 1})
+            self._writer.execute("INSERT INTO settings VALUES ('head', ?, ?)", (text, _setting_checksum("head", text)))
             self._writer.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
             self._writer.execute(f"PRAGMA user_version = {schema.VERSION}")
 
@@ -149,8 +152,14 @@ class Database:
     def _begin_term(self) -> None:
         """Take the right to write from whoever has it, by whatever means both came to have it."""
         with self._errors(), self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
-            self._term = self.setting("term") + 1
-            self.put_setting("term", self._term)
+            self._settings = self._all_settings()
+            self._written = {"term": self._settings["term"] + 1}
+            self._flush()
+        self._keep_written()
+
+    def _keep_written(self) -> None:
+        self._settings |= self._written
+        self._written = {}
 
     def _demand_file(self) -> None:
         """Demand that the file is where it was."""
@@ -352,15 +361,28 @@ class Database:
         with self._errors(), self._in_use():
             assert self._lock is not None
             self._lock.renew()
-            with self._transaction(self._writer, "BEGIN IMMEDIATE"):
-                if self.setting("term") != self._term:
-                    raise StorageError(
-                        f"{self.path} was opened for writing elsewhere meanwhile. Nothing of this call was stored; "
-                        "close the collection, and open it again."
-                    )
-                yield
-                check_process(str(self.path), self._process)
-                self._demand_file()
+            self._written = {}
+            try:
+                with self._transaction(self._writer, "BEGIN IMMEDIATE"):
+                    yield
+                    check_process(str(self.path), self._process)
+                    self._demand_file()
+                    self._flush()
+            except (sqlite3.Error, FileFormatError) as error:  # because of what another has written?
+                self._written = {}
+                if self._file_head() not in (None, _head_text(self._settings)):
+                    raise self._overtaken() from error
+                raise
+            except BaseException:
+                self._written = {}
+                raise
+            self._keep_written()
+
+    def _file_head(self) -> str | None:
+        try:
+            return str(self._writer.execute("SELECT value FROM settings WHERE name = 'head'").fetchone()[0])
+        except (sqlite3.Error, TypeError):
+            return None
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -378,14 +400,40 @@ class Database:
     # ------------------------------------------------------------------ settings
 
     def setting(self, name: str, default: Any = None) -> Any:
-        """Return a setting."""
+        """Return a setting; a writer has all of them in memory."""
+        if not self.readonly:
+            check_process(str(self.path), self._process)
+            if self._closed:
+                raise StorageError(f"The collection {self.path} is closed.")
+            is_own = getattr(self._local, "active", None) is self._writer
+            return (
+                self._written.get(name, self._settings.get(name, default))
+                if is_own
+                else self._settings.get(name, default)
+            )
+        if name in HEAD:
+            return self.head()[name]
         found = self._query("SELECT name, value, checksum FROM settings WHERE name = ?", name)
         if not found:  # is it missing, or not found because of another that is damaged?
-            found = self._query("SELECT name, value, checksum FROM settings")
-        values = {row[0]: self._value(*row) for row in found}
-        if name not in values and len(values) - 1 != values.get("n_settings"):
+            return self._all_settings().get(name, default)
+        return self._value(*found[0])
+
+    def head(self) -> dict[str, int]:
+        """Return the counters of the collection."""
+        if not self.readonly:
+            return {name: self.setting(name) for name in HEAD}
+        found = self._query("SELECT name, value, checksum FROM settings WHERE name = 'head'")
+        with self._checking("the head"):
+            ((name, value, checksum),) = found
+            return dict(zip(HEAD, self._value(name, value, checksum), strict=True))
+
+    def _all_settings(self) -> dict[str, Any]:
+        values = {row[0]: self._value(*row) for row in self._query("SELECT name, value, checksum FROM settings")}
+        with self._checking("the head"):
+            values |= dict(zip(HEAD, values.pop("head"), strict=True))
+        if len(values) - len(HEAD) + 1 != values["n_settings"]:
             raise self._damage("settings are missing")
-        return values.get(name, default)
+        return values
 
     def _value(self, name: Any, value: Any, checksum: int) -> Any:
         with self._checking("a setting"):
@@ -394,30 +442,49 @@ class Database:
             return json.loads(value)
 
     def put_setting(self, name: str, value: Any) -> None:
-        """Write a setting."""
-        text = json.dumps(value)
-        checksum = _setting_checksum(name, text)
+        """Write a setting when the transaction is committed, if it is another."""
+        if name not in self._written and name not in self._settings:
+            self._written["n_settings"] = self.setting("n_settings") + 1
+        self._written[name] = value
+
+    def _flush(self) -> None:
+        """Write the settings that have changed, and the head if it is what it was."""
+        for name, value in self._written.items():
+            if name not in HEAD and (name not in self._settings or self._settings[name] != value):
+                text = json.dumps(value)
+                row = (name, text, _setting_checksum(name, text))
+                self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", row)
+        before, after = (_head_text(values) for values in (self._settings, self._settings | self._written))
         changed = self._writer.execute(
-            "UPDATE settings SET value = ?, checksum = ? WHERE name = ?", (text, checksum, name)
+            "UPDATE settings SET value = ?, checksum = ? WHERE name = 'head' AND value = ?",
+            (after, _setting_checksum("head", after), before),
         )
-        if not changed.rowcount:
-            self._writer.execute("INSERT INTO settings VALUES (?, ?, ?)", (name, text, checksum))
-            if name != "n_settings":
-                self.put_setting("n_settings", self.setting("n_settings") + 1)
+        if changed.rowcount != 1:
+            raise self._overtaken()
+
+    def _overtaken(self) -> StorageError:
+        return StorageError(
+            f"{self.path} was opened for writing elsewhere meanwhile. Nothing of this call was stored; close the "
+            "collection, and open it again."
+        )
 
 
-_NUMBERS = (
+HEAD = (
     "n_settings",
     "term",
     "seq",
     "learned_to",
+    "n_stream",
     "n_items",
     "n_deleted",
+    "n_learned",
     "generation",
     "n_generations",
     "cursor",
     "bits_recomputed",
 )
+"""Names of the counters, which are one setting."""
+
 _OPEN: WeakSet[Database] = WeakSet()
 _TRANSIENT = (
     sqlite3.SQLITE_BUSY,
@@ -438,6 +505,10 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _head_text(values: Mapping[str, Any]) -> str:
+    return json.dumps([values[name] for name in HEAD])
 
 
 def _setting_checksum(name: str, text: str) -> int:

@@ -45,10 +45,12 @@ class CheckedRows(Database):
         if n_rows != self.count():
             raise self._damage(f"there are {n_rows} {what} of {self.count()}")
 
-    def _check_items(self, ids: list[Any], seqs: list[int], labels: list[str | None], sums: bytes) -> tuple[Sums, Sums]:
+    def _check_items(
+        self, ids: list[Any], seqs: list[int], batches: list[int], labels: list[str | None], sums: bytes
+    ) -> tuple[Sums, Sums]:
         """Return the checksums of the vectors and payloads of items, once that of the rest is verified."""
         found = np.frombuffer(sums, "<u4").reshape(len(ids), 3)
-        columns = (checksums.ids(ids), checksums.integers(seqs), checksums.texts(labels))
+        columns = (*map(checksums.ids, (ids, seqs, batches)), checksums.texts(labels))
         self._check_rows("items", ids, found[:, 2], *columns, found[:, 0], found[:, 1])
         return found[:, 0], found[:, 1]
 
@@ -84,13 +86,13 @@ class CheckedRows(Database):
         sums = row_checksums(table, checksums.integers([number]), checksums.blobs([blob]))
         self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (number, int(sums[0]), blob))
 
-    def _unsealed(self, number: int, ids: Any, labels: Sequence[str | None], content: bytes) -> Codes:
+    def _unsealed(self, number: int, ids: Any, seqs: Any, labels: Sequence[str | None], content: bytes) -> Codes:
         """Return codes without their checksums, verified."""
         if not len(ids):
             return np.empty((0, 0), np.uint8)
         rows = np.frombuffer(content, np.uint8).reshape(len(ids), -1)
         codes, sums = rows[:, : -checksums.BYTES], np.ascontiguousarray(rows[:, -checksums.BYTES :]).view("<u4")[:, 0]
-        columns = (checksums.ids(ids), checksums.texts(labels), *checksums.words(codes))
+        columns = (checksums.ids(ids), checksums.integers(seqs), checksums.texts(labels), *checksums.words(codes))
         self._check_rows(f"codes_{number}", ids, sums, *columns)
         return np.ascontiguousarray(codes)
 
@@ -109,7 +111,7 @@ def item_checksums(*columns: checksums.Column) -> NDArray[np.uint32]:
     return np.stack([*(crc.astype("<u4") for crc in columns[-2:]), row_checksums("items", *columns)], axis=1)
 
 
-def sealed(number: int, ids: checksums.Column, labels: checksums.Column, codes: Codes) -> NDArray[np.uint8]:
-    """Return codes, each with its checksum behind it."""
-    sums = row_checksums(f"codes_{number}", ids, labels, *checksums.words(codes))
+def sealed(number: int, codes: Codes, *columns: checksums.Column) -> NDArray[np.uint8]:
+    """Return codes, each with its checksum behind it; ``columns`` are ids, sequence numbers and labels."""
+    sums = row_checksums(f"codes_{number}", *columns, *checksums.words(codes))
     return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)])

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash._validation import check_positive_int
-from onlinehash.collection import incoming
+from onlinehash.collection import _validation as incoming
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.stores.protocol import ItemStore, Rows
+from onlinehash.collection.stores.protocol import Rows, Store
 from onlinehash.collection.transfer import arrays, codes, parquet, text
 from onlinehash.collection.transfer.chunks import Chunk, Columns, Layout, Sheet
 from onlinehash.exceptions import (
@@ -269,7 +269,7 @@ def _ending(path: Path, known: tuple[str, ...]) -> str:
     return ending
 
 
-def _chunks(store: ItemStore, limit: int) -> Iterator[Rows]:
+def _chunks(store: Store, limit: int) -> Iterator[Rows]:
     last = None
     while len(rows := store.rows_after(last, limit)):
         yield rows
@@ -342,7 +342,7 @@ def _check_alone(collection: Collection, row: Chunk) -> None:
     store = collection._store
     incoming.check_item_ids(row.ids, collection.id_type)
     incoming.check_rows(row.vectors, 1, False, collection.n_features, store.setting("vector_dtype"))
-    incoming.label_texts(row.labels, 1, False, collection.label_kind)
+    incoming.check_label_column(row.labels, 1, False, collection.label_kind)
     incoming.payload_texts(row.payload, 1, False)
 
 

@@ -139,6 +139,7 @@ class Milvus:
     def __init__(self, uri: str | os.PathLike[str]) -> None:
         self.file, self.place = _parts(uri)
         self._closed = False
+        self._has_aliases = True
         if self.file is not None:
             LITE_FILES.take(self.file)
         try:
@@ -219,6 +220,19 @@ class Milvus:
     def drop(self, name: str) -> None:
         """Drop a collection if it exists."""
         self._ask("drop_collection", name)
+
+    def point(self, alias: str, name: str) -> None:
+        """Point an alias at a collection, where the server has aliases; Milvus Lite has none."""
+        if self.file is not None or not self._has_aliases:
+            return
+        try:
+            self._client.alter_alias(name, alias, timeout=_PATIENCE)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNIMPLEMENTED:
+                raise StorageError(f"Milvus at {self.place}: {error.details()}.") from error
+            self._has_aliases = False
+        except MilvusException:  # there is none of that name yet
+            self._ask("create_alias", name, alias)
 
     # rows
 

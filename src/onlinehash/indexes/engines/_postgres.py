@@ -213,6 +213,8 @@ class CodeScan(NamedTuple):
     approximate : bool
         Whether to use the index of pgvector, which may miss some of the nearest. It is not used with a condition, nor
         where it finds fewer than k.
+    order : str
+        Column that orders items at the same distance.
     """
 
     table: str
@@ -221,30 +223,33 @@ class CodeScan(NamedTuple):
     where: str = "true"
     values: Values = MappingProxyType({})
     approximate: bool = False
+    order: str = "id"
 
     def search(self, connection: Connection, queries: Codes, k: int) -> list[tuple[list[Any], list[Any]]]:
-        """Return ids and distances of the k nearest of every query, ties by id."""
+        """Return ids and distances of the k nearest of every query, ties by ``order``."""
         if self.approximate and self.pgvector is not None and self.where == "true" and k <= _WIDEST:
             distance = self.pgvector.hamming("code", f"%(query)s::bit({self.n_bits})")
-            near = f"SELECT id, ({distance})::int AS distance FROM {self.table} ORDER BY {distance} LIMIT {k}"
+            columns = f"id, {self.order} AS place, ({distance})::int AS distance"
+            near = f"SELECT {columns} FROM {self.table} ORDER BY {distance} LIMIT {k}"
+            sql = f"SELECT id, distance FROM ({near}) near ORDER BY distance, place"
             connection.execute(f"SET hnsw.ef_search = {min(_WIDEST, max(100, 2 * k))}")
-            found = self._ask(connection, f"SELECT * FROM ({near}) near ORDER BY distance, id", self._texts(queries))
+            found = self._ask(connection, sql, self._texts(queries))
             if all(len(ids) == k for ids, _ in found):
                 return found
-        sql = f"{self._distances(self._hamming())} ORDER BY distance, id LIMIT {k}"
+        sql = f"{self._distances(self._hamming())} ORDER BY distance, {self.order} LIMIT {k}"
         return self._ask(connection, sql, self._texts(queries))
 
     def range_search(self, connection: Connection, queries: Codes, radius: int) -> list[tuple[list[Any], list[Any]]]:
         """Return ids and distances of all items at most ``radius`` away from every query."""
-        all_of_them = self._distances(self._hamming())
-        sql = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, id"
+        all_of_them = self._distances(f"{self.order} AS place, {self._hamming()}")
+        sql = f"SELECT id, distance FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, place"
         return self._ask(connection, sql, self._texts(queries))
 
     def search_asymmetric(
         self, connection: Connection, queries: QueryValues, k: int
     ) -> list[tuple[list[Any], list[Any]]]:
-        """Return ids and asymmetric distances of the k nearest of every query, ties by id."""
-        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, id LIMIT {k}"
+        """Return ids and asymmetric distances of the k nearest of every query, ties by ``order``."""
+        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, {self.order} LIMIT {k}"
         found = []
         for _, tables in byte_tables(queries):
             found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist() for table in tables])

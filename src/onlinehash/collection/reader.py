@@ -1,4 +1,4 @@
-"""The half of a collection that looks and searches."""
+"""CollectionReader: the half of a collection that reads and searches."""
 
 from __future__ import annotations
 
@@ -15,37 +15,51 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array
 from onlinehash._validation import check_choice, check_features, check_positive_int, check_process
-from onlinehash.collection import incoming
-from onlinehash.collection.live import live_codes
+from onlinehash.collection import _validation as check
+from onlinehash.collection.code_index import CodeIndex
+from onlinehash.collection.learner import Learner
+from onlinehash.collection.reencoder import Reencoder
+from onlinehash.collection.refresh import Policy
 from onlinehash.collection.rescoring import rescored
-from onlinehash.collection.stores.protocol import Among, Answers, Position, Rows, Store
-from onlinehash.collection.types import Id, Item, Label
+from onlinehash.collection.store_index import StoreIndex
+from onlinehash.collection.stores.protocol import Among, Position, Rows, Store
+from onlinehash.collection.types import Id, Item, Label, Stats
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, StorageError, UnknownIdError
+from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.indexes._ids import check_radius
 from onlinehash.types import Codes, SearchResult
 
 
-class Reading:
-    """Look at the items of a store and search their codes; nothing here changes them.
+class CollectionReader:
+    """Read the items of a store and search their codes.
 
-    Where another process writes, each look takes in first what it has committed.
+    Where another process writes, what it has committed is applied first.
+
+    Parameters
+    ----------
+    store : Store
+    index : CodeIndex or StoreIndex
+    policy : Policy
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._live = live_codes(store)
+    def __init__(self, store: Store, index: CodeIndex | StoreIndex, policy: Policy) -> None:
+        self._store, self._index = store, index
         self._changes = RLock()  # one change at a time
-        self._position = Position(0, 0)  # up to where memory follows the store
+        self._learner = Learner(store)
+        self._reencoder = Reencoder(store, index, self._learner, self._changes, policy)
+        self._position = Position(0, 0)  # up to which the index follows the store
         self._closed = False
         self._process = os.getpid()
+
+    # ------------------------------------------------------------------ reading
 
     def __len__(self) -> int:
         return self._store.count()
 
     def __contains__(self, id: object) -> bool:
         try:
-            return incoming.is_single(id) and self._store.seqs(incoming.check_item_ids(id, self.id_type))[0] is not None
+            return check.is_single(id) and self._store.seqs(check.check_item_ids(id, self.id_type))[0] is not None
         except InvalidInputError:
             return False
 
@@ -60,13 +74,13 @@ class Reading:
 
     @property
     def id_type(self) -> str | None:
-        """What ids are, "int" or "str"; None before the first."""
+        """Type of the ids, "int" or "str"; None before the first."""
         kind = self._store.setting("id_type")
         return None if kind is None else {"INTEGER": "int", "TEXT": "str"}[kind]
 
     @property
     def label_kind(self) -> str | None:
-        """What labels are, "int" or "str"; None before the first."""
+        """Type of the labels, "int" or "str"; None before the first."""
         kind: str | None = self._store.setting("label_kind")
         return kind
 
@@ -79,7 +93,19 @@ class Reading:
     def encoder(self) -> Encoder | None:
         """The encoder of the generation in use; None before the first."""
         self._catch_up()
-        return None if self._live.current is None else self._live.current.encoder
+        return None if self._index.current is None else self._index.current.encoder
+
+    @property
+    def hasher(self) -> OnlineHasher:
+        """A copy of the hasher, with all it has learned."""
+        with self._exclusive():
+            if self._learner.hasher is not None:
+                return load_hasher(self._learner.hasher.to_bytes())
+            with self._store.reading():
+                reader = Learner(self._store)
+                reader.read()
+                assert reader.hasher is not None
+                return reader.hasher
 
     def get(self, ids: Any) -> list[Item]:
         """Return items by id, in that order.
@@ -89,7 +115,7 @@ class Reading:
         ids : int or str, or several
         """
         self._catch_up()
-        listed = incoming.check_item_ids(ids, self.id_type)
+        listed = check.check_item_ids(ids, self.id_type)
         rows = self._store.rows(listed)
         if len(rows) < len(listed):
             self._demand_known(listed)
@@ -117,31 +143,64 @@ class Reading:
         """
         counts: Counter[Any] = Counter()
         for text, n_items in self._store.label_counts().items():
-            labels = incoming.labels_of(text)
+            labels = check.labels_of(text)
             for label in labels if isinstance(labels, tuple) else (labels,):
                 counts[label] += n_items
         return {label: counts[label] for label in sorted(counts, key=lambda label: (label is None, label))}
 
     def codes(self) -> tuple[list[Id], Codes]:
-        """Return the ids that have a code, in order, and their packed codes."""
+        """Return the ids that have a code, in order of arrival, and their packed codes."""
         ids, codes, _ = self.codes_and_encoder()
         return ids, codes
 
     def codes_and_encoder(self) -> tuple[list[Id], Codes, Encoder | None]:
-        """Return the ids that have a code, their packed codes and the encoder that made them; None before the first.
-
-        Asked for one by one, a refresh might come between them.
-        """
+        """Return the ids that have a code, their packed codes and the encoder that made them; None before the first."""
         self._catch_up()
-        return self._live.codes()
+        return self._index.codes()
+
+    def stats(self) -> Stats:
+        """Return the statistics of the collection."""
+        self._catch_up()
+        with self._store.reading():
+            n_items, n_learned = len(self), self._store.setting("n_learned", 0)
+            method, n_bits = self._store.setting("method"), self._store.setting("n_bits")
+            bits_recomputed = self._store.setting("bits_recomputed", 0)
+            building, n_built = self._building()
+        current, error = self._index.current, self._reencoder.error
+        version = None if current is None else current.encoder.version
+        return Stats(
+            n_items=n_items,
+            n_searchable=self._index.n_searchable(),
+            n_learned=n_learned,
+            method=method,
+            n_bits=n_bits if current is None else current.encoder.n_bits,
+            generation=0 if current is None else current.number,
+            version=version,
+            staleness=n_learned - (version or 0),
+            index=self._index.kind,
+            refreshing=building,
+            progress=min(1.0, n_built / max(1, n_items)) if building else 1.0,
+            pending=building or self._reencoder.would_refresh(n_learned),
+            bits_recomputed=bits_recomputed,
+            refresh_error=None if error is None else str(error),
+            n_bytes=self._store.size(),
+        )
+
+    def _building(self) -> tuple[bool, int]:
+        """Return whether a generation is being built, here or by another process, and how many items it holds."""
+        if not self._store.readonly:
+            return self._index.building is not None, self._index.n_built()
+        number = next((row.number for row in self._store.generations() if not row.current), None)
+        return number is not None, 0 if number is None else self._store.n_coded(number)
 
     def _items(self, rows: Rows) -> list[Item]:
         encoder = self.encoder
         version = None if encoder is None else encoder.version
-        columns = zip(rows.ids, rows.vectors, rows.labels, rows.payloads, self._live.searchable(rows.ids), strict=True)
+        coded = self._index.are_searchable(rows.seqs)
+        columns = zip(rows.ids, rows.vectors, rows.labels, rows.payloads, coded, strict=True)
         return [
-            Item(id, vectors, incoming.labels_of(labels), json.loads(payload or "null"), version if coded else None)
-            for id, vectors, labels, payload, coded in columns
+            Item(id, vector, check.labels_of(labels), json.loads(payload or "null"), version if has_code else None)
+            for id, vector, labels, payload, has_code in columns
         ]
 
     def _demand_known(self, ids: list[Any]) -> list[Any]:
@@ -163,7 +222,7 @@ class Reading:
         asymmetric: bool = False,
         wait: bool = True,
     ) -> SearchResult:
-        """Find the k nearest items of every query: exactly, nearest first, ties by id.
+        """Find the k nearest items of every query, nearest first, ties in order of arrival.
 
         Queries are encoded by the encoder that made the codes. Items that have no code yet are not found.
 
@@ -174,31 +233,31 @@ class Reading:
         labels : label or several, optional
             Search among items that have any of them.
         ids : several ids, optional
-            Search among these; unknown ones are passed over.
+            Search among these; unknown ones are ignored.
         rescore : "cosine" or "l2", optional
             Order the best ``max(10 k, 100)`` items by the distance of their stored vectors instead.
         asymmetric : bool, default=False
             Compare the real values of the query with the bits of the codes, instead of bits with bits.
         wait : bool, default=True
-            Wait for a refresh if the codes are far behind what was learned, as the policy :class:`WhenIdle` says.
+            See the last change of the writer, and wait for a refresh if the codes are far behind what was learned, as
+            the policy :class:`WhenIdle` says.
 
         Returns
         -------
-        hits : SearchResult
-            Fewer than k where there are fewer items. Distances are those of the codes, or of the vectors if rescored.
+        result : SearchResult
+            Lists of ids and distances, fewer than k where there are fewer items; the version of the encoder that made
+            the codes; the sequence number of the last change that the search has seen. Distances are those of the
+            codes, or of the vectors if rescored.
         """
         k = check_positive_int("k", k)
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
         queries, single = self._queries(vectors, wait)
         wanted = k if rescore is None else max(10 * k, 100)
-        found = self._live.search(queries, wanted, self._among(labels, ids), asymmetric=asymmetric)
-        if rescore is None:
-            return self._result(found, single)
-        ranked = [
-            rescored(query, self._store.rows(some), rescore, k) for query, (some, _) in zip(queries, found, strict=True)
-        ]
-        return self._result(ranked, single)
+        found = self._index.search(queries, wanted, self._among(labels, ids), asymmetric=asymmetric)
+        if rescore is not None:
+            found = rescored(found, queries, self._store, rescore, k)
+        return found[0] if single else found
 
     def range_search(
         self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Iterable[Id] | None = None, wait: bool = True
@@ -213,36 +272,31 @@ class Reading:
         """
         radius = check_radius(radius)
         queries, single = self._queries(vectors, wait)
-        return self._result(self._live.range_search(queries, radius, self._among(labels, ids)), single)
-
-    def _result(self, found: Answers, single: bool) -> SearchResult:
-        encoder = self.encoder
-        version = None if encoder is None else encoder.version
-        result = SearchResult([ids for ids, _ in found], [distances for _, distances in found], version)
-        return result[0] if single else result
+        found = self._index.range_search(queries, radius, self._among(labels, ids))
+        return found[0] if single else found
 
     def _queries(self, vectors: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
-        self._catch_up()
-        if wait:
-            self._await_codes()
-        incoming.check_names(vectors, self._store)
+        self._check_open()
+        if wait or self._index.current is None:
+            self._catch_up()
+            self._reencoder.wait_for_codes(self._position)
+        check.check_names(vectors, self._store)
         rows = as_array(vectors)
         single = rows.ndim == 1
         if single:
             rows = rows[np.newaxis]
-        current = self._live.current
+        current = self._index.current
         width = self.n_features if current is None else current.encoder.n_features
         return check_features(rows, n_features=width, owner="this collection"), single
 
     def _among(self, labels: Any, ids: Iterable[Id] | None) -> Among:
         """Return the filters, checked."""
-        wanted = None if labels is None else incoming.wanted_labels(labels, self.label_kind)
+        wanted = None if labels is None else check.wanted_labels(labels, self.label_kind)
         if ids is None:
             return Among(wanted)
-        return Among(wanted, incoming.check_item_ids(ids, self.id_type, repeated=True))
+        return Among(wanted, check.check_item_ids(ids, self.id_type, repeated=True))
 
-    def _await_codes(self) -> None:
-        """Wait for better codes; only a writer can."""
+    # ------------------------------------------------------------------ in step with the store
 
     def _check_open(self) -> None:
         if self._closed:
@@ -254,14 +308,15 @@ class Reading:
         """Keep other changes out; in a forked process the lock may be held by a thread that is not there."""
         self._check_open()
         with self._changes:
+            self._check_open()
             yield
 
     def _catch_up(self) -> None:
-        """Take in what another process has committed since; a writer knows everything already."""
+        """Apply what another process has committed since; a writer has applied everything already."""
         self._check_open()
         if not self._store.readonly or self._store.position() == self._position:
             return
         with self._changes, self._store.reading():
             position = self._store.position()
-            self._live.follow(self._position, position)
+            self._index.follow(self._position, position)
             self._position = position

@@ -1,4 +1,4 @@
-"""Checks of what is put into a collection: once, before anything changes."""
+"""Checks of the input of a collection: once, before anything changes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array, as_column, check_feature_names, is_missing, library_of
 from onlinehash._validation import check_features, check_finite, check_ids, check_labels, check_targets
-from onlinehash.collection.stores.protocol import ItemStore
+from onlinehash.collection.stores.protocol import Store
 from onlinehash.collection.types import Id, Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
-from onlinehash.types import LabelSets
+from onlinehash.types import LabelSets, Targets
 
 CHECKPOINT = "checkpoint:"  # begins the names of the settings that hold checkpoints
 MAX_PAYLOAD = 1 << 16
@@ -68,7 +68,7 @@ def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeate
     return listed
 
 
-def check_names(vectors: Any, store: ItemStore) -> dict[str, Any]:
+def check_names(vectors: Any, store: Store) -> dict[str, Any]:
     """Return the feature names of vectors as a setting, if the store has none yet; raise if it has others."""
     if check_feature_names(vectors) is None:
         return {}
@@ -95,32 +95,52 @@ def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | 
     return stored
 
 
-def label_texts(labels: Any, n_rows: int, single: bool, kind: str | None) -> tuple[list[str | None], str | None]:
-    """Return the labels of every row as JSON, None where there are none, and what labels are: "int" or "str".
+class LabelColumn(NamedTuple):
+    """Checked labels: as a hasher takes them, and as they are stored.
+
+    Parameters
+    ----------
+    targets : array, LabelSets or None
+        One label or several per row; None if no row has any.
+    labelled : array of bool or None
+        Which rows have labels; None if all have.
+    texts : list of str or None
+        As JSON; None for a row without.
+    type : "int", "str" or None
+        Of the labels of the collection.
+    """
+
+    targets: Targets
+    labelled: NDArray[np.bool_] | None
+    texts: list[str | None]
+    type: str | None
+
+
+def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None) -> LabelColumn:
+    """Return the labels of every row.
 
     Examples
     --------
-    >>> label_texts([3, None, 5], 3, False, None)
-    (['3', None, '5'], 'int')
-    >>> label_texts(["cat", "pet"], 1, True, None)
-    (['["cat", "pet"]'], 'str')
+    >>> check_label_column([3, None, 5], 3, False, None).texts
+    ['3', None, '5']
+    >>> check_label_column(["cat", "pet"], 1, True, None).texts
+    ['["cat", "pet"]']
     """
     if labels is None:
-        return [None] * n_rows, kind
+        return LabelColumn(None, np.zeros(n_rows, bool), [None] * n_rows, type_)
     targets, labelled = check_targets([labels] if single else labels, n_rows)
     several = isinstance(targets, LabelSets)
     values: list[Any] = [list(some) for some in targets] if several else np.asarray(targets).tolist()
     flat = [label for some in values for label in some] if several else values
     given = type(flat[0]).__name__ if flat else None
-    if kind is not None and given not in (None, kind) and (labelled is None or labelled.any()):
-        raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {kind}.")
+    if type_ is not None and given not in (None, type_) and (labelled is None or labelled.any()):
+        raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {type_}.")
     if given == "str":
         _check_encodable("labels", flat)
-    if labelled is None or several:
-        texts = _texts(values, several)
-    else:
-        texts = [text if some else None for text, some in zip(_texts(values, several), labelled.tolist(), strict=True)]
-    return texts, given or kind if any(text is not None for text in texts) else kind
+    texts = _texts(values, several)
+    if labelled is not None and not several:
+        texts = [text if some else None for text, some in zip(texts, labelled.tolist(), strict=True)]
+    return LabelColumn(targets, labelled, texts, given or type_ if any(text is not None for text in texts) else type_)
 
 
 def _texts(values: list[Any], several: bool) -> list[str | None]:
