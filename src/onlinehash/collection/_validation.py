@@ -146,20 +146,10 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
 def _texts(values: list[Any], several: bool) -> list[str | None]:
     """Return values as JSON; labels repeat, so each text is made once."""
     if not several:
-        distinct, which = np.unique(values, return_inverse=True)
-        texts: list[str | None] = np.array([json.dumps(label) for label in distinct.tolist()], object)[which].tolist()
-        return texts
-    known: dict[Any, str | None] = {}
-    for value in values:
-        if tuple(value) not in known:
-            known[tuple(value)] = _text(value)
-    return [known[tuple(value)] for value in values]
-
-
-def _text(labels: list[Any]) -> str | None:
-    if len(labels) < 2:
-        return json.dumps(labels[0]) if labels else None
-    return json.dumps(labels)
+        known = {value: json.dumps(value) for value in set(values)}
+        return [known[value] for value in values]
+    sets = {tuple(value): json.dumps(value[0] if len(value) == 1 else value) for value in values if value}
+    return [sets.get(tuple(value)) for value in values]
 
 
 @lru_cache(maxsize=4096)

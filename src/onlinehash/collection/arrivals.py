@@ -70,8 +70,10 @@ class Arrivals:
         return gone
 
     def _retire(self, ids: Sequence[Any]) -> Seqs:
-        gone = np.unique(self.seqs(ids))
-        self._gone.update(gone.tolist())
+        gone = self.seqs(ids)
+        if len(gone):
+            gone = np.unique(gone)
+            self._gone.update(gone.tolist())
         return gone
 
     def _pack(self) -> None:

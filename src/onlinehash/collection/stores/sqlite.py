@@ -234,8 +234,10 @@ class SqliteStore(CheckedRows):
 
     def position(self) -> Position:
         """Return where the store stands."""
-        head = self.head()
-        return Position(head["seq"], head["generation"])
+        if self.readonly:
+            head = self.head()
+            return Position(head["seq"], head["generation"])
+        return Position(self.setting("seq"), self.setting("generation"))
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream."""

@@ -402,15 +402,12 @@ class Database:
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting; a writer has all of them in memory."""
         if not self.readonly:
-            check_process(str(self.path), self._process)
-            if self._closed:
+            if self._closed or os.getpid() != self._process:
+                check_process(str(self.path), self._process)
                 raise StorageError(f"The collection {self.path} is closed.")
-            is_own = getattr(self._local, "active", None) is self._writer
-            return (
-                self._written.get(name, self._settings.get(name, default))
-                if is_own
-                else self._settings.get(name, default)
-            )
+            if name in self._written and getattr(self._local, "active", None) is self._writer:
+                return self._written[name]
+            return self._settings.get(name, default)
         if name in HEAD:
             return self.head()[name]
         found = self._query("SELECT name, value, checksum FROM settings WHERE name = ?", name)
@@ -419,9 +416,7 @@ class Database:
         return self._value(*found[0])
 
     def head(self) -> dict[str, int]:
-        """Return the counters of the collection."""
-        if not self.readonly:
-            return {name: self.setting(name) for name in HEAD}
+        """Return the counters of the collection, as they are stored."""
         found = self._query("SELECT name, value, checksum FROM settings WHERE name = 'head'")
         with self._checking("the head"):
             ((name, value, checksum),) = found
