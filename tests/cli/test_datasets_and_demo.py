@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash.cli import _demo_run
-from onlinehash.cli._demo_picture import _apart
-from onlinehash.cli._pixels import draw
 from onlinehash.datasets import dataset_names
+from onlinehash.demo import run as demo_run
+from onlinehash.demo.picture import _apart
+from onlinehash.demo.pixels import draw
 
 
 def test_data_sets_are_listed_with_their_sizes(folder, run):
@@ -43,7 +43,7 @@ def test_the_demo_shows_a_rise_searches_and_a_picture(folder, run):
 
 
 def test_the_baseline_of_the_demo_equals_a_slow_ranking(split):
-    got = _demo_run.rank_by_features(split)
+    got = demo_run.rank_by_features(split)
     X, y = split.database
     averages = []
     for query, label in zip(*split.queries, strict=True):
@@ -54,8 +54,8 @@ def test_the_baseline_of_the_demo_equals_a_slow_ranking(split):
 
 
 def test_the_examples_are_one_query_per_class_for_both_methods(split):
-    encoder = _demo_run.HCOH(32, random_state=0).partial_fit(*split.stream).snapshot()
-    examples = _demo_run.search_examples({"HROH": encoder, "HCOH": encoder}, split, n_queries=10, k=3)
+    encoder = demo_run.HCOH(32, random_state=0).partial_fit(*split.stream).snapshot()
+    examples = demo_run.search_examples({"HROH": encoder, "HCOH": encoder}, split, n_queries=10, k=3)
     assert split.queries.y[examples.queries].tolist() == list(range(10))
     assert [found.ids.shape for found in examples.found.values()] == [(10, 3), (10, 3)]
 

@@ -1,4 +1,4 @@
-"""Options that describe a new hasher or a new collection."""
+"""Options that several commands have, and what their values mean."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 DEFAULT_METHOD = "hroh"
 _POLICIES = {"drifted": "WhenDrifted", "informative": "WhenInformative"}
 
+
+def _check_rescore(text: str | None) -> str | None:
+    if text not in (None, "cosine", "l2", "none"):
+        raise typer.BadParameter(f"{text!r} is not cosine, l2 or none.")
+    return text
+
+
 Method = Annotated[
     str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default=DEFAULT_METHOD)
 ]
@@ -25,37 +32,33 @@ RefreshPolicy = Annotated[
     str | None,
     typer.Option(
         metavar="drifted|informative|N|never",
-        help="When to encode all items again while items come: when bits have flipped, when distances would tell "
-        "more about labels, or after every N instances. All but 'never' also do so when no more come.",
+        help="When to encode all items again while items arrive: when bits have flipped, when new codes would say more "
+        "about labels, or after every N instances. All but 'never' also do so when no more items arrive.",
         show_default="drifted",
     ),
 ]
 Dtype = Annotated[
     str | None,
-    typer.Option(metavar="float32|float16", help="In which the vectors are stored.", show_default="float32"),
+    typer.Option(metavar="float32|float16", help="Type of the stored vectors.", show_default="float32"),
 ]
+Protocol = Annotated[str, typer.Option(metavar="online|published", help="How to split the data set.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+K = Annotated[int | None, typer.Option("-k", help="Number of nearest items to find.", show_default="10")]
+Rescore = Annotated[
+    str | None,
+    typer.Option(
+        metavar="cosine|l2|none",
+        help="Order the best items by the distance of their vectors, where there are vectors.",
+        show_default="cosine",
+        callback=_check_rescore,
+    ),
+]
+ASYMMETRIC = "Compare the real values of the query with the bits of the codes."
 
 
 def hasher_parameters(bits: int | None, settings: list[str] | None) -> dict[str, Any]:
-    """Return the parameters that were given with --bits and --set."""
+    """Return the parameters given with --bits and --set."""
     return ({} if bits is None else {"n_bits": bits}) | dict(parse_setting(setting) for setting in settings or ())
-
-
-def parse_policy(text: str | None) -> Policy | None:
-    """Return the policy that --refresh-policy names."""
-    from onlinehash import collection
-
-    if text is None:
-        return None
-    if text == "never":
-        return collection.Never()
-    if text.isdecimal():
-        return collection.WhenIdle(collection.Every(int(text)))
-    if text not in _POLICIES:
-        raise typer.BadParameter(
-            f"{text!r} is not drifted, informative, a number or never.", param_hint="--refresh-policy"
-        )
-    return collection.WhenIdle(getattr(collection, _POLICIES[text])())
 
 
 def parse_setting(setting: str) -> tuple[str, Any]:
@@ -75,8 +78,25 @@ def parse_setting(setting: str) -> tuple[str, Any]:
         return name, text
 
 
+def parse_policy(text: str | None) -> Policy | None:
+    """Return the policy that --refresh-policy names."""
+    from onlinehash import collection
+
+    if text is None:
+        return None
+    if text == "never":
+        return collection.Never()
+    if text.isdecimal():
+        return collection.WhenIdle(collection.Every(int(text)))
+    if text not in _POLICIES:
+        raise typer.BadParameter(
+            f"{text!r} is not drifted, informative, a number or never.", param_hint="--refresh-policy"
+        )
+    return collection.WhenIdle(getattr(collection, _POLICIES[text])())
+
+
 def registered(method: str) -> str:
-    """Return the name of a hasher; ``module:Class`` is imported and registered under its own."""
+    """Return the name of a hasher; ``module:Class`` is imported and registered first."""
     if ":" not in method:
         return method
     from onlinehash.experiments.custom import load_class
@@ -87,10 +107,7 @@ def registered(method: str) -> str:
 
 
 def hasher_from_options(method: str, given: dict[str, Any], defaults: dict[str, Any]) -> OnlineHasher:
-    """Return a hasher with the parameters given, which it must know, and those defaults that it knows.
-
-    A method ``module:Class`` is imported and registered.
-    """
+    """Return a hasher with the parameters given, all of which it must have, and the defaults that it has."""
     from onlinehash.exceptions import UnknownNameError
     from onlinehash.hashers import make_hasher
 
