@@ -60,12 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Learn from the stream in both orders, print the table, draw the figure."""
     parser = argparse.ArgumentParser(description="HCOH, SGDClassifier and HROH on a stream sorted by class.")
     parser.add_argument("--dataset", default="digits")
-    parser.add_argument(
-        "--components",
-        type=int,
-        default=512,
-        help="components of HROH (default 2048 there)",
-    )
+    parser.add_argument("--components", type=int, default=512, help="components of HROH (default 2048 there)")
     parser.add_argument("--out", type=Path, default=Path("sorted_stream.png"), help="file for the figure")
     options = parser.parse_args(arguments)
     data = oh.load_dataset(options.dataset)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash.exceptions import UnknownNameError
+
 if TYPE_CHECKING:
     from onlinehash.collection.refresh import Policy
     from onlinehash.hashers import OnlineHasher
 
-DEFAULT_METHOD = "hroh"
+_DEFAULT_METHOD = "hroh"
 _POLICIES = {"drifted": "WhenDrifted", "informative": "WhenInformative"}
 
 
@@ -22,7 +24,7 @@ def _check_rescore(text: str | None) -> str | None:
 
 
 Method = Annotated[
-    str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default=DEFAULT_METHOD)
+    str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default=_DEFAULT_METHOD)
 ]
 Bits = Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")]
 Settings = Annotated[
@@ -95,8 +97,9 @@ def parse_policy(text: str | None) -> Policy | None:
     return collection.WhenIdle(getattr(collection, _POLICIES[text])())
 
 
-def registered(method: str) -> str:
-    """Return the name of a hasher; ``module:Class`` is imported and registered first."""
+def registered(method: str | None) -> str:
+    """Return the name of a hasher, HROH by default; ``module:Class`` is imported and registered first."""
+    method = method or _DEFAULT_METHOD
     if ":" not in method:
         return method
     from onlinehash.experiments.custom import load_class
@@ -106,9 +109,8 @@ def registered(method: str) -> str:
     return own.name
 
 
-def hasher_from_options(method: str, given: dict[str, Any], defaults: dict[str, Any]) -> OnlineHasher:
+def hasher_from_options(method: str | None, given: dict[str, Any], **defaults: Any) -> OnlineHasher:
     """Return a hasher with the parameters given, all of which it must have, and the defaults that it has."""
-    from onlinehash.exceptions import UnknownNameError
     from onlinehash.hashers import make_hasher
 
     method = registered(method)

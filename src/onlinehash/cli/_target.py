@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
+from onlinehash.cli._files import check_folder, refuse_other_kinds
+from onlinehash.cli._screen import progress_bar, warn
+from onlinehash.exceptions import DataNotFoundError, FileFormatError
+
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
     from onlinehash.collection.types import Stats
@@ -47,8 +51,6 @@ class Target(NamedTuple):
 
     def exists(self) -> bool:
         """Return whether there is a collection, or any file of that name."""
-        from onlinehash.exceptions import DataNotFoundError
-
         if self.engine is None:
             return Path(self.name).exists()
         try:
@@ -59,16 +61,12 @@ class Target(NamedTuple):
 
     def check(self) -> None:
         """Raise, before any work is done, if no collection can be created here."""
-        from onlinehash.cli._files import check_folder
-
         if self.engine is None:
             check_folder(Path(self.name))
 
     def open(self, *given: Any, **named: Any) -> Collection:
         """Open the collection, as :meth:`Collection.open` does."""
-        from onlinehash.cli._files import refuse_other_kinds
         from onlinehash.collection import Collection
-        from onlinehash.exceptions import FileFormatError
 
         if self.engine is None:
             if Path(self.name).is_dir():
@@ -88,8 +86,6 @@ def finish_refresh(collection: Collection, *, wanted: bool = True) -> None:
 
 def watch_refresh(collection: Collection) -> None:
     """Show a progress bar until a refresh is done; raise its error if it failed."""
-    from onlinehash.cli._screen import progress_bar
-
     with progress_bar("Encoding") as progress:
         while True:
             stats = collection.stats()
@@ -102,7 +98,6 @@ def watch_refresh(collection: Collection) -> None:
 
 def warn_unless_searchable(stats: Stats) -> None:
     """Warn if some items cannot be found, and say why."""
-    from onlinehash.cli._screen import warn
     from onlinehash.hashers import HASHERS
 
     if stats.n_searchable >= stats.n_items:

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._options import ASYMMETRIC, Bits, Dtype, Json, K, Method, RefreshPolicy, Rescore, Settings
+from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
+from onlinehash.cli._options import (
+    ASYMMETRIC,
+    Bits,
+    Dtype,
+    Json,
+    K,
+    Method,
+    RefreshPolicy,
+    Rescore,
+    Settings,
+    hasher_from_options,
+    hasher_parameters,
+    parse_policy,
+)
+from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows, progress_bar
 from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable, watch_refresh
+from onlinehash.exceptions import DataNotFoundError
+from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
-    from onlinehash.types import SearchResult
 
 app = typer.Typer(
     help="Items in one file, which learns from them as they arrive and is searched.", no_args_is_help=True
@@ -36,13 +57,10 @@ def create(
     dtype: Dtype = None,
 ) -> None:
     """Create an empty collection."""
-    from onlinehash.cli._options import DEFAULT_METHOD, hasher_from_options, hasher_parameters, parse_policy
-    from onlinehash.cli._screen import note
-
     target.check()
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
-    hasher = hasher_from_options(method or DEFAULT_METHOD, hasher_parameters(bits, settings), {"random_state": seed})
+    hasher = hasher_from_options(method, hasher_parameters(bits, settings), random_state=seed)
     with target.open(hasher, parse_policy(refresh_policy), vector_dtype=dtype):
         note(f"Created {target}, which learns with {hasher}.")
 
@@ -80,10 +98,7 @@ def search(
     Items of one class often share one code: with '--rescore none' they are ordered by id, with Hamming distances.
     Another process may write to the collection at the same time.
     """
-    import numpy as np
-
     from onlinehash.cli._arrays import check_vectors, read_rows
-    from onlinehash.cli._files import name_of
     from onlinehash.collection.transfer.chunks import Columns
 
     if (queries is None) == (not by_id):
@@ -117,7 +132,6 @@ def delete(
 ) -> None:
     """Delete items, all or none of them. What was learned from them stays learned, unless --unlearn is given."""
     from onlinehash.cli._arrays import read_column
-    from onlinehash.cli._screen import note
 
     if (file is None) == (not ids):
         raise typer.BadParameter("give ids or --from, one of the two.")
@@ -139,8 +153,6 @@ def refresh(
     bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
 ) -> None:
     """Encode all items again with what was learned since, or with another code length."""
-    from onlinehash.cli._screen import note
-
     with _open(target) as collection:
         if bits is None:
             collection.refresh(wait=False)
@@ -154,10 +166,6 @@ def refresh(
 @app.command("stats")
 def stats(target: _Target, as_json: Json = False) -> None:
     """Show collection statistics: number of items, number of searchable items, codes."""
-    from dataclasses import asdict
-
-    from onlinehash.cli._screen import print_json, print_rows
-
     with _open(target, readonly=True) as collection:
         now = collection.stats()
     values = asdict(now)
@@ -182,12 +190,6 @@ def export(
     codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
 ) -> None:
     """Write all items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
-    import shutil
-    import sys
-    from tempfile import TemporaryDirectory
-
-    from onlinehash.cli._files import check_output, is_standard, name_of_output
-    from onlinehash.cli._screen import note, progress_bar
     from onlinehash.collection import export_codes, export_items
     from onlinehash.collection.transfer import CODE_FILES, ITEM_FILES
 
@@ -210,8 +212,6 @@ def export(
 
 
 def _open(target: Target, *, readonly: bool = False) -> Collection:
-    from onlinehash.exceptions import DataNotFoundError
-
     try:
         return target.open(readonly=readonly)
     except DataNotFoundError as error:
@@ -235,8 +235,6 @@ def _search(
     collection: Collection, X: Any, k: int, labels: list[Any] | None, rescore: str, *, asymmetric: bool
 ) -> list[SearchResult]:
     """Return k items per query, rescored among ten times as many or more."""
-    from onlinehash.types import SearchResult
-
     if rescore == "none" or k < 1:
         return list(collection.search(X, k, labels=labels, asymmetric=asymmetric))
     found = collection.search(X, max(k, _RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
@@ -244,8 +242,6 @@ def _search(
 
 
 def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
-    from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows
-
     shown = found[:_SHOWN] if on_terminal() and not as_json else found
     rows = []
     for query, some in enumerate(shown):

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from onlinehash.cli._options import Json, Protocol
+from onlinehash.cli import _screen
+from onlinehash.cli._files import check_output
+from onlinehash.cli._options import Json, Protocol, parse_setting
+from onlinehash.cli._screen import note, print_json, print_rows, progress_bar
+from onlinehash.exceptions import UnknownNameError
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Dataset
@@ -90,9 +94,6 @@ def run(
     The table shows means over seeds and standard deviations. A file of your own is split for every seed: the queries
     are a fifth of the smallest class, at most 100 rows, from each class; the rest is learned and searched.
     """
-    from onlinehash.cli._files import check_output
-    from onlinehash.cli._screen import note, print_json, progress_bar
-    from onlinehash.exceptions import UnknownNameError
     from onlinehash.experiments import parse_plan, pending_runs, read_results, reproduce
     from onlinehash.experiments.own_data import find_dataset, is_file_name
 
@@ -142,9 +143,7 @@ def _split_in_words(data: Dataset) -> str:
 
 def _print(rows: list[dict[str, Any]], cut: int) -> None:
     """Print means and standard deviations: in one column on a terminal, in two elsewhere."""
-    from onlinehash.cli._screen import on_terminal, print_rows
-
-    apart = not on_terminal()
+    apart = not _screen.on_terminal()
     columns = ["method", "bits"]
     for name in _MEASURES.values():
         title = name if name == "mAP" else f"{name}@{cut}"
@@ -161,7 +160,6 @@ def _cells(row: dict[str, Any], apart: bool) -> list[str]:
 
 
 def _parse(setting: str) -> tuple[str, Any]:
-    from onlinehash.cli._options import parse_setting
     from onlinehash.experiments.plan import SHARED
 
     name, value = parse_setting(setting)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from onlinehash.cli._screen import note, progress_bar
+
 
 def run() -> None:
     """Compile all kernels now, for container images and shared machines.
@@ -9,9 +13,6 @@ def run() -> None:
     Otherwise each kernel is compiled for this processor at its first use, which takes seconds. Compiled kernels are
     cached beside the package, or in the folder that NUMBA_CACHE_DIR names.
     """
-    import numpy as np
-
-    from onlinehash.cli._screen import note, progress_bar
     from onlinehash.datasets import load_dataset
     from onlinehash.hashers import HASHERS
     from onlinehash.indexes import BucketIndex, FlatIndex

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from onlinehash.cli._options import Json
+from onlinehash.cli._screen import print_json, print_rows, progress_bar
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Split
@@ -16,7 +17,6 @@ def run(as_json: Json = False) -> None:
 
     Files are searched in the folder that ONLINEHASH_DATA names, else in the user's cache folder.
     """
-    from onlinehash.cli._screen import print_json, print_rows
     from onlinehash.datasets import describe
 
     if as_json:
@@ -31,7 +31,6 @@ def run(as_json: Json = False) -> None:
 
 def load_split(name: str, protocol: str, seed: int) -> Split:
     """Load a data set, with a progress bar while it is downloaded, and split it."""
-    from onlinehash.cli._screen import progress_bar
     from onlinehash.datasets import load_dataset
 
     with progress_bar(f"Downloading {name}") as progress:

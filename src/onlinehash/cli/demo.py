@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 
 def run(
@@ -15,8 +16,6 @@ def run(
     quick: Annotated[bool, typer.Option("--quick", help="Measure fewer code lengths and points.")] = False,
 ) -> None:
     """Learn from a stream of real data with HROH and HCOH, show mAP along the stream, search, and draw a figure."""
-    from rich.console import Console
-
     console = Console(highlight=False)
     with console.status("Loading ..."):
         from onlinehash.datasets import load_dataset

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output, open_output
+from onlinehash.cli._screen import note
 
 _FORMATS = {".npy": "npy", ".npz": "npz", ".csv": "csv", ".bits": "bits", ".txt": "bits"}
 
@@ -38,12 +41,8 @@ def run(
     In npy, npz (array 'codes') and csv, bit k of a code is bit k % 8 of byte k // 8. In bits, a code is a line of 0s
     and 1s.
     """
-    import numpy as np
-
     from onlinehash.cli._arrays import read_rows
     from onlinehash.cli._encoding import encode_rows, load_encoder
-    from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output, open_output
-    from onlinehash.cli._screen import note
     from onlinehash.codes import unpack_bits
     from onlinehash.collection.transfer.chunks import Columns
 

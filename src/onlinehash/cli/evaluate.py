@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash._validation import check_labels
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._options import Json, Protocol
+from onlinehash.cli._screen import print_json, print_rows
+from onlinehash.cli.datasets import load_split
+from onlinehash.exceptions import InvalidLabelsError
+from onlinehash.types import Codes, Labels
 
 if TYPE_CHECKING:
     from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.metrics import Ranking
-    from onlinehash.types import Codes, Labels
 
 _FILE = "Vectors with --model, else packed codes: .npy, .npz, .csv, .jsonl or .parquet; - for standard input."
 _LABELS = "Labels: .npy, .csv or .txt; or a column of the file itself, by default labels or label, y in a .npz."
@@ -53,7 +58,6 @@ def run(
     number of those found ('found'), which is often published and is higher.
     """
     from onlinehash.cli._encoding import load_encoder
-    from onlinehash.cli._screen import print_json, print_rows
     from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.metrics import Ranking
 
@@ -83,7 +87,6 @@ def _of_dataset(
     encoder: Encoder, name: str, protocol: str, seed: int
 ) -> tuple[tuple[Codes, Labels, Codes, Labels], tuple[int | None, int]]:
     from onlinehash.cli._encoding import encode_rows
-    from onlinehash.cli.datasets import load_split
 
     split = load_split(name, protocol, seed)
     query_codes = encode_rows(encoder, split.queries.X, name)
@@ -92,12 +95,8 @@ def _of_dataset(
 
 
 def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Labels]:
-    from dataclasses import replace
-
-    from onlinehash._validation import check_labels
     from onlinehash.cli._arrays import read_column
     from onlinehash.cli._encoding import read_side
-    from onlinehash.exceptions import InvalidLabelsError
 
     is_column = labels is not None and path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
     is_column = is_column and labels != "-" and not Path(labels or "").is_file()

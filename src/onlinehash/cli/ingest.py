@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,10 +13,24 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
+from onlinehash._validation import check_positive_int
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._options import Bits, Dtype, Method, RefreshPolicy, Settings
+from onlinehash.cli._files import name_of, open_input
+from onlinehash.cli._options import (
+    Bits,
+    Dtype,
+    Method,
+    RefreshPolicy,
+    Settings,
+    hasher_from_options,
+    hasher_parameters,
+    parse_policy,
+)
+from onlinehash.cli._screen import loudness, note, progress_bar
 from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable
+from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
@@ -79,8 +96,6 @@ def run(
     Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
     even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
-    from onlinehash._validation import check_positive_int
-    from onlinehash.cli._options import hasher_parameters, parse_policy
     from onlinehash.collection.transfer.chunks import Columns
 
     is_folder = Path(source).is_dir()
@@ -116,21 +131,18 @@ def _open(
     into: Target, method: str | None, given: dict[str, Any], policy: Policy | None, dtype: str | None
 ) -> Collection:
     """Create the collection; or open it, if the options agree with its hasher."""
-    from onlinehash.cli._options import DEFAULT_METHOD, hasher_from_options
-    from onlinehash.cli._screen import note
     from onlinehash.collection.learning import same_recipe
-    from onlinehash.exceptions import InvalidInputError
 
     if not into.exists():
         into.check()
-        hasher = hasher_from_options(method or DEFAULT_METHOD, given, {"random_state": 0})
+        hasher = hasher_from_options(method, given, random_state=0)
         collection = into.open(hasher, policy, vector_dtype=dtype)
         note(f"Created {into}, which learns with {hasher}.")
         return collection
     if method is not None or given:
         with into.open(readonly=True) as present:
             own = present.hasher
-        wanted = hasher_from_options(method or own.name, given, {})
+        wanted = hasher_from_options(method or own.name, given)
         if wanted.name == own.name:
             wanted.set_params(**own.get_params(deep=False) | given)
         if not same_recipe(own, wanted):
@@ -148,8 +160,6 @@ def _ingest_file(
     batch: int,
     refresh: bool,
 ) -> None:
-    from onlinehash.cli._files import name_of, open_input
-    from onlinehash.cli._screen import note, progress_bar
     from onlinehash.collection.transfer import add_chunks, layout_of
 
     n_items = n_labelled = 0
@@ -177,7 +187,6 @@ def _ingest_stream(
     follow: bool | None,
     refresh: bool,
 ) -> None:
-    from onlinehash.cli._screen import note
     from onlinehash.collection.sources import Consumer, open_source
 
     with open_source(address) as source, opening() as collection:
@@ -203,8 +212,6 @@ def _summary(stats: ConsumerStats) -> str:
 @contextmanager
 def _stop_on_signals(consumer: Consumer) -> Iterator[list[int]]:
     """Finish the current batch at the first signal; end at once at the second. Yields the signals received."""
-    import signal
-
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     received: list[int] = []
 
@@ -228,13 +235,6 @@ def _stop_on_signals(consumer: Consumer) -> Iterator[list[int]]:
 @contextmanager
 def _reports() -> Iterator[Callable[[ConsumerStats], None]]:
     """Yield a progress callback: a status line on a terminal, else a line every few seconds. Warnings are shown too."""
-    import logging
-    import sys
-
-    from rich.console import Console
-
-    from onlinehash.cli._screen import loudness, note
-
     console, reported = Console(stderr=True), perf_counter()
     logger, handler = logging.getLogger("onlinehash"), logging.StreamHandler(sys.stderr)
     with console.status("Waiting for messages") as status:

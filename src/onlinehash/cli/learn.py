@@ -6,10 +6,24 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
+from onlinehash._validation import check_labels
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._options import Bits, Method, Protocol, Settings
+from onlinehash.cli._files import check_output, name_of, name_of_output, open_output, refuse_other_kinds
+from onlinehash.cli._options import (
+    Bits,
+    Method,
+    Protocol,
+    Settings,
+    hasher_from_options,
+    hasher_parameters,
+    registered,
+)
+from onlinehash.cli._screen import note, progress_bar, warn
+from onlinehash.cli.datasets import load_split
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,10 +72,6 @@ def run(
     need no labels.
     """
     from onlinehash.cli._chunks import by_chunks
-    from onlinehash.cli._files import check_output, name_of, name_of_output, open_output
-    from onlinehash.cli._options import DEFAULT_METHOD, hasher_from_options, hasher_parameters
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli.datasets import load_split
     from onlinehash.collection.transfer.chunks import Columns
 
     if (source is None) == (dataset is None):
@@ -72,12 +82,12 @@ def run(
     given = hasher_parameters(bits, settings)
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
-    method = method or DEFAULT_METHOD
+    method = registered(method)
     defaults: dict[str, Any] = {"random_state": seed}
     if dataset is not None:
         split = load_split(dataset, protocol, seed)
         defaults |= _published(method, split)
-    hasher = _resume(resume) if resume is not None else hasher_from_options(method, given, defaults)
+    hasher = _resume(resume) if resume is not None else hasher_from_options(method, given, **defaults)
     if source is None:
         X, y = split.stream
     else:
@@ -100,13 +110,7 @@ def run(
 
 
 def _read(source: Path, labels: Path | None, columns: Columns, hasher: OnlineHasher) -> tuple[NDArray[Any], Any]:
-    import numpy as np
-
-    from onlinehash._validation import check_labels
     from onlinehash.cli._arrays import check_vectors, read_column, read_rows
-    from onlinehash.cli._files import name_of
-    from onlinehash.cli._screen import warn
-    from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 
     if columns.labels is not None and (labels is not None or source.suffix.lower() in (".npy", ".npz", ".bits")):
         raise InvalidInputError("--label-column is for a .csv, .jsonl or .parquet file that holds its own labels.")
@@ -139,7 +143,6 @@ def _published(method: str, split: Split) -> dict[str, Any]:
 
 
 def _resume(path: Path) -> OnlineHasher:
-    from onlinehash.cli._files import refuse_other_kinds
     from onlinehash.hashers import load_hasher
 
     refuse_other_kinds(path, "hasher")

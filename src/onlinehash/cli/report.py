@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onlinehash.cli._files import check_output, name_of_output, open_output
+from onlinehash.cli._screen import note
+from onlinehash.exceptions import DataNotFoundError
+
 if TYPE_CHECKING:
     from onlinehash.experiments.report import Chapter
 
@@ -23,8 +27,6 @@ def run(
 
     Nothing is run; `onlinehash reproduce` does that. The page works offline.
     """
-    from onlinehash.cli._files import check_output
-    from onlinehash.exceptions import DataNotFoundError
     from onlinehash.experiments import load_plan
     from onlinehash.experiments.report import read_chapter
 
@@ -43,8 +45,6 @@ def run(
 
 def write(out: Path, chapters: list[Chapter]) -> None:
     """Write the page."""
-    from onlinehash.cli._files import name_of_output, open_output
-    from onlinehash.cli._screen import note
     from onlinehash.experiments.report import render
 
     page = render(chapters)

@@ -10,6 +10,9 @@ from typing import Annotated
 import typer
 
 from onlinehash.cli import report as report_command
+from onlinehash.cli._files import check_output
+from onlinehash.cli._screen import note, progress_bar
+from onlinehash.exceptions import DataNotFoundError, OnlineHashError
 
 
 def run(
@@ -57,9 +60,6 @@ def run(
 def _reproduce(
     plans: list[Path], quick: bool, results: Path | None, stale: bool, workers: int, report: Path | None
 ) -> None:
-    from onlinehash.cli._files import check_output
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.exceptions import DataNotFoundError, OnlineHashError
     from onlinehash.experiments import load_plan, read_results, reproduce
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
     from onlinehash.experiments.results import is_stale

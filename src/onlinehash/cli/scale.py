@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from onlinehash.cli._options import Bits, Settings
+from onlinehash.cli._files import check_output
+from onlinehash.cli._options import Bits, Settings, hasher_from_options, hasher_parameters
+from onlinehash.cli._screen import note, progress_bar
 
 app = typer.Typer(help="Learn and encode Parquet files with many processes (Ray).", no_args_is_help=True)
 
@@ -36,16 +38,13 @@ def learn(
 ) -> None:
     """Learn HROH from labelled vectors and save it; the result equals that of one process."""
     from onlinehash import scale
-    from onlinehash.cli._files import check_output
-    from onlinehash.cli._options import hasher_from_options, hasher_parameters
-    from onlinehash.cli._screen import note, progress_bar
     from onlinehash.hashers import load_hasher
 
     check_output(out)
     given = hasher_parameters(bits, settings)
     if resume is not None and given:
         raise typer.BadParameter("--resume takes the parameters from the file; leave them out.")
-    hasher = hasher_from_options("hroh", given, {"random_state": seed}) if resume is None else load_hasher(resume)
+    hasher = hasher_from_options("hroh", given, random_state=seed) if resume is None else load_hasher(resume)
     start = perf_counter()
     with progress_bar("Learning") as progress:
         learned = scale.learn(
@@ -71,7 +70,6 @@ def encode(
     """Write the codes of vectors to a folder, one Parquet file per row group; a second run continues the first."""
     from onlinehash import scale
     from onlinehash.cli._encoding import load_encoder
-    from onlinehash.cli._screen import note, progress_bar
 
     with progress_bar("Encoding") as progress:
         parts = scale.encode(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
+from onlinehash._validation import check_positive_int
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli._files import check_output, is_standard, name_of_output, open_output, refuse_other_kinds
 from onlinehash.cli._options import ASYMMETRIC, Json, K, Rescore
+from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows
+from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onlinehash.cli._encoding import Side
@@ -87,8 +94,6 @@ def run(
     With --model, a file is read as vectors if it has as many columns as the model learned from, else as codes.
     """
     from onlinehash.cli._encoding import load_encoder, read_side
-    from onlinehash.cli._files import check_output, is_standard
-    from onlinehash.cli._screen import note, print_json
     from onlinehash.collection.transfer.chunks import Columns
 
     if queries is None and save_index is None:
@@ -129,8 +134,6 @@ def run(
 def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns: Columns) -> _Items:
     from onlinehash.cli._arrays import read_column
     from onlinehash.cli._encoding import read_side
-    from onlinehash.cli._files import refuse_other_kinds
-    from onlinehash.exceptions import InvalidInputError
     from onlinehash.indexes import FlatIndex
 
     if items.suffix.lower() == ".ohi":
@@ -154,8 +157,6 @@ def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns:
 
 
 def _save(items: _Items, path: Path) -> None:
-    from onlinehash.exceptions import InvalidInputError
-
     if items.names is not None:
         raise InvalidInputError(
             "An index holds integer ids, and these are text. Search without --save-index, leave out the ids with "
@@ -168,7 +169,6 @@ def _search(
     items: _Items, asked: Side, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
 ) -> list[_Found]:
     """Return k items per query: rescored by their vectors, or by asymmetric distance, where that is possible."""
-    from onlinehash._validation import check_positive_int
     from onlinehash.collection.rescoring import rescored
     from onlinehash.collection.stores.protocol import Rows
 
@@ -207,14 +207,6 @@ def _flattened(found: list[_Found]) -> list[tuple[int, Any, Any]]:
 
 
 def _write(out: Path, found: list[_Found]) -> None:
-    import csv
-    import io
-
-    import numpy as np
-
-    from onlinehash.cli._files import name_of_output, open_output
-    from onlinehash.cli._screen import note
-
     rows, names = _flattened(found), ("query", "id", "distance")
     with open_output(out) as file:
         if out.suffix.lower() == ".npz":
@@ -228,8 +220,6 @@ def _write(out: Path, found: list[_Found]) -> None:
 
 
 def _show(found: list[_Found]) -> None:
-    from onlinehash.cli._screen import note, number, on_terminal, print_rows
-
     if not on_terminal():
         rows = [(query, id, number(distance)) for query, id, distance in _flattened(found)]
         print_rows(("query", "id", "distance"), rows)

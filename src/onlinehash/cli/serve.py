@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from onlinehash.cli._options import registered
+from onlinehash.cli._screen import note
 from onlinehash.cli._target import TARGET, Target
 
 
@@ -60,8 +62,6 @@ def run(
     """
     if demo == (target is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
-    from onlinehash.cli._options import registered
-    from onlinehash.cli._screen import note
     from onlinehash.service import ApiKeys, Limits, create_app, server
     from onlinehash.service.demo import make_demo_router, open_demo
 
