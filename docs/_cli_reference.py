@@ -26,7 +26,7 @@ def cli_page() -> str:
         "2 if the arguments are wrong, and 130 after Ctrl-C.",
         "",
         "Every command has `--help` (`-h`), `--quiet` (`-q`: only results, warnings and errors),",
-        "`--verbose` (`-v`: the log, and tracebacks of errors) and `--import MODULE` (register hashers of your own first).",
+        "`--verbose` (`-v`: the log, and tracebacks of errors) and `--import MODULE` (imported first).",
         "`-` in place of a file is standard input or output.",
         "`onlinehash --install-completion` installs shell completion. `python docs/generate.py` writes this page.",
     ]
