@@ -52,7 +52,7 @@ def learn(
         )
     learned.save(out)
     note(
-        f"Learned in {perf_counter() - start:.2f} s ({learned.n_samples_seen_} seen in all). Saved {learned} to {out}."
+        f"Learned in {perf_counter() - start:.2f} s ({learned.n_samples_seen_} seen in total). Saved {learned} to {out}."
     )
 
 
