@@ -27,6 +27,11 @@ def commands():
     return ["", *below((), typer.main.get_command(app))]
 
 
+def test_every_file_without_an_underscore_is_a_command():
+    files = (Path(onlinehash.__file__).parent / "cli").glob("[a-z]*.py")
+    assert {path.stem for path in files} == set(typer.main.get_command(app).commands)
+
+
 @pytest.mark.parametrize("command", commands())
 def test_help_is_short_or_long_and_flags_have_no_type(run, command):
     said = run(f"{command} -h").stdout

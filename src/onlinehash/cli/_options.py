@@ -55,6 +55,7 @@ Rescore = Annotated[
         callback=_check_rescore,
     ),
 ]
+MIN_RESCORED = 1000  # candidates by code, at least: many items share one code
 ASYMMETRIC = "Compare the real values of the query with the bits of the codes."
 
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from onlinehash.types import Progress as Callback
 
+MOST_SHOWN = 20  # queries on a terminal
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 

@@ -17,6 +17,7 @@ from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
 from onlinehash.cli._options import (
     ASYMMETRIC,
+    MIN_RESCORED,
     Bits,
     Dtype,
     Json,
@@ -29,7 +30,7 @@ from onlinehash.cli._options import (
     hasher_parameters,
     parse_policy,
 )
-from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows, progress_bar
+from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows, progress_bar
 from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable, watch_refresh
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.types import SearchResult
@@ -42,8 +43,6 @@ app = typer.Typer(
 )
 
 _Target = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
-_SHOWN = 20  # queries on a terminal
-_RESCORED = 1000  # items by code, at least, that are ordered by their vectors: many share one code
 
 
 @app.command("create")
@@ -237,12 +236,12 @@ def _search(
     """Return k items per query, rescored among ten times as many or more."""
     if rescore == "none" or k < 1:
         return list(collection.search(X, k, labels=labels, asymmetric=asymmetric))
-    found = collection.search(X, max(k, _RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
+    found = collection.search(X, max(k, MIN_RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
     return [SearchResult(some.ids[:k], some.distances[:k]) for some in found]
 
 
 def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
-    shown = found[:_SHOWN] if on_terminal() and not as_json else found
+    shown = found[:MOST_SHOWN] if on_terminal() and not as_json else found
     rows = []
     for query, some in enumerate(shown):
         items = collection.get(some.ids)

@@ -51,9 +51,8 @@ def learn(
             paths, hasher, vectors=vectors, labels=labels, address=address, n_workers=workers, progress=progress
         )
     learned.save(out)
-    note(
-        f"Learned in {perf_counter() - start:.2f} s ({learned.n_samples_seen_} seen in total). Saved {learned} to {out}."
-    )
+    seconds, n_seen = perf_counter() - start, learned.n_samples_seen_
+    note(f"Learned in {seconds:.2f} s ({n_seen} seen in total). Saved {learned} to {out}.")
 
 
 @app.command("encode")

@@ -13,8 +13,8 @@ import typer
 from onlinehash._validation import check_positive_int
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._files import check_output, is_standard, name_of_output, open_output, refuse_other_kinds
-from onlinehash.cli._options import ASYMMETRIC, Json, K, Rescore
-from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows
+from onlinehash.cli._options import ASYMMETRIC, MIN_RESCORED, Json, K, Rescore
+from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows
 from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.indexes import FlatIndex
-
-_SHOWN = 20  # queries on a terminal
-_RESCORED = 1000  # items by code, at least, that are ordered by their vectors: many share one code
 
 
 class _Found(NamedTuple):
@@ -179,7 +176,7 @@ def _search(
     if asymmetric and asked.X is None:
         raise typer.BadParameter("it needs queries that are vectors, and --model.", param_hint="--asymmetric")
     measure = None if rescore == "none" else rescore or ("cosine" if has_both else None)
-    n_wanted = k if measure is None else max(10 * k, _RESCORED)
+    n_wanted = k if measure is None else max(10 * k, MIN_RESCORED)
     by_default = asked.X is not None and measure is None
     if by_default if asymmetric is None else asymmetric:
         assert encoder is not None
@@ -226,8 +223,8 @@ def _show(found: list[_Found]) -> None:
         return
     lines = [
         (query, "  ".join(f"{id} ({number(distance)})" for id, distance in zip(ids, distances, strict=True)))
-        for query, (ids, distances) in enumerate(found[:_SHOWN])
+        for query, (ids, distances) in enumerate(found[:MOST_SHOWN])
     ]
     print_rows(("query", "ids (distance), nearest first"), lines)
-    if len(found) > _SHOWN:
-        note(f"... and {len(found) - _SHOWN} more queries; --json or --out give all.")
+    if len(found) > MOST_SHOWN:
+        note(f"... and {len(found) - MOST_SHOWN} more queries; --json or --out give all.")
