@@ -123,7 +123,7 @@ def test_export_writes_items_and_codes(run, items):
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
-        ("stats none.oh", 1, "There is no collection none.oh; make it with 'onlinehash collection create'"),
+        ("stats none.oh", 1, "There is no collection none.oh; create it with 'onlinehash collection create'"),
         ("stats X.npy", 1, "not a collection"),
         ("search items.oh", 2, "give a file of queries or --by-id"),
         ("search items.oh X.npy --radius 3 -k 2", 2, "--radius finds all items within"),

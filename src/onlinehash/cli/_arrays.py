@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.cli._kinds import OURS, refuse_other_kinds
+from onlinehash.cli._files import OURS, STDIN, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
-from onlinehash.cli._stdin import NAME, open_input
 from onlinehash.codes import pack_bits
 from onlinehash.collection.transfer import layout_of, read_items
 from onlinehash.collection.transfer.chunks import Columns
@@ -51,7 +50,7 @@ def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
     with open_input(path) as file:
         suffix = _suffix_of(file, ".npy", ".npz", *_TABLES, ".bits")
         if suffix in _TABLES:
-            return _read_table(file, columns or Columns(), NAME if file is not path else str(path))
+            return _read_table(file, columns or Columns(), STDIN if file is not path else str(path))
         if suffix == ".bits":
             return Given(_read_bits(file))
         if suffix == ".npz":

@@ -1,4 +1,4 @@
-"""The work of the demo: learn by two methods at several lengths, measure, search. Nothing here prints or draws."""
+"""The computations of the demo: two methods learn at several code lengths, are measured and search."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onlinehash.datasets import Dataset, Split
 from onlinehash.encoders import Encoder
+from onlinehash.experiments.references import cosine_quality
 from onlinehash.experiments.run import Quality, learning_curve
 from onlinehash.hashers import HCOH, HROH, OnlineHasher
 from onlinehash.indexes import FlatIndex
@@ -22,12 +23,12 @@ METHODS = ("HROH", "HCOH")
 LENGTHS = (8, 16, 32, 64, 128)
 N_COMPONENTS = 256  # of HROH: fewer than its default, so that a snapshot at every point takes milliseconds
 IMAGES = {"digits": (8, 8), "mnist": (28, 28), "fashion_mnist": (28, 28)}
-_MOST_PRODUCTS = 10_000_000  # beyond, ranking by real features would keep a newcomer waiting
+_MOST_PRODUCTS = 10_000_000  # beyond, ranking by cosine takes too long for a demo
 
 
 @dataclass
 class Learned:
-    """What was measured of one method at one length of code; grows while it learns."""
+    """Measurements of one method at one code length, extended while it learns."""
 
     method: str
     n_bits: int
@@ -46,7 +47,7 @@ class Examples:
 
 
 def instance_counts(n_stream: int, n_points: int) -> list[int]:
-    """Return the numbers of instances to measure at: evenly spaced by ratio, with the powers of ten.
+    """Return the numbers of instances to measure at: geometrically spaced, and the powers of ten.
 
     Examples
     --------
@@ -78,30 +79,22 @@ def _make(learned: Learned, split: Split, seed: int) -> OnlineHasher:
 
 
 def warm_up(split: Split) -> None:
-    """Compile what compiles at first use, so that nobody's time is measured with it."""
+    """Compile the kernels, so that measured times do not include it."""
     for method, n_bits in product(METHODS, LENGTHS):
         for _ in learn(Learned(method, n_bits), _head(split), [1, 4], seed=0):
             pass
 
 
 def rank_by_features(split: Split) -> Quality | None:
-    """Measure the real features themselves, ranked exactly by cosine; None where that takes long."""
+    """Return the quality of the exact ranking of the vectors by cosine; None if that takes long."""
     queries, database = split.queries, split.database
     if len(queries.X) * len(database.X) > _MOST_PRODUCTS:
         return None
-    cosines = _unit(queries.X) @ _unit(database.X).T
-    order = np.argsort(-cosines, axis=1, kind="stable")
-    relevant = database.y[order] == queries.y[:, np.newaxis]
-    precision = np.cumsum(relevant, axis=1) / np.arange(1, len(database.y) + 1)
-    cut = slice(None, split.map_at)
-    sums = (precision * relevant)[:, cut].sum(axis=1)
-    averages = sums / np.maximum(relevant[:, cut].sum(axis=1), 1)
-    recall = relevant[:, : split.precision_at].sum(axis=1) / np.maximum(relevant.sum(axis=1), 1)
-    return Quality(float(averages.mean()), float(precision[:, split.precision_at - 1].mean()), float(recall.mean()))
+    return Quality(*cosine_quality(*queries, *database, map_at=split.map_at, precision_at=split.precision_at))
 
 
 def search_examples(encoders: dict[str, Encoder], split: Split, n_queries: int, k: int) -> Examples:
-    """Search for the first query of every class; none is picked by its result."""
+    """Search for the first query of every class, so that none is chosen by its result."""
     _, first = np.unique(split.queries.y, return_index=True)
     chosen = first[:n_queries]
     found = {}
@@ -113,7 +106,7 @@ def search_examples(encoders: dict[str, Encoder], split: Split, n_queries: int, 
 
 
 def image_shape(dataset: Dataset) -> tuple[int, int] | None:
-    """Return the shape of a row where rows are pictures."""
+    """Return the shape of the image in a row, if rows are images."""
     shape = IMAGES.get(dataset.name)
     return shape if shape and shape[0] * shape[1] == dataset.X.shape[1] else None
 
@@ -123,8 +116,3 @@ def _head(split: Split) -> Split:
         Batch(batch.X[:n], batch.y[:n]) for batch, n in ((split.stream, 4), (split.database, 64), (split.queries, 2))
     )
     return replace(split, stream=stream, database=database, queries=queries)
-
-
-def _unit(X: NDArray[np.floating]) -> NDArray[np.floating]:
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.asarray(X / np.where(lengths > 0, lengths, 1))

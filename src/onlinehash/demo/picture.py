@@ -1,4 +1,4 @@
-"""The picture of the demo: how the quality of two methods rises, and what their searches find."""
+"""The figure of the demo: mAP of two methods along the stream, and results of their searches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 
-from onlinehash.cli._demo_run import METHODS, Examples, Learned, image_shape
 from onlinehash.datasets import Dataset, Split
+from onlinehash.demo.run import METHODS, Examples, Learned, image_shape
 from onlinehash.experiments.run import Quality
 
-# Okabe and Ito's colours, told apart by the colour-blind; line style and marker tell the same in black and white.
+# The colours of Okabe and Ito, safe for colour-blind readers; line styles and markers work in black and white.
 _LOOKS = (
     ("#D55E00", ":", "v"),
     ("#E69F00", "-.", "s"),
@@ -41,7 +41,7 @@ def paint(
     examples: Examples,
     shown: int,
 ) -> None:
-    """Write the picture as PNG."""
+    """Write the figure as PNG."""
     figure = Figure(figsize=(14, 8.6), layout=ConstrainedLayoutEngine(h_pad=0.1), facecolor="white")
     FigureCanvasAgg(figure)
     halves: Any = figure.subfigures(1, 2, width_ratios=(1, 1.16), wspace=0.03)
@@ -78,7 +78,7 @@ def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], basel
 
 
 def _apart(heights: list[float], gap: float, top: float = 0.98) -> list[float]:
-    """Move labels up and down, as little as it takes, until they do not overlap; none goes above the top."""
+    """Move labels up and down as little as possible until they do not overlap; none goes above the top."""
     placed = np.array(heights)
     order = np.argsort(placed, kind="stable")
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Small grey pictures out of block characters: one character is two pixels, one above the other."""
+"""Small grey images drawn with block characters; each character is two pixels, one above the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCKS = {(False, False): " ", (True, False): "▀", (False, True): "▄", (Tru
 
 
 def draw(image: NDArray[Any], *, grey: bool) -> list[Text]:
-    """Return the lines of a picture: in shades where the terminal has colours, else in black and white.
+    """Return the lines of an image: in shades of grey if the terminal has colours, else in black and white.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def draw(image: NDArray[Any], *, grey: bool) -> list[Text]:
 
 
 def _shrink(image: NDArray[Any]) -> NDArray[Any]:
-    """Average square blocks of pixels until the picture is small enough."""
+    """Average square blocks of pixels so that the image is small enough."""
     factor = -(-len(image) // _LARGEST)
     height, width = (side // factor for side in image.shape)
     blocks = image[: height * factor, : width * factor].reshape(height, factor, width, factor)
