@@ -431,6 +431,13 @@ def check_positive_int(name: str, value: Any) -> int:
     return int(value)
 
 
+def check_non_negative_int(name: str, value: Any) -> int:
+    """Return value as an int of at least 0."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or value < 0:
+        raise InvalidInputError(f"{name}={value!r} is not an integer of at least 0.")
+    return int(value)
+
+
 def check_positive(name: str, value: Any) -> float:
     """Return value as a positive, finite float."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):

@@ -12,7 +12,7 @@ from playwright.sync_api import expect, sync_playwright
 from tests.service.running import X, Y, make, running
 
 from onlinehash import HCOH, Collection
-from onlinehash.service.demo import picture
+from onlinehash.demo.stream import picture
 
 pytestmark = pytest.mark.slow
 

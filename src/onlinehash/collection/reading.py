@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array
-from onlinehash._validation import check_choice, check_features, check_positive_int, check_process
+from onlinehash._validation import (
+    check_choice,
+    check_features,
+    check_non_negative_int,
+    check_positive_int,
+    check_process,
+)
 from onlinehash.collection import incoming
 from onlinehash.collection.live import live_codes
 from onlinehash.collection.rescoring import rescored
@@ -22,7 +28,6 @@ from onlinehash.collection.stores.protocol import Among, Answers, Position, Rows
 from onlinehash.collection.types import Id, Item, Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, StorageError, UnknownIdError
-from onlinehash.indexes._ids import check_radius
 from onlinehash.types import Codes, SearchResult
 
 
@@ -211,7 +216,7 @@ class Reading:
             As for :meth:`search`.
         radius : int
         """
-        radius = check_radius(radius)
+        radius = check_non_negative_int("radius", radius)
         queries, single = self._queries(vectors, wait)
         return self._result(self._live.range_search(queries, radius, self._among(labels, ids)), single)
 

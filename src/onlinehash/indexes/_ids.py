@@ -66,13 +66,6 @@ def check_id_filter(ids: ArrayLike) -> Ids:
     return array if rising(array) else np.unique(array)
 
 
-def check_radius(radius: Any) -> int:
-    """Return the radius as an int of at least 0."""
-    if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)) or radius < 0:
-        raise InvalidInputError(f"radius={radius!r} is not an integer of at least 0.")
-    return int(radius)
-
-
 def rising(ids: Ids) -> bool:
     """Return whether the ids are strictly increasing."""
     return bool((ids[1:] > ids[:-1]).all())

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_choice, check_codes, check_same_width
+from onlinehash._validation import check_choice, check_codes, check_non_negative_int, check_same_width
 from onlinehash.codes import _kernels
 from onlinehash.codes.hamming import distance_buffer, same_words
-from onlinehash.exceptions import InvalidInputError
 from onlinehash.metrics._relevance import by_group, relevance_of
 from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
 
@@ -101,8 +100,7 @@ class Ranking(TiedRanking):
 
         An empty result counts as 0. Ties do not matter.
         """
-        if not isinstance(radius, (int, np.integer)) or radius < 0:
-            raise InvalidInputError(f"radius={radius!r} is not an integer of at least 0.")
+        radius = check_non_negative_int("radius", radius)
         total = self.total[:, : radius + 1].sum(axis=1)
         relevant = self.relevant[:, : radius + 1].sum(axis=1)
         precision = np.divide(relevant, total, out=np.zeros(len(total)), where=total > 0)

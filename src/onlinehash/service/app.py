@@ -15,10 +15,10 @@ from starlette.requests import ClientDisconnect
 from onlinehash import __version__
 from onlinehash.collection import Collection
 from onlinehash.exceptions import OnlineHashError
-from onlinehash.service.actions import Service
-from onlinehash.service.guard import Guard
-from onlinehash.service.keys import ApiKeys
+from onlinehash.service.api_keys import ApiKeys
+from onlinehash.service.handlers import Service
 from onlinehash.service.limits import Limits
+from onlinehash.service.middleware import Guard
 from onlinehash.service.pages import make_pages
 from onlinehash.service.problems import Problem
 from onlinehash.service.routes import make_router
@@ -59,7 +59,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.work.close)
+        await asyncio.to_thread(service.executors.close)
 
     app = FastAPI(
         title="onlinehash",

@@ -13,11 +13,11 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from onlinehash.service import metrics, schemas
-from onlinehash.service.actions import Answer, Service
+from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.bodies import ARROW, JSON, NPY, media_type
-from onlinehash.service.keys import ApiKeys
+from onlinehash.service.executors import Executor
+from onlinehash.service.handlers import Answer, Service
 from onlinehash.service.problems import MEDIA_TYPE, Problem
-from onlinehash.service.work import Line
 
 _REASONS = {
     401: "The key is missing or wrong.",
@@ -46,19 +46,21 @@ def make_router(service: Service) -> APIRouter:
     async def may_write(request: Request) -> None:
         demand_key(request, service.keys, write=True)
 
-    async def handle(request: Request, line: Line, call: Callable[[str, bytes], Answer], *accepted: str) -> Response:
+    async def handle(
+        request: Request, executor: Executor, call: Callable[[str, bytes], Answer], *accepted: str
+    ) -> Response:
         media = media_type(request, *accepted)
-        line.check()
+        executor.check()
         body = await service.bodies.read(request)
         try:
-            return _json(await line.run(lambda: _dumps(call(media, body))))
+            return _json(await executor.run(lambda: _dumps(call(media, body))))
         finally:
             service.bodies.release(body)
 
     async def look(call: Callable[[], Answer]) -> Response:
         return _json(await reading.run(lambda: _dumps(call())))
 
-    reading, writing = service.work.reading, service.work.writing
+    reading, writing = service.executors.reading, service.executors.writing
     router = APIRouter(redirect_slashes=False)
     reads = partial(_route, router, [Depends(may_read)])
     writes = partial(_route, router, [Depends(may_write)])
@@ -142,7 +144,7 @@ def make_router(service: Service) -> APIRouter:
         begun = await handle(request, writing, service.refresh, JSON)
         state = json.loads(bytes(begun.body))
         wait = state.pop("wait")
-        while wait and state["refreshing"] and state["refresh_error"] is None and not service.work.stopping:
+        while wait and state["refreshing"] and state["refresh_error"] is None and not service.executors.stopping:
             await asyncio.sleep(_POLL)
             state = await reading.run(service.version)
         return _json(_dumps(state))
@@ -155,7 +157,7 @@ def make_router(service: Service) -> APIRouter:
     @_route(router, [], "GET", "/readyz", schemas.HealthAnswer, "health", always=(403, 421, 503))
     async def readyz() -> Response:
         """Tell whether the service takes requests."""
-        if service.work.stopping:
+        if service.executors.stopping:
             raise Problem(503, "stopping", "The service is stopping.")
         return _json(b'{"status": "ok"}')
 

@@ -19,8 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.service.api_keys import ApiKeys, check_address
 from onlinehash.service.app import create_app
-from onlinehash.service.keys import ApiKeys, check_address
 from onlinehash.service.limits import Limits
 
 _GRACE = 10  # seconds for answers that are under way when the service stops

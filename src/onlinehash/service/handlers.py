@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onlinehash.collection import Collection, Item
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
+from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.bodies import (
     ARROW,
     JSON,
@@ -29,11 +30,10 @@ from onlinehash.service.bodies import (
     rows_of,
     vectors_of,
 )
-from onlinehash.service.keys import ApiKeys
+from onlinehash.service.executors import Executors
 from onlinehash.service.limits import Limits
 from onlinehash.service.metrics import Metrics
 from onlinehash.service.problems import Problem, over_limit
-from onlinehash.service.work import Work
 from onlinehash.types import SearchResult
 
 Answer = dict[str, Any]
@@ -53,7 +53,7 @@ class Service:
 
     def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
         self.collection, self.limits, self.keys = collection, limits, keys
-        self.work, self.metrics, self.bodies = Work(limits), Metrics(), BodyReader(limits)
+        self.executors, self.metrics, self.bodies = Executors(limits), Metrics(), BodyReader(limits)
         self._n_changes = 0
         self._searched = -_QUIET  # time.monotonic() of the last search
         self._counting = Lock()
@@ -246,7 +246,7 @@ class Service:
 
     def metrics_text(self) -> str:
         """Return what Prometheus reads."""
-        work = self.work
+        work = self.executors
         gauges = {
             "reading_waiting": work.reading.n_waiting,
             "writing_waiting": work.writing.n_waiting,

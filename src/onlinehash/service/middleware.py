@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from onlinehash.service.keys import is_loopback
+from onlinehash.service.api_keys import is_loopback
 from onlinehash.service.metrics import Metrics
 from onlinehash.service.problems import Problem
 

@@ -1,4 +1,4 @@
-"""Where requests are worked on: a few threads that search, one that writes, and a line before each that ends."""
+"""Thread pools that run requests, each with a bounded queue."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from onlinehash.service.problems import Problem
 
 T = TypeVar("T")
 
+_LATER = {"Retry-After": "1"}
 
-class Line:
-    """Threads, and a bounded number of requests that use them or wait for them.
+
+class Executor:
+    """A thread pool with a limit on the requests that run or wait.
 
     Parameters
     ----------
     name : str
-        What they do.
+        For messages and thread names.
     n_threads : int
-    most : int
-        Requests at work or waiting; one more is refused.
+    max_requests : int
+        Requests that run or wait; more are refused.
 
     Attributes
     ----------
     n_waiting : int
-        Requests at work or waiting now.
+        Requests that run or wait now.
     """
 
-    def __init__(self, name: str, n_threads: int, most: int) -> None:
-        self.name, self.most, self.n_waiting = name, most, 0
+    def __init__(self, name: str, n_threads: int, max_requests: int) -> None:
+        self.name, self.max_requests, self.n_waiting = name, max_requests, 0
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix=f"onlinehash {name}")
         self._closed = False
 
     def check(self) -> None:
-        """Refuse one more request if there are too many."""
+        """Refuse a request if the executor is closed or its queue is full."""
         if self._closed:
             raise Problem(503, "stopping", "The service is stopping; ask again when it is back.", headers=_LATER)
-        if self.n_waiting >= self.most:
+        if self.n_waiting >= self.max_requests:
             raise Problem(
                 429,
                 "busy",
@@ -49,7 +51,7 @@ class Line:
             )
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what the call returns, in turn; what has begun is finished even if nobody waits for it any more."""
+        """Return the result of a call in a thread; it is completed even if the request is cancelled."""
         self.check()
         self.n_waiting += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, call)
@@ -59,16 +61,16 @@ class Line:
     def _leave(self, future: asyncio.Future[T]) -> None:
         self.n_waiting -= 1
         if not future.cancelled():
-            future.exception()  # looked at: whoever waited may have gone
+            future.exception()  # retrieved, because nobody else may do so after a cancellation
 
     def close(self) -> None:
-        """Take nothing more, and return when all is done."""
+        """Refuse further calls, and return when all running ones are complete."""
         self._closed = True
         self._pool.shutdown(wait=True)
 
 
-class Work:
-    """The two lines of a service: reading, in several threads, and writing, in one, so that changes keep their order.
+class Executors:
+    """The executors of a service: several threads that read, and one that writes, so that changes keep their order.
 
     Parameters
     ----------
@@ -76,22 +78,19 @@ class Work:
 
     Examples
     --------
-    >>> work = Work(Limits())
-    >>> asyncio.run(work.writing.run(lambda: 7))
+    >>> executors = Executors(Limits())
+    >>> asyncio.run(executors.writing.run(lambda: 7))
     7
-    >>> work.close()
+    >>> executors.close()
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.reading = Line("reading", limits.n_threads, limits.max_searches)
-        self.writing = Line("writing", 1, limits.max_changes)
+        self.reading = Executor("reading", limits.n_threads, limits.max_searches)
+        self.writing = Executor("writing", 1, limits.max_changes)
         self.stopping = False
 
     def close(self) -> None:
-        """Finish what has begun."""
+        """Complete the running calls of both."""
         self.stopping = True
         self.writing.close()
         self.reading.close()
-
-
-_LATER = {"Retry-After": "1"}

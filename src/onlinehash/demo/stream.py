@@ -20,11 +20,11 @@ from PIL import Image
 
 from onlinehash.collection import Collection, WhenDrifted
 from onlinehash.datasets import Dataset, Split, load_dataset
+from onlinehash.demo.race import Race, small_hroh
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.metrics import mean_average_precision
-from onlinehash.service.keys import ApiKeys
-from onlinehash.service.race import Race, small_hroh
+from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.routes import demand_key
 from onlinehash.types import Batch
 
@@ -48,7 +48,7 @@ class Demo:
     Parameters
     ----------
     collection : Collection
-        An empty one, that learns with :func:`~onlinehash.service.race.small_hroh`.
+        An empty one, that learns with :func:`~onlinehash.demo.race.small_hroh`.
     dataset : Dataset
         One of pictures.
 
