@@ -113,7 +113,7 @@ def choose_rows(y: NDArray[Any], queries_per_class: int, seed: int) -> tuple[NDA
     if len(labels) and counts.min() <= queries_per_class:
         smallest = counts.argmin()
         raise InvalidInputError(
-            f"Class {labels[smallest]} has {counts[smallest]} rows, but {queries_per_class} queries a class "
+            f"Class {labels[smallest]} has {counts[smallest]} rows, but {queries_per_class} queries per class "
             f"need at least {queries_per_class + 1}; set a smaller queries_per_class in the data set's sizes."
         )
     by_class = np.argsort(codes, kind="stable")

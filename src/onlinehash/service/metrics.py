@@ -1,4 +1,4 @@
-"""Counts and times of requests, and the state of the collection, for Prometheus."""
+"""Metrics of requests and of the collection, for Prometheus."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _GAUGES = {
 
 
 class Metrics:
-    """Count requests by route and status, and how long they took.
+    """Count requests by route and status, and measure their duration.
 
     Attributes
     ----------
     active : prometheus_client.Gauge
-        Requests that are being answered.
+        Requests being answered.
 
     Examples
     --------
@@ -56,20 +56,12 @@ class Metrics:
         self._gauges = {name: Gauge(f"onlinehash_{name}", text, registry=registry) for name, text in _GAUGES.items()}
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request; a route is the pattern, not the path, so that there are few."""
+        """Count one request to a route, given as its pattern."""
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self, stats: Stats, gauges: Mapping[str, float]) -> str:
-        """Return all metrics in the text format of Prometheus.
-
-        Parameters
-        ----------
-        stats : Stats
-            Of the collection.
-        gauges : mapping
-            Other current values, by name.
-        """
+        """Return all metrics in the text format of Prometheus, with further gauges by name."""
         values = {
             "items": stats.n_items,
             "items_searchable": stats.n_searchable,
