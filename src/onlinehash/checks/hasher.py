@@ -48,7 +48,7 @@ def hasher_checks() -> Iterator[HasherCheck]:
     yield check_one_row_at_a_time_equals_the_batch
     yield check_saved_stream_continues_exactly
     yield check_snapshot_is_frozen
-    yield check_looking_does_not_change_the_stream
+    yield check_snapshots_do_not_change_the_stream
     yield check_snapshot_and_hasher_agree
     yield check_input_is_not_changed
     yield check_read_only_and_mapped_input_is_accepted
@@ -118,16 +118,16 @@ def check_snapshot_is_frozen(hasher: Any) -> None:
     promise(hasher.snapshot().version == hasher.version_ == len(X), "the version does not follow the stream")
 
 
-def check_looking_does_not_change_the_stream(hasher: Any) -> None:
+def check_snapshots_do_not_change_the_stream(hasher: Any) -> None:
     """Snapshots change neither what is learned nor what is saved."""
     X, y = _stream()
-    looked_at, alone = clone(hasher), clone(hasher)
+    observed, alone = clone(hasher), clone(hasher)
     for start in range(0, len(X), 7):
-        looked_at.partial_fit(X[start : start + 7], y[start : start + 7]).snapshot()
+        observed.partial_fit(X[start : start + 7], y[start : start + 7]).snapshot()
         alone.partial_fit(X[start : start + 7], y[start : start + 7])
-    same = np.array_equal(looked_at.decision_function(X), alone.decision_function(X))
+    same = np.array_equal(observed.decision_function(X), alone.decision_function(X))
     promise(same, "a snapshot changed the hasher")
-    promise(looked_at.to_bytes() == alone.to_bytes(), "a snapshot changed what is saved")
+    promise(observed.to_bytes() == alone.to_bytes(), "a snapshot changed what is saved")
 
 
 def check_snapshot_and_hasher_agree(hasher: Any) -> None:

@@ -232,7 +232,7 @@ def _field(m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _powers_of_a_primitive_element(m: int) -> list[int]:
-    """Return all 2 ** m - 1 powers of x modulo the first polynomial over GF(2) of degree m that has so many."""
+    """Return all 2 ** m - 1 powers of x modulo the first primitive polynomial over GF(2) of degree m."""
     n = 1 << m
     for polynomial in range(n + 1, 2 * n, 2):
         powers = [1]

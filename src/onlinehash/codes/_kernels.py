@@ -5,8 +5,8 @@ widest unsigned integer that divides the row), so that one popcount covers up to
 a tile of rows go into a small buffer first: that loop has no branch and becomes vector
 instructions; whether any row of the tile is of interest is then one comparison.
 
-A soft query is a table for each byte of a code instead of a row of words (``fill_tables``): loops that take queries
-take either, and codes are then rows of bytes.
+An asymmetric query is a table for each byte of a code instead of a row of words (``fill_tables``): loops that take
+queries take either, and codes are then rows of bytes.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ popcount: Any = _popcount
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_tables(soft: Any, out: Any) -> None:
+def fill_tables(queries: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_bytes, 256) with what each value of each byte of a code adds to a query's distance.
 
     A bit adds (1 - q) / 2 where it is set and (1 + q) / 2 where it is not. Each bit doubles the part of the table that
     is done; bits beyond the last add nothing. Sums of terms that are not negative are not negative, even rounded.
     """
     half = np.float32(0.5)
-    for q in range(soft.shape[0]):
+    for q in range(queries.shape[0]):
         for b in range(out.shape[1]):
             table = out[q, b]
             table[0] = 0.0
             for bit in range(8):
                 size = 1 << bit
                 unset, is_set = np.float32(0.0), np.float32(0.0)
-                if 8 * b + bit < soft.shape[1]:
-                    unset, is_set = half + half * soft[q, 8 * b + bit], half - half * soft[q, 8 * b + bit]
+                if 8 * b + bit < queries.shape[1]:
+                    unset, is_set = half + half * queries[q, 8 * b + bit], half - half * queries[q, 8 * b + bit]
                 for value in range(size):
                     table[size + value] = table[value] + is_set
                     table[value] += unset

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
 from urllib.request import urlopen
-from uuid import uuid4
 
+from onlinehash._files import whole_file
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 from onlinehash.types import Progress
 
@@ -96,19 +96,15 @@ def download(urls: Sequence[str], target: Path, sha256: str, progress: Progress 
 
 def _download_one(url: str, target: Path, sha256: str, progress: Progress | None) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{uuid4().hex}.part")
-    try:
-        with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, part.open("wb") as file:
-            total = int(response.headers.get("Content-Length") or 0)
-            done = 0
-            while chunk := response.read(_CHUNK):
-                file.write(chunk)
-                done += len(chunk)
-                if progress is not None:
-                    progress(done, max(done, total))
+    with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, whole_file(target) as file:
+        total = int(response.headers.get("Content-Length") or 0)
+        done = 0
+        while chunk := response.read(_CHUNK):
+            file.write(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, max(done, total))
         if done < total:
             raise OSError(f"the connection ended after {done} of {total} bytes")
-        read_published(part, sha256)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+        file.flush()
+        read_published(Path(file.name), sha256)

@@ -76,6 +76,6 @@ def _decoded(
     except (TypeError, ValueError) as error:
         raise FileFormatError(
             f"{path} has Xq of shape {Xq.shape}, scale of shape {scale.shape} and power of shape "
-            f"{power.shape}; scale must be one number or one per feature, power one number."
+            f"{power.shape}; scale is one number or one per feature, power is one number."
         ) from error
     return X

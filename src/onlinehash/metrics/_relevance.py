@@ -46,9 +46,7 @@ def relevance_of(query_labels: ArrayLike, n_queries: int, labels: ArrayLike, n_i
     for y, n in ((query_labels, n_queries), (labels, n_items)):
         targets, labelled = check_targets(y, n)
         if labelled is not None and not isinstance(targets, LabelSets):
-            raise InvalidLabelsError(
-                "y has rows without a label; what is relevant to them is not known. Leave them out."
-            )
+            raise InvalidLabelsError("y has rows without a label, for which relevance is undefined. Leave them out.")
         sides.append(targets)
     return Relevance(*sides)
 

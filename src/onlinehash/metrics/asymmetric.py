@@ -1,4 +1,4 @@
-"""Quality of an asymmetric ranking: soft queries against packed codes."""
+"""Quality of an asymmetric ranking: real-valued queries against packed codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHUNK = 1 << 20  # distances computed at a time: bounded memory
 
 
 class AsymmetricRanking(TiedRanking):
-    """Rank a database for every soft query by asymmetric distance; relevant is what has the query's label.
+    """Rank a database for every query by asymmetric distance; items with the label of the query are relevant.
 
     Items with equal codes tie, as do codes at exactly the same distance; every measure is its expectation over all
     orders of the ties, as in :class:`Ranking`, which is the case of queries of -1 and +1.
@@ -34,7 +34,7 @@ class AsymmetricRanking(TiedRanking):
     query_labels : array-like of shape (n_queries,), or several labels per row
     database_codes : array-like of uint8, shape (n_items, ceil(n_bits / 8))
     database_labels : array-like of shape (n_items,), or several labels per row
-        Lists of labels, or a 0/1 indicator matrix; relevant is then what shares a label.
+        Lists of labels, or a 0/1 indicator matrix; items that share a label are then relevant.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Quality of a Hamming ranking: average precision and precision, with ties treated fairly.
 
-Codes of r bits have only r + 1 distances, so most of a ranking is ties, and the order among them decides nothing a user
-could rely on. By default every measure is its expectation over all orders of the ties, in closed form;
-``ties="stable"`` takes them in storage order, as the published code does.
+Codes of r bits have only r + 1 distances, so most of a ranking is ties, whose order is arbitrary. By default, every
+measure is its expectation over all orders of the ties, in closed form; ``ties="stable"`` takes them in storage order,
+as the published code does.
 
 Everything follows from the number of all and of relevant items at each distance. Nothing is sorted.
 """
@@ -23,7 +23,7 @@ from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
 
 
 class RadiusPrecision(NamedTuple):
-    """Precision within a Hamming radius, and how many queries found nothing there.
+    """Precision within a Hamming radius, and the share of queries that found nothing there.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class RadiusPrecision(NamedTuple):
 
 
 class Ranking(TiedRanking):
-    """Rank a database for every query by Hamming distance; relevant is what has the query's label.
+    """Rank a database for every query by Hamming distance; items with the label of the query are relevant.
 
     Costs one pass over the database per query: O(n_queries n_items) popcounts, and O(n_queries n_bits) memory.
 
@@ -46,7 +46,7 @@ class Ranking(TiedRanking):
     query_labels : array-like of shape (n_queries,), or several labels per row
     database_codes : array-like of uint8, shape (n_items, n_bytes)
     database_labels : array-like of shape (n_items,), or several labels per row
-        Lists of labels, or a 0/1 indicator matrix; relevant is then what shares a label.
+        Lists of labels, or a 0/1 indicator matrix; items that share a label are then relevant.
     ties : {"expected", "stable"}, default="expected"
 
     Attributes

@@ -38,7 +38,7 @@ Values = Mapping[str, Any]
 _OLDEST = 140000  # version 14: the first with bit_count
 _PATIENCE = 10  # seconds to connect
 _NO_CODES = np.empty((0, 0), np.uint8)
-_WIDEST = 1000  # candidates that pgvector looks at, at most
+_WIDEST = 1000  # largest number of candidates of pgvector
 
 REVERSED: NDArray[np.uint8] = np.packbits(unpack_bits(np.arange(256, dtype=np.uint8)[:, np.newaxis], 8), axis=1)[:, 0]
 """Bytes by value, with their bits in reverse order."""
@@ -83,7 +83,7 @@ def connect(url: str, *, readonly: bool = False) -> Connection:
         if connection.info.parameter_status("server_encoding") != "UTF8":
             raise StorageError(f"The encoding of the database {place} is not UTF8; use one whose is.")
         with errors(place):
-            # A generic plan would look up the tables of soft queries again for every row.
+            # A generic plan would look up the tables of asymmetric queries again for every row.
             connection.execute("SET plan_cache_mode = force_custom_plan")
             if readonly:
                 connection.execute("SET default_transaction_read_only = on")
@@ -107,7 +107,7 @@ def is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
-_UNSURE = "A change that was under way is applied whole or not at all: look before you repeat it."
+_UNSURE = "A change that was under way is applied whole or not at all; check before you repeat it."
 
 
 @contextmanager
@@ -261,13 +261,13 @@ class CodeScan(NamedTuple):
 
     def _asymmetric(self) -> str:
         """Return SQL for one lookup per byte, summed in single precision in the order of the kernels: bitwise equal."""
-        looks = [
+        lookups = [
             f"(%(query)s::float4[])[{1 + 256 * byte} + substring(code FROM {1 + 8 * byte} FOR 8)::bit(8)::int]"
             for byte in range((self.n_bits + 7) // 8)
         ]
-        fours = len(looks) - len(looks) % 4
-        groups = [looks[start : start + 4] for start in range(0, fours, 4)]
-        return " + ".join([f"(({a} + {b}) + ({c} + {d}))" for a, b, c, d in groups] + looks[fours:])
+        fours = len(lookups) - len(lookups) % 4
+        groups = [lookups[start : start + 4] for start in range(0, fours, 4)]
+        return " + ".join([f"(({a} + {b}) + ({c} + {d}))" for a, b, c, d in groups] + lookups[fours:])
 
     def _texts(self, queries: Codes) -> list[str]:
         return ["".join(map(str, bits)) for bits in unpack_bits(queries, self.n_bits).tolist()]

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 class PostgresIndex(Index):
     """Search packed codes in a table of PostgreSQL: by default exactly, ties by id.
 
-    The table has a ``id`` and a ``code`` of type ``bit(n_bits)``; it is created if it does not exist, and persists. A
+    The table has an ``id`` and a ``code`` of type ``bit(n_bits)``; it is created if it does not exist, and persists. A
     search reads every code, with the operator of pgvector if the extension is installed, else with ``bit_count``.
     Several processes may use one table; changes are visible to all at once.
 
