@@ -24,13 +24,7 @@ def library_of(kind: type) -> str | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is missing: None, NaN, or NA and NaT of pandas.
-
-    Examples
-    --------
-    >>> is_missing(None), is_missing(float("nan")), is_missing("nan"), is_missing(0)
-    (True, True, False, False)
-    """
+    """Return whether a value is missing: None, NaN, or NA and NaT of pandas."""
     if value is None:
         return True
     if isinstance(value, (float, np.floating)):
@@ -45,11 +39,6 @@ def as_array(X: Any) -> NDArray[Any]:
     """Return one vector, or a table of vectors, as an array.
 
     Accepts what NumPy accepts, columns of lists (of objects, polars or Arrow), and tensors in the memory of the host.
-
-    Examples
-    --------
-    >>> as_array([[1.0, 2.0], np.array([3.0, 4.0])]).shape, as_array((1.0, 2.0)).shape
-    ((2, 2), (2,))
     """
     if type(X) is np.ndarray and X.dtype.kind != "O":
         return X
@@ -85,13 +74,7 @@ def as_column(values: Any, name: str, error: type[InvalidInputError]) -> NDArray
 
 
 def column_names(X: Any) -> list[Any] | None:
-    """Return the column names of a table, or the index of one of its rows; None if it has none.
-
-    Examples
-    --------
-    >>> column_names(np.zeros((2, 3))) is None
-    True
-    """
+    """Return the column names of a table, or the index of one of its rows; None if it has none."""
     if isinstance(X, (np.ndarray, list, tuple)):
         return None
     if library_of(type(X)) == "pyarrow":

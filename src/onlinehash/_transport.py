@@ -57,14 +57,7 @@ class Transport:
     ) -> Any:
         """Return the JSON answer to a request.
 
-        Parameters
-        ----------
-        method, path : str
-        body : dict or ndarray, optional
-            Sent as JSON or as a .npy file.
-        retry_body : dict, optional
-            Body of a repeated request, if it differs.
-        query : dict, optional
+        The body is sent as JSON or as a .npy file. ``retry_body`` replaces it when the request is repeated.
         """
         for n_failed, shortest in enumerate(pauses()):
             pause = shortest

@@ -15,17 +15,9 @@ _VALUES_AT_A_TIME = 1 << 20  # a memory-mapped file is never read whole
 
 
 def check_features(X: ArrayLike, *, n_features: int | None = None, owner: str = "the model") -> Features:
-    """Return X as a two-dimensional array of real numbers, without a copy where it already is one.
+    """Return X as a 2-D array of real numbers, without a copy if it is one; :func:`check_finite` checks the values.
 
-    Values are checked by :func:`check_finite`.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-    n_features : int, optional
-        Width that ``owner`` learned from.
-    owner : str
-        Named in errors.
+    With ``n_features``, X must have the width that ``owner`` learned from.
     """
     if type(X) is not np.ndarray or X.dtype.kind == "O":
         X = as_array(X)

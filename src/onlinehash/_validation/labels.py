@@ -56,13 +56,7 @@ def check_targets(y: Any, n_samples: int) -> tuple[Labels | LabelSets, NDArray[n
 
 
 def plain_label(label: Any, name: str = "y") -> int | str | bool | None:
-    """Return a label as Python's int, str or bool, or None if it is missing; raise if that would change it.
-
-    Examples
-    --------
-    >>> plain_label(np.float32(3)), plain_label(np.str_("cat")), plain_label(float("nan"))
-    (3, 'cat', None)
-    """
+    """Return a label as Python's int, str or bool, or None if it is missing; raise if that would change it."""
     if isinstance(label, Enum):
         return plain_label(label.value, name)
     if is_missing(label):

@@ -17,13 +17,7 @@ _QUERIES = 64  # number of queries whose tables are in memory at a time
 
 
 def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Yield a slice of the queries, and what each value of each byte of a code adds to their distances.
-
-    Examples
-    --------
-    >>> [(rows, tables.shape) for rows, tables in byte_tables(np.zeros((3, 12), np.float32))]
-    [(slice(0, 3, None), (3, 2, 256))]
-    """
+    """Yield a slice of the queries, and what each value of each byte of a code adds to their distances."""
     for start in range(0, len(queries), _QUERIES):
         rows = slice(start, min(start + _QUERIES, len(queries)))
         tables = np.empty((rows.stop - start, code_width(queries.shape[1]), 256), np.float32)
@@ -32,13 +26,7 @@ def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float3
 
 
 def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
-    """Return :func:`asymmetric_distances` of validated input.
-
-    Examples
-    --------
-    >>> table_distances(np.array([[0.5, -0.5]], np.float32), np.array([[0b01]], np.uint8))
-    array([[0.5]], dtype=float32)
-    """
+    """Return :func:`asymmetric_distances` of validated input."""
     if codes.shape[1] != code_width(queries.shape[1]):
         raise InvalidCodesError(
             f"codes has {codes.shape[1]} bytes per row, queries have {queries.shape[1]} bits; encode both alike."

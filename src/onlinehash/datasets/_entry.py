@@ -54,18 +54,8 @@ class DatasetInfo(_Facts):
 class Entry(_Facts):
     """A data set of the catalogue.
 
-    Parameters
-    ----------
-    name, description, licence : str
-    n_samples, n_features, n_classes : int
-        The size of the reference file.
-    sizes : ProtocolSizes
-    origins : tuple of Origin
-        In the order of preference.
-    obtain : str
-        How to get the data, in one sentence.
-    class_names : tuple of str, default=()
-        Names for files that only number the classes from 0.
+    ``origins`` are in the order of preference, ``obtain`` is a sentence on how to get the data, and ``class_names`` are
+    for files that only number the classes from 0.
     """
 
     sizes: ProtocolSizes

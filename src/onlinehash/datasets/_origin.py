@@ -60,12 +60,6 @@ def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str]
     """Return float32 features and labels as positions in the class names; raise if the file is invalid.
 
     Without class names, the sorted distinct labels are the names: they may count from 0 or 1, or be strings.
-
-    Examples
-    --------
-    >>> content = checked_content(np.ones((2, 3)), np.array([7, 5]), (), Path("my.npz"), "my.npz")
-    >>> content.y.tolist(), content.class_names
-    ([1, 0], ('5', '7'))
     """
     y = y.ravel() if y.size == max(y.shape, default=0) else y
     if X.ndim != 2 or 0 in X.shape or y.shape != X.shape[:1]:

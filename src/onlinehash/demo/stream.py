@@ -186,14 +186,7 @@ def open_demo(dataset: str | None = None) -> Iterator[Demo]:
 
 
 def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
-    """Return the routes of the demo page, which are not part of the OpenAPI document.
-
-    Parameters
-    ----------
-    demo : Demo
-    keys : ApiKeys
-        API keys of the service.
-    """
+    """Return the routes of the demo page, which are not part of the OpenAPI document."""
 
     def may_read(request: Request) -> None:
         demand_key(request, keys)
@@ -228,13 +221,7 @@ def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
 
 
 def picture(pixels: NDArray[np.floating]) -> str:
-    """Return pixels between 0 and 1 as a PNG in a data URL.
-
-    Examples
-    --------
-    >>> picture(np.zeros((8, 8)))[:30]
-    'data:image/png;base64,iVBORw0K'
-    """
+    """Return pixels between 0 and 1 as a PNG in a data URL."""
     grey = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
     file = io.BytesIO()
     Image.fromarray(grey).save(file, "PNG")

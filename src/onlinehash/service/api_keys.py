@@ -43,14 +43,7 @@ class ApiKeys:
 
     @classmethod
     def gather(cls, variables: Mapping[str, str], read: Path | None = None, write: Path | None = None) -> ApiKeys:
-        """Read keys from environment variables and from files with one key per line.
-
-        Parameters
-        ----------
-        variables : mapping
-            Such as ``os.environ``; ``ONLINEHASH_READ_KEY`` and ``ONLINEHASH_WRITE_KEY`` are read.
-        read, write : Path, optional
-            Files.
+        """Read keys from environment variables, such as ``os.environ``, and from files with one key per line.
 
         Examples
         --------
@@ -104,13 +97,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback address or name.
-
-    Examples
-    --------
-    >>> is_loopback("127.0.0.1"), is_loopback("[::1]"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
+    """Return whether a host is a loopback address or name."""
     if host.lower() == "localhost":
         return True
     try:

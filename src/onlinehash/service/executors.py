@@ -16,21 +16,7 @@ _LATER = {"Retry-After": "1"}
 
 
 class Executor:
-    """A thread pool with a limit on the requests that run or wait.
-
-    Parameters
-    ----------
-    name : str
-        For messages and thread names.
-    n_threads : int
-    max_requests : int
-        Requests that run or wait; more are refused.
-
-    Attributes
-    ----------
-    n_waiting : int
-        Requests that run or wait now.
-    """
+    """A thread pool with a limit on ``n_waiting``, the number of requests that run or wait."""
 
     def __init__(self, name: str, n_threads: int, max_requests: int) -> None:
         self.name, self.max_requests, self.n_waiting = name, max_requests, 0
@@ -70,19 +56,7 @@ class Executor:
 
 
 class Executors:
-    """The executors of a service: several threads that read, and one that writes, so that changes keep their order.
-
-    Parameters
-    ----------
-    limits : Limits
-
-    Examples
-    --------
-    >>> executors = Executors(Limits())
-    >>> asyncio.run(executors.writing.run(lambda: 7))
-    7
-    >>> executors.close()
-    """
+    """The executors of a service: several threads that read, and one that writes, so that changes keep their order."""
 
     def __init__(self, limits: Limits) -> None:
         self.reading = Executor("reading", limits.n_threads, limits.max_searches)

@@ -42,14 +42,7 @@ _QUIET = 10.0  # seconds without a search after which the next one may wait for 
 
 
 class Service:
-    """A collection and the handlers of its requests.
-
-    Parameters
-    ----------
-    collection : Collection
-    limits : Limits
-    keys : ApiKeys
-    """
+    """A collection and the handlers of its requests."""
 
     def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
         self.collection, self.limits, self.keys = collection, limits, keys

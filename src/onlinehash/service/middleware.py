@@ -30,14 +30,8 @@ class RequestMiddleware:
     """Refuse requests from pages of other sites, add security headers, and count requests.
 
     A browser sends requests on behalf of any page. ``Origin`` holds the address of that page, and ``Host`` the name
-    that it used for this service, which may be a foreign one that resolves to this machine (DNS rebinding).
-
-    Parameters
-    ----------
-    app : ASGI application
-    metrics : Metrics
-    local : bool
-        Whether to refuse a ``Host`` that is not a name of this machine, as is done without API keys.
+    that it used for this service, which may be a foreign one that resolves to this machine (DNS rebinding). With
+    ``local``, only names of this machine are accepted.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, local: bool) -> None:

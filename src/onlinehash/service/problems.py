@@ -28,28 +28,7 @@ _MOST = 10  # errors of one request
 
 
 class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
-    """A refused request.
-
-    Parameters
-    ----------
-    status : int
-        HTTP status.
-    kind : str
-        Short name of the problem type, for programs.
-    detail : str
-        What was given, the rule, and the way out.
-    field : str, optional
-        The invalid field of the request.
-    value : optional
-        Its value.
-    headers : mapping, optional
-        Headers of the answer.
-
-    Examples
-    --------
-    >>> json.loads(Problem(422, "invalid-input", "k=0 is not positive.", field="k", value=0).response().body)["errors"]
-    [{'field': 'k', 'value': '0', 'detail': 'k=0 is not positive.'}]
-    """
+    """A refused request: HTTP status, short name of the problem for programs, message, invalid field and its value."""
 
     def __init__(
         self,

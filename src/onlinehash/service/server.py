@@ -74,22 +74,7 @@ class _Protocol(HttpToolsProtocol):
 
 
 def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
-    """Return a listening socket.
-
-    Parameters
-    ----------
-    host : str
-        Requires API keys, unless it is a loopback address.
-    port : int
-        0 for any free port.
-    keys : ApiKeys
-
-    Examples
-    --------
-    >>> with listen("127.0.0.1", 0, ApiKeys()) as listening:
-    ...     url_of(listening).rpartition(":")[0]
-    'http://127.0.0.1'
-    """
+    """Return a listening socket; a host that other machines reach requires API keys, and port 0 is any free port."""
     check_address(host, keys)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -45,13 +45,7 @@ REVERSED: NDArray[np.uint8] = np.packbits(unpack_bits(np.arange(256, dtype=np.ui
 
 
 def place_of(url: str) -> str:
-    """Return a URL without user and password.
-
-    Examples
-    --------
-    >>> place_of("postgresql://me:secret@db.example:5433/items")
-    'db.example:5433/items'
-    """
+    """Return a URL without user and password."""
     given = _parts(url)
     name = given.get("dbname") or given.get("user") or ""
     return f"{given.get('host') or 'localhost'}:{given.get('port') or 5432}/{name}"
@@ -144,24 +138,12 @@ def _said(error: psycopg.Error) -> str:
 
 
 def to_bytes(codes: Codes) -> bytes:
-    """Return concatenated codes, most significant bit first, as PostgreSQL stores them.
-
-    Examples
-    --------
-    >>> to_bytes(np.array([[0b00000011, 0b1]], np.uint8)).hex()
-    'c080'
-    """
+    """Return concatenated codes, most significant bit first, as PostgreSQL stores them."""
     return REVERSED[codes].tobytes()
 
 
 def from_bits(found: Sequence[bytes]) -> Codes:
-    """Return codes from values of ``bit(n)`` in binary format: four bytes of length, then the bits.
-
-    Examples
-    --------
-    >>> from_bits([bytes([0, 0, 0, 9, 0xC0, 0x80])])
-    array([[3, 1]], dtype=uint8)
-    """
+    """Return codes from values of ``bit(n)`` in binary format: four bytes of length, then the bits."""
     return REVERSED[np.frombuffer(b"".join(found), np.uint8).reshape(len(found), -1)[:, 4:]] if found else _NO_CODES
 
 
@@ -199,20 +181,10 @@ def find_pgvector(connection: Connection) -> Pgvector | None:
 
 
 class CodeScan(NamedTuple):
-    """A table with columns ``id`` and ``code``, and a condition on the rows to search.
+    """A table with columns ``id`` and ``code``, and a condition on the rows to search, with values by name.
 
-    Parameters
-    ----------
-    table : str
-        As SQL names it.
-    n_bits : int
-    pgvector : Pgvector or None
-    where : str
-        A condition, with values by name.
-    values : mapping
-    approximate : bool
-        Whether to use the index of pgvector, which may miss some of the nearest. It is not used with a condition, nor
-        where it finds fewer than k.
+    With ``approximate``, the index of pgvector is used, which may miss some of the nearest; not with a condition, nor
+    where it finds fewer than k.
     """
 
     table: str
