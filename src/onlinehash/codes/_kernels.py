@@ -183,37 +183,6 @@ def top_k(queries: Any, words: Any, ids: Any, ordered: bool, buffer: Any, out_di
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_within(queries: Any, words: Any, radius: int, buffer: Any, out: Any) -> None:
-    """Count the rows within ``radius`` of each query."""
-    n_rows = words.shape[0]
-    for q in range(queries.shape[0]):
-        found = 0
-        for start in range(0, n_rows, TILE):
-            stop = min(start + TILE, n_rows)
-            distances(queries[q], words[start:stop], buffer)
-            for i in range(stop - start):
-                found += buffer[i] <= radius
-        out[q] = found
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def rows_within(query: Any, words: Any, radius: int, buffer: Any, out_rows: Any, out_distances: Any) -> None:
-    """List the rows within ``radius`` of one query, in storage order."""
-    n_rows = words.shape[0]
-    found = 0
-    for start in range(0, n_rows, TILE):
-        stop = min(start + TILE, n_rows)
-        distances(query, words[start:stop], buffer)
-        if lowest(buffer, stop - start) > radius:
-            continue
-        for i in range(stop - start):
-            if buffer[i] <= radius:
-                out_rows[found] = start + i
-                out_distances[found] = buffer[i]
-                found += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _add_histogram(query: Any, words: Any, buffer: Any, scratch: Any, out: Any) -> None:
     """Add to ``out[d]`` the number of rows at distance ``d``."""
     n_rows = words.shape[0]

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from onlinehash._files import read_arrays, write_arrays
 from onlinehash.codes import _kernels
 from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.codes.hamming import distance_buffer, same_words
+from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
 from onlinehash.exceptions import FileFormatError
 from onlinehash.indexes._tables import IdTable, Numbers
 from onlinehash.indexes.index import Index
-from onlinehash.types import Codes, Ids, QueryValues, SearchResult
+from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 _LAYOUT = 1
 
@@ -82,6 +82,26 @@ class MemoryIndex(Index):
                 out = found.distances[rows], found.ids[rows]
                 type(self)._top_k(tables, view.codes, *view.arguments, buffer, *out)
         return found
+
+    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
+        view = self._view(among)
+        query_words, words = same_words(queries, view.codes)
+        distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
+        found = []
+        for q in range(len(queries)):
+            _kernels.pairwise_distances(query_words[q : q + 1], words, distances)
+            rows = np.flatnonzero(distances[0] <= radius)
+            rows = rows[np.argsort(distances[0, rows], kind="stable")]
+            ids, counts = self._ids_of(view, rows)
+            near = np.repeat(distances[0, rows].astype(np.int32), counts)
+            for ties in np.split(ids, np.flatnonzero(np.diff(near)) + 1):
+                ties.sort()
+            found.append((ids, near))
+        return found
+
+    @abstractmethod
+    def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
+        """Return a new array of the ids in rows of a view, and the number of ids per row."""
 
     # ------------------------------------------------------------------ saving
 

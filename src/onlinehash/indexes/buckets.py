@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
-from onlinehash.codes import _bucket_kernels, _kernels, code_width
-from onlinehash.codes.hamming import distance_dtype, same_words
+from onlinehash.codes import _bucket_kernels, code_width
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
 from onlinehash.indexes._tables import CodeTable, IdTable, Members, Numbers, by_bucket
-from onlinehash.types import Codes, Distances, Ids
+from onlinehash.types import Codes, Ids
 
 _SPARE = 1024  # unused ids or codes that are not worth compacting
 
@@ -97,26 +96,6 @@ class BucketIndex(MemoryIndex):
         self._size -= len(doomed)
         self._pack()
 
-    # ------------------------------------------------------------------ searching
-
-    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        codes, (pool, starts, all_sizes), _ = self._view(among)
-        query_words, words = same_words(queries, codes)
-        distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
-        found = []
-        for q in range(len(queries)):
-            _kernels.pairwise_distances(query_words[q : q + 1], words, distances)
-            near = np.flatnonzero(distances[0] <= radius)
-            near = near[np.argsort(distances[0, near], kind="stable")]
-            sizes = all_sizes[near]
-            near_distances = np.repeat(distances[0, near].astype(np.int32), sizes)
-            ids = np.empty(len(near_distances), np.int64)
-            _bucket_kernels.copy_members(pool, starts[near], sizes, ids)
-            for ties in np.split(ids, np.flatnonzero(np.diff(near_distances)) + 1):
-                ties.sort()
-            found.append((ids, near_distances))
-        return found
-
     # ------------------------------------------------------------------ storage
 
     def _items(self) -> tuple[Ids, Numbers]:
@@ -136,6 +115,12 @@ class BucketIndex(MemoryIndex):
         ids = among[buckets >= 0]
         order, used, bounds = by_bucket(buckets[buckets >= 0])
         return View(codes[used], (ids[order], bounds[:-1], np.diff(bounds)), len(ids))
+
+    def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
+        pool, starts, sizes = view.arguments
+        ids = np.empty(int(sizes[rows].sum()), np.int64)
+        _bucket_kernels.copy_members(pool, starts[rows], sizes[rows], ids)
+        return ids, sizes[rows]
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         kept = np.flatnonzero(self._members.sizes)

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
 from onlinehash.codes import _kernels, code_width
-from onlinehash.codes.hamming import distance_buffer, same_words
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
 from onlinehash.indexes._tables import Numbers, grown
-from onlinehash.types import Codes, Distances, Ids
+from onlinehash.types import Codes, Ids
 
 
 class FlatIndex(MemoryIndex):
@@ -90,25 +89,6 @@ class FlatIndex(MemoryIndex):
         self._ordered = (self._ordered and not len(free)) or size <= 1
         self._size = size
 
-    # ------------------------------------------------------------------ searching
-
-    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        items, (item_ids, _), n_items = self._view(among)
-        if not n_items or not len(queries):
-            return [(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in queries]
-        query_words, words = same_words(queries, items)
-        buffer = distance_buffer(items.shape[1])
-        counts = np.empty(len(queries), np.int64)
-        _kernels.count_within(query_words, words, radius, buffer, counts)
-        found = []
-        for query, count in zip(query_words, counts, strict=True):
-            rows, distances = np.empty(count, np.int64), np.empty(count, np.int32)
-            _kernels.rows_within(query, words, radius, buffer, rows, distances)
-            ids = item_ids[rows]
-            order = np.lexsort((ids, distances))
-            found.append((ids[order], distances[order]))
-        return found
-
     # ------------------------------------------------------------------ storage
 
     def _view(self, among: Ids | None) -> View:
@@ -117,6 +97,9 @@ class FlatIndex(MemoryIndex):
         rows = self._numbers().find(among)
         ids = among[rows >= 0]
         return View(self._codes[rows[rows >= 0]], (ids, True), len(ids))
+
+    def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
+        return view.arguments[0][rows], 1
 
     def _items(self) -> tuple[Ids, Numbers]:
         return self._ids[: self._size], np.arange(self._size, dtype=np.int32)
