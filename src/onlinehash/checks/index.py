@@ -380,7 +380,7 @@ def _same_lists(found: SearchResult, expected: SearchResult, what: str) -> None:
 
 def _true(found: SearchResult, query: Codes, oracle: FlatIndex, among: Ids | None) -> None:
     ids, distances = found.ids, found.distances
-    promise(bool(np.isin(ids, oracle.ids).all()), "a result is not an item of the index")
+    promise(bool(np.isin(ids, oracle.ids).all()), "a result is no item of the index")
     promise(among is None or bool(np.isin(ids, among).all()), "a result is not among the given ids")
     promise(np.array_equal(distances, hamming_distances(query[None], oracle.get(ids))[0]), "a distance is wrong")
     in_order = (np.diff(distances) > 0) | ((np.diff(distances) == 0) & (ids[1:] > ids[:-1]))

@@ -33,7 +33,7 @@ from onlinehash.service.bodies import (
 from onlinehash.service.executors import Executors
 from onlinehash.service.limits import Limits
 from onlinehash.service.metrics import Metrics
-from onlinehash.service.problems import Problem, over_limit
+from onlinehash.service.problems import Problem, invalid, over_limit
 from onlinehash.types import SearchResult
 
 Answer = dict[str, Any]
@@ -120,22 +120,15 @@ class Service:
         if media == JSON:
             if options.model_fields_set:
                 name = min(options.model_fields_set)
-                raise Problem(
-                    422,
-                    "invalid-input",
-                    f"{name} is in the query, but the body is JSON; move it there.",
-                    field=name,
-                )
+                raise invalid(name, f"{name} is in the query, but the body is JSON; move it there.")
             request = read_json(body, schemas.SearchRequest)
         else:
             request = schemas.SearchRequest(**options.model_dump(exclude_unset=True))
         queries = _vectors(request.vectors, media, body)
         if (queries is None) == (request.by_id is None):
-            raise Problem(422, "invalid-input", "vectors or by_id: give one of the two.", field="vectors")
+            raise invalid("vectors", "vectors or by_id: give one of the two.")
         if request.radius is not None and request.model_fields_set & {"k", "rescore", "asymmetric"}:
-            raise Problem(
-                422, "invalid-input", "radius goes without k, rescore and asymmetric; leave them out.", field="radius"
-            )
+            raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
         self._check_search(request, queries)
         if request.by_id is not None:
             queries = np.array([item.vectors for item in self.collection.get(request.by_id)])

@@ -83,17 +83,21 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
         if isinstance(error, NotLearnedError):
             return cls(409, "not-learned", text)
         if isinstance(error, InvalidFeaturesError):
-            text = re.sub(r"\bX\b", "vectors", text)
-            return cls(422, "invalid-input", text, field="vectors")
+            return invalid("vectors", re.sub(r"\bX\b", "vectors", text))
         if isinstance(error, InvalidLabelsError):
-            return cls(422, "invalid-input", re.sub(r"\by\b", "labels", text), field="labels")
+            return invalid("labels", re.sub(r"\by\b", "labels", text))
         if isinstance(error, InvalidInputError):
             field, _, rest = text.partition(" ")
             name, equals, value = field.partition("=")
-            return cls(422, "invalid-input", text, field=name, value=value if equals and rest else ...)
+            return invalid(name, text, value if equals and rest else ...)
         if isinstance(error, (StorageError, FileFormatError)):
             return cls(503, "storage", re.sub(r"(/\S+/)", "", text), headers={"Retry-After": "5"})
         return cls(500, "internal", text)
+
+
+def invalid(field: str, detail: str, value: Any = ...) -> Problem:
+    """Return the problem of an invalid field."""
+    return Problem(422, "invalid-input", detail, field=field, value=value)
 
 
 def over_limit(field: str, value: int, most: int, way_out: str, status: int = 422) -> Problem:
