@@ -186,7 +186,7 @@ def _draw_rows(n: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDA
 
 
 def _draw_bits(chain: _Chain, n_bits: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the bits to keep, in random order; of several draws that which keeps the first words furthest apart."""
+    """Return the bits to keep, in random order: of several draws, the one that keeps the first words furthest apart."""
     n = chain.length
     if n_bits == n:
         return rng.permutation(n)

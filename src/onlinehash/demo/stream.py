@@ -145,14 +145,14 @@ class Demo:
         row = int(np.flatnonzero(self._queries.y == labels[len(labels) // 2])[0])
         X = self._queries.X[row]
         label = int(self._queries.y[row])
-        payload = {"title": f"A {self.dataset.class_names[label]} that is never stored", "image": self._picture(X)}
+        payload = {
+            "title": f"A {self.dataset.class_names[label]} that is never stored",
+            "image": picture(X.reshape(self._shape)),
+        }
         return {"unseen": {"id": "unseen", "labels": label, "vectors": X.tolist(), "payload": payload}}
 
     def _payload(self, row: int) -> Answer:
-        return {"image": self._picture(self._stream.X[row])}
-
-    def _picture(self, row: NDArray[np.float32]) -> str:
-        return picture(row.reshape(self._shape))
+        return {"image": picture(self._stream.X[row].reshape(self._shape))}
 
     def _state(self, from_point: int) -> Answer:
         return {
@@ -177,7 +177,12 @@ def open_demo(dataset: str | None = None) -> Iterator[Demo]:
     dataset : str, optional
         By default MNIST if it is on this machine, else the digits of scikit-learn.
     """
-    data = _best_data() if dataset is None else load_dataset(dataset)
+    try:
+        data = load_dataset(dataset or "mnist")
+    except DataNotFoundError:
+        if dataset is not None:
+            raise
+        data = load_dataset("digits")
     with (
         TemporaryDirectory(prefix="onlinehash") as folder,
         Collection.open(Path(folder) / "demo.oh", small_hroh(), WhenDrifted(every=40)) as collection,
@@ -226,13 +231,6 @@ def picture(pixels: NDArray[np.floating]) -> str:
     file = io.BytesIO()
     Image.fromarray(grey).save(file, "PNG")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-
-
-def _best_data() -> Dataset:
-    try:
-        return load_dataset("mnist")
-    except DataNotFoundError:
-        return load_dataset("digits")
 
 
 def _head(split: Split) -> Split:
