@@ -11,7 +11,7 @@ from onlinehash._validation import check_codes, check_query_values
 from onlinehash.codes import _kernels
 from onlinehash.codes.asymmetric import table_distances
 from onlinehash.codes.hamming import as_words
-from onlinehash.metrics._relevance import by_group, relevance_of
+from onlinehash.metrics._relevance import Relevance, by_group
 from onlinehash.metrics._ties import Counts, TiedRanking
 from onlinehash.types import Codes
 
@@ -55,7 +55,7 @@ class AsymmetricRanking(TiedRanking):
     ) -> None:
         self._queries = check_query_values(query_values)
         codes = check_codes(database_codes, self._queries.shape[1])
-        self._relevance = relevance_of(query_labels, len(self._queries), database_labels, len(codes))
+        self._relevance = Relevance(query_labels, len(self._queries), database_labels, len(codes))
         self.n_items = len(codes)
         self._distinct, self._row_of = _distinct(codes)
         self._sizes = np.bincount(self._row_of)
