@@ -26,13 +26,13 @@ class Executor:
     def check(self) -> None:
         """Refuse a request if the executor is closed or its queue is full."""
         if self._closed:
-            raise Problem(503, "stopping", "The service is stopping; ask again when it is back.", headers=_LATER)
+            raise Problem(503, "stopping", "The service is stopping; try again when it is back.", headers=_LATER)
         if self.n_waiting >= self.max_requests:
             raise Problem(
                 429,
                 "busy",
                 f"{self.n_waiting} requests for {self.name} wait already, the limit of this service; "
-                "wait a moment and ask again, or send fewer at a time.",
+                "wait a moment and try again, or send fewer at a time.",
                 headers=_LATER,
             )
 
@@ -47,7 +47,7 @@ class Executor:
     def _leave(self, future: asyncio.Future[T]) -> None:
         self.n_waiting -= 1
         if not future.cancelled():
-            future.exception()  # retrieved, because nobody else may do so after a cancellation
+            future.exception()  # retrieve it, so that asyncio does not log it after a cancellation
 
     def close(self) -> None:
         """Refuse further calls, and return when all running ones are complete."""
