@@ -119,7 +119,9 @@ def test_one_generation_is_one_collection_of_the_engine(path, data, milvus_serve
     from pymilvus import MilvusClient
 
     client, X, y = MilvusClient(milvus_server.uri), *data.take(100)
-    with Collection.open(path, HCOH(12, random_state=0), Never(), search=f"milvus:{milvus_server.uri}#gen") as collection:
+    with Collection.open(
+        path, HCOH(12, random_state=0), Never(), search=f"milvus:{milvus_server.uri}#gen"
+    ) as collection:
         for n_bits in (None, 16, 20):
             if n_bits is None:
                 collection.upsert(range(100), X, y)

@@ -62,8 +62,8 @@ def run(
     """
     if demo == (target is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
+    from onlinehash.demo.stream import make_demo_router, open_demo
     from onlinehash.service import ApiKeys, Limits, create_app, server
-    from onlinehash.service.demo import make_demo_router, open_demo
 
     keys = ApiKeys.gather(os.environ, read_keys, write_keys)
     limits = Limits(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.indexes._tables import KeyTable
+from onlinehash.indexes._tables import IdTable
 
 Seqs = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ class Arrivals:
         self._size = 0  # rows in use
         self._seqs: Seqs = np.empty(0, np.int64)
         self._ids: NDArray[Any] = np.empty(0, object)
-        self._row_of: _Rows | KeyTable = _Rows()
+        self._row_of: _Rows | IdTable = _Rows()
         self._gone: set[int] = set()  # sequence numbers of rows that no item has any more
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Arrivals:
         if not self._size:
             is_text = isinstance(ids[0], str)
             self._ids = np.empty(0, object if is_text else np.int64)
-            self._row_of = _Rows() if is_text else KeyTable(np.empty(0, np.int64), np.empty(0, np.int32))
+            self._row_of = _Rows() if is_text else IdTable(np.empty(0, np.int64), np.empty(0, np.int32))
         replaced = self._retire(ids)
         size = self._size + len(ids)
         if size > len(self._seqs):

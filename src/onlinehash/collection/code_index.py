@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.arrivals import Arrivals, Seqs
+from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
 from onlinehash.collection.engines.engine import Engine
-from onlinehash.collection.engines.memory_index import MemoryIndex
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.labels import LabelIndex
 from onlinehash.collection.locks import SharedLock
@@ -46,7 +46,7 @@ class CodeIndex:
         self.current: Generation | None = None
         self.building: Generation | None = None
         self._index: Index | None = None  # of the current generation
-        self._next: MemoryIndex | None = None  # of the one being built
+        self._next: AdaptiveIndex | None = None  # of the one being built
         self._arrivals, self._labels = Arrivals(), LabelIndex()
         self._lock = SharedLock()
         self._seq = 0  # of the last change that was applied

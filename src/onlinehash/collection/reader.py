@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array
-from onlinehash._validation import check_choice, check_features, check_positive_int, check_process
+from onlinehash._validation import (
+    check_choice,
+    check_features,
+    check_non_negative_int,
+    check_positive_int,
+    check_process,
+)
 from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.learner import Learner
@@ -27,7 +33,6 @@ from onlinehash.collection.types import Id, Item, Label, Stats
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, StorageError, UnknownIdError
 from onlinehash.hashers import OnlineHasher, load_hasher
-from onlinehash.indexes._ids import check_radius
 from onlinehash.types import Codes, SearchResult
 
 
@@ -270,7 +275,7 @@ class CollectionReader:
             As for :meth:`search`.
         radius : int
         """
-        radius = check_radius(radius)
+        radius = check_non_negative_int("radius", radius)
         queries, single = self._queries(vectors, wait)
         found = self._index.range_search(queries, radius, self._among(labels, ids))
         return found[0] if single else found

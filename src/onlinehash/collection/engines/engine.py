@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onlinehash.collection.engines.memory_index import MemoryIndex
+from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
 from onlinehash.indexes import Index
 
 
@@ -25,11 +25,11 @@ class Engine:
         """Return how codes are searched, for statistics."""
         return type(self).__name__.removesuffix("Engine").lower()
 
-    def in_memory(self, n_bits: int) -> MemoryIndex:
+    def in_memory(self, n_bits: int) -> AdaptiveIndex:
         """Return an empty index in which a generation is built."""
-        return MemoryIndex(n_bits)
+        return AdaptiveIndex(n_bits)
 
-    def open(self, number: int, n_bits: int, built: MemoryIndex | None = None) -> Index:
+    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
         """Return the index of a generation, with what it holds already; ``built`` has the same codes in memory."""
         raise NotImplementedError
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
 from onlinehash.collection.engines.engine import Engine
-from onlinehash.collection.engines.memory_index import MemoryIndex
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
 
@@ -13,11 +13,11 @@ class MemoryEngine(Engine):
 
     def kind(self, index: Index | None) -> str:
         """Return "flat" or "buckets"."""
-        return index.kind if isinstance(index, MemoryIndex) else "flat"
+        return index.kind if isinstance(index, AdaptiveIndex) else "flat"
 
-    def open(self, number: int, n_bits: int, built: MemoryIndex | None = None) -> Index:
+    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
         """Return the index in which a generation was built, or an empty one."""
-        return MemoryIndex(n_bits) if built is None else built
+        return AdaptiveIndex(n_bits) if built is None else built
 
 
 def open_engine(rest: str, name: str) -> Engine:

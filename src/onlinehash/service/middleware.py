@@ -1,13 +1,12 @@
-"""What every request passes first and every answer last: whose page asks, security headers, counts."""
+"""Middleware: checks of Host and Origin, security headers, metrics."""
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from onlinehash.service.keys import is_loopback
+from onlinehash.service.api_keys import is_loopback
 from onlinehash.service.metrics import Metrics
 from onlinehash.service.problems import Problem
 
@@ -27,25 +26,19 @@ _HEADERS = [
 ]
 
 
-class Guard:
-    """Refuse requests that come from other sites' pages, add security headers, and count.
+class RequestMiddleware:
+    """Refuse requests from pages of other sites, add security headers, and count requests.
 
-    Browsers send them on behalf of any page: its own address is in ``Origin``, and a name that was made to point here
-    is in ``Host``. Without keys, only names of this machine are taken.
-
-    Parameters
-    ----------
-    app : ASGI application
-    metrics : Metrics
-    local : bool
-        Whether only names of this machine are taken.
+    A browser sends requests on behalf of any page. ``Origin`` holds the address of that page, and ``Host`` the name
+    that it used for this service, which may be a foreign one that resolves to this machine (DNS rebinding). With
+    ``local``, only names of this machine are accepted.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, local: bool) -> None:
         self._app, self._metrics, self._local = app, metrics, local
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -64,7 +57,8 @@ class Guard:
                 await (self._app if refused is None else refused.response())(scope, receive, send_on)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.count(method, _pattern(scope), status, perf_counter() - start)
+            pattern = getattr(scope.get("route"), "path", "other")  # not the path: there are few patterns
+            self._metrics.count(method, pattern, status, perf_counter() - start)
 
     def _refusal(self, headers: dict[bytes, bytes]) -> Problem | None:
         host = headers.get(b"host", b"").decode("latin-1")
@@ -72,7 +66,7 @@ class Guard:
             return Problem(
                 421,
                 "wrong-host",
-                f"Host is {host[:80]!r}; this service has no keys and answers to 127.0.0.1 and localhost only.",
+                f"Host is {host[:80]!r}; this service has no API keys and accepts only 127.0.0.1 and localhost.",
                 field="Host",
                 value=host,
             )
@@ -81,7 +75,7 @@ class Guard:
             return Problem(
                 403,
                 "wrong-origin",
-                f"Origin is {origin[:80]!r}; pages of other sites may not use this service. Ask without a browser.",
+                f"Origin is {origin[:80]!r}; pages of other sites may not use this service. Send it without a browser.",
                 field="Origin",
                 value=origin,
             )
@@ -92,8 +86,3 @@ def _name(host: str) -> str:
     """Return a host without its port."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdecimal() else host
-
-
-def _pattern(scope: dict[str, Any] | Scope) -> str:
-    """Return the pattern of the route that answered, not the path: there are few of them."""
-    return getattr(scope.get("route"), "path", "other")

@@ -1,4 +1,4 @@
-"""What requests do with the collection: plain functions, run in threads, from a body to an answer."""
+"""Handlers of requests: from a body to an answer, run in threads."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onlinehash.collection import Collection, Item
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
+from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.bodies import (
     ARROW,
     JSON,
@@ -29,31 +30,23 @@ from onlinehash.service.bodies import (
     rows_of,
     vectors_of,
 )
-from onlinehash.service.keys import ApiKeys
+from onlinehash.service.executors import Executors
 from onlinehash.service.limits import Limits
 from onlinehash.service.metrics import Metrics
-from onlinehash.service.problems import Problem, over_limit
-from onlinehash.service.work import Work
+from onlinehash.service.problems import Problem, invalid, over_limit
 from onlinehash.types import SearchResult
 
 Answer = dict[str, Any]
 _INT64_DIGITS = 19
-_QUIET = 10.0  # seconds without a search after which one may wait for a refresh: then nobody is being served
+_QUIET = 10.0  # seconds without a search after which the next one may wait for a refresh
 
 
 class Service:
-    """A collection and all that stands between it and those who ask.
-
-    Parameters
-    ----------
-    collection : Collection
-    limits : Limits
-    keys : ApiKeys
-    """
+    """A collection and the handlers of its requests."""
 
     def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
         self.collection, self.limits, self.keys = collection, limits, keys
-        self.work, self.metrics, self.bodies = Work(limits), Metrics(), BodyReader(limits)
+        self.executors, self.metrics, self.bodies = Executors(limits), Metrics(), BodyReader(limits)
         self._n_changes = 0
         self._searched = -_QUIET  # time.monotonic() of the last search
         self._counting = Lock()
@@ -62,14 +55,14 @@ class Service:
     # ------------------------------------------------------------------ items
 
     def upsert(self, media: str, body: bytes) -> Answer:
-        """Add items, or replace them."""
+        """Insert or replace items."""
         items = checked(_items(media, body), self.limits)
         return self._changed(
             len(items.ids), lambda: self.collection.upsert(items.ids, items.vectors, items.labels, items.payload)
         )
 
     def update(self, media: str, body: bytes) -> Answer:
-        """Change what is given of items."""
+        """Change existing items."""
         request = read_json(body, schemas.UpdateRequest)
         vectors = None if request.vectors is None else rows_of(request.vectors)
         check_size(len(request.ids), vectors, self.limits)
@@ -88,7 +81,7 @@ class Service:
         return answer | {"changed": before - answer["n_items"]}
 
     def delete_one(self, text: str) -> Answer:
-        """Delete the item of a path."""
+        """Delete the item that a path names."""
         id = self._id(text)
         return self._changed(1, lambda: self.collection.delete([id]))
 
@@ -99,11 +92,11 @@ class Service:
         return {"items": [_item(item) for item in self.collection.get(request.ids)]}
 
     def get_one(self, text: str) -> Answer:
-        """Return the item of a path."""
+        """Return the item that a path names."""
         return _item(self.collection.get([self._id(text)])[0])
 
     def _id(self, text: str) -> int | str:
-        """Return the id that a path means: a number, where the ids of the collection are numbers."""
+        """Return the id that a path names, an integer if the ids of the collection are integers."""
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdecimal() and len(digits) <= _INT64_DIGITS and int(text) in self.collection:
             return int(text)
@@ -113,7 +106,7 @@ class Service:
 
     def _changed(self, n_items: int, change: Callable[[], None]) -> Answer:
         if self.collection.readonly:
-            raise Problem(403, "read-only", "This service only reads; ask the one that writes to this collection.")
+            raise Problem(403, "read-only", "This service only reads; send changes to the one that writes.")
         try:
             change()
         finally:
@@ -127,19 +120,15 @@ class Service:
         if media == JSON:
             if options.model_fields_set:
                 name = min(options.model_fields_set)
-                raise Problem(
-                    422, "invalid-input", f"{name} stands in the query, but the body is JSON; put it there.", field=name
-                )
+                raise invalid(name, f"{name} is in the query, but the body is JSON; move it there.")
             request = read_json(body, schemas.SearchRequest)
         else:
             request = schemas.SearchRequest(**options.model_dump(exclude_unset=True))
         queries = _vectors(request.vectors, media, body)
         if (queries is None) == (request.by_id is None):
-            raise Problem(422, "invalid-input", "vectors or by_id: give one of the two.", field="vectors")
+            raise invalid("vectors", "vectors or by_id: give one of the two.")
         if request.radius is not None and request.model_fields_set & {"k", "rescore", "asymmetric"}:
-            raise Problem(
-                422, "invalid-input", "radius goes without k, rescore and asymmetric; leave them out.", field="radius"
-            )
+            raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
         self._check_search(request, queries)
         if request.by_id is not None:
             queries = np.array([item.vectors for item in self.collection.get(request.by_id)])
@@ -159,7 +148,7 @@ class Service:
             raise over_limit("k * queries", request.k * n_queries, limits.max_hits, "send fewer queries at a time")
 
     def _neighbours(self, request: schemas.SearchRequest, queries: NDArray[Any]) -> SearchResult:
-        alone = 0 if request.by_id is None else 1  # a stored item would find itself
+        itself = 0 if request.by_id is None else 1  # a stored item finds itself
         wait, self._searched = monotonic() - self._searched >= _QUIET, monotonic()
         if request.radius is not None:
             found = self.collection.range_search(
@@ -171,7 +160,7 @@ class Service:
         else:
             found = self.collection.search(
                 queries,
-                request.k + alone,
+                request.k + itself,
                 labels=request.labels,
                 ids=request.ids,
                 rescore=request.rescore,
@@ -184,7 +173,7 @@ class Service:
         return _without(found, request.by_id, most)
 
     def _with_items(self, answer: Answer) -> Answer:
-        """Add labels and payload to what was found; what was deleted since is left out."""
+        """Add labels and payload of the items found; items deleted since are left out."""
         ids = list({id for row in answer["ids"] for id in row})
         while True:
             try:
@@ -215,47 +204,41 @@ class Service:
         codes = encoder.encode(vectors)
         return {"version": encoder.version, "n_bits": encoder.n_bits, "codes": [row.tobytes().hex() for row in codes]}
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ state
 
     def stats(self) -> Answer:
-        """Tell how the collection stands."""
+        """Return the collection statistics."""
         collection = self.collection
         return asdict(collection.stats()) | {"n_features": collection.n_features, "readonly": collection.readonly}
 
     def version(self) -> Answer:
-        """Tell which encoder is in use."""
+        """Return the version of the encoder in use."""
         stats = self.stats()
         return {name: stats[name] for name in schemas.VersionAnswer.model_fields}
 
     def label_counts(self) -> Answer:
-        """Count items by label; once between two changes."""
+        """Count items by label, once between two changes."""
         with self._counting:
             stats = self.collection.stats()
             mark = (self._n_changes, stats.n_items, stats.n_learned, stats.generation)
             if self._counted is None or self._counted[0] != mark:
-                self._counted = mark, self._count()
+                counts = self.collection.label_counts()
+                n_unlabelled = counts.pop(None, 0)
+                listed = [{"label": label, "n_items": n_items} for label, n_items in counts.items()]
+                self._counted = mark, {"label_counts": listed, "n_unlabelled": n_unlabelled}
             return self._counted[1]
 
-    def _count(self) -> Answer:
-        counts = self.collection.label_counts()
-        n_unlabelled = counts.pop(None, 0)
-        return {
-            "label_counts": [{"label": label, "n_items": n_items} for label, n_items in counts.items()],
-            "n_unlabelled": n_unlabelled,
-        }
-
     def metrics_text(self) -> str:
-        """Return what Prometheus reads."""
-        work = self.work
+        """Return the metrics for Prometheus."""
         gauges = {
-            "reading_waiting": work.reading.n_waiting,
-            "writing_waiting": work.writing.n_waiting,
+            "reading_waiting": self.executors.reading.n_waiting,
+            "writing_waiting": self.executors.writing.n_waiting,
             "body_bytes": self.bodies.n_bytes,
         }
         return self.metrics.text(self.collection.stats(), gauges)
 
     def refresh(self, media: str, body: bytes) -> Answer:
-        """Begin a refresh."""
+        """Start a refresh."""
         wait = read_json(body, schemas.RefreshRequest).wait
         self._changed(0, lambda: self.collection.refresh(wait=False))
         return self.version() | {"wait": wait}
@@ -277,17 +260,11 @@ def _vectors(listed: list[list[float]] | None, media: str, body: bytes) -> NDArr
 
 
 def _item(item: Item) -> Answer:
-    return {
-        "id": item.id,
-        "vectors": item.vectors.tolist(),
-        "labels": item.labels,
-        "payload": item.payload,
-        "version": item.version,
-    }
+    return {**vars(item), "vectors": item.vectors.tolist()}
 
 
 def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchResult:
-    """Return at most ``most`` neighbours of each query, without the stored item that it is."""
+    """Return at most ``most`` neighbours per query, without the stored item itself."""
     kept = [
         [(id, distance) for id, distance in zip(row.ids, row.distances, strict=True) if id != own][:most]
         for own, row in zip(ids, found, strict=True)

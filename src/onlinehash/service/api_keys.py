@@ -1,4 +1,4 @@
-"""Who may read and who may write."""
+"""API keys for reading and writing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ READ_VARIABLE, WRITE_VARIABLE = "ONLINEHASH_READ_KEY", "ONLINEHASH_WRITE_KEY"
 
 @dataclass(frozen=True)
 class ApiKeys:
-    """The keys a request may bring; without any, everybody who reaches the service may do everything.
+    """API keys of a service; without any, every client may read and write.
 
-    Only digests are kept. A key to write also reads.
+    Only digests are kept. A write key also reads.
 
     Parameters
     ----------
@@ -38,18 +38,12 @@ class ApiKeys:
 
     @classmethod
     def of(cls, read: Iterable[str] = (), write: Iterable[str] = ()) -> ApiKeys:
-        """Make them from texts."""
+        """Return keys from their text."""
         return cls(tuple(map(_digest_of_new, read)), tuple(map(_digest_of_new, write)))
 
     @classmethod
     def gather(cls, variables: Mapping[str, str], read: Path | None = None, write: Path | None = None) -> ApiKeys:
-        """Take keys from environment variables and from files with one key a line.
-
-        Parameters
-        ----------
-        variables : mapping
-            Such as ``os.environ``: ``ONLINEHASH_READ_KEY`` and ``ONLINEHASH_WRITE_KEY`` are looked at.
-        read, write : Path, optional
+        """Read keys from environment variables, such as ``os.environ``, and from files with one key per line.
 
         Examples
         --------
@@ -66,11 +60,11 @@ class ApiKeys:
         return bool(self.read or self.write)
 
     def may_read(self, key: str) -> bool:
-        """Tell whether a key opens what only reads."""
+        """Return whether a key may read."""
         return _is_among(key, self.read + self.write)
 
     def may_write(self, key: str) -> bool:
-        """Tell whether a key opens everything."""
+        """Return whether a key may write."""
         return _is_among(key, self.write)
 
 
@@ -88,28 +82,22 @@ def _digest_of_new(key: str) -> bytes:
 
 
 def _is_among(key: str, digests: tuple[bytes, ...]) -> bool:
-    """Compare with every digest, in a time that does not depend on the key."""
+    """Compare a key with every digest, in constant time."""
     mine = _digest(key)
     return sum([hmac.compare_digest(mine, digest) for digest in digests]) > 0
 
 
 def _lines(file: Path) -> list[str]:
     if not file.is_file():
-        raise DataNotFoundError(f"There is no file of keys {file}; write one key a line.")
+        raise DataNotFoundError(f"There is no key file {file}; write one key per line.")
     keys = file.read_text().split()
     if not keys:
-        raise InvalidInputError(f"{file} holds no key; write one key a line.")
+        raise InvalidInputError(f"{file} holds no key; write one key per line.")
     return keys
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine to itself.
-
-    Examples
-    --------
-    >>> is_loopback("127.0.0.1"), is_loopback("[::1]"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
+    """Return whether a host is a loopback address or name."""
     if host.lower() == "localhost":
         return True
     try:
@@ -119,9 +107,9 @@ def is_loopback(host: str) -> bool:
 
 
 def check_address(host: str, keys: ApiKeys) -> None:
-    """Refuse an address that others reach while there are no keys."""
+    """Raise if other machines can reach the host and there are no keys."""
     if not is_loopback(host) and not keys:
         raise InvalidInputError(
-            f"host={host!r} can be reached from other machines, and there are no keys. Set {READ_VARIABLE} and "
-            f"{WRITE_VARIABLE} (or files of keys), or listen on 127.0.0.1."
+            f"host={host!r} can be reached from other machines, and there are no API keys. Set {READ_VARIABLE} and "
+            f"{WRITE_VARIABLE} (or give key files), or listen on 127.0.0.1."
         )

@@ -1,4 +1,4 @@
-"""A race of two learners on a stream sorted by class, for the page: one forgets, the other does not."""
+"""HCOH and HROH on a stream sorted by class, for the demo page: the first forgets, the second does not."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _N_BITS = 32
 
 
 class Race:
-    """HCOH beside HROH on the same stream, one class after the other, measured on all classes seen so far.
+    """HCOH and HROH on the same stream, sorted by class, measured on all classes seen so far.
 
-    Points are computed when they are first asked for, once for everybody.
+    Points are computed on first use and kept.
 
     Parameters
     ----------
     split : Split
-        Its stream is sorted by class; its database and queries measure.
+        Its stream is learned in the order of the classes; database and queries give the mAP.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Race:
         self.n_points = -(-len(self._stream.X) // _STEP)
 
     def points(self, start: int, n_points: int) -> list[dict[str, Any]]:
-        """Return some points: instances learned, the class that arrives, and what each learner reaches."""
+        """Return some points: instances learned, the current class, and the mAP of each hasher."""
         with self._lock:
             while len(self._points) < min(start + n_points, self.n_points):
                 self._points.append(self._advance(len(self._points) * _STEP))
@@ -75,7 +75,7 @@ class Race:
         return point
 
     def _measure(self, learner: OnlineHasher, seen: NDArray[np.int64]) -> dict[int, float]:
-        """Return the mAP of the queries of every class seen, in the items of these classes."""
+        """Return the mAP per class, over the queries and items of the classes seen."""
         encoder = learner.snapshot()
         queries, database = (_of_classes(batch, seen) for batch in (self._split.queries, self._split.database))
         ranking = Ranking(encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y)
@@ -84,7 +84,7 @@ class Race:
 
 
 def small_hroh() -> HROH:
-    """Return HROH with as few features as small pictures need."""
+    """Return HROH with few components, enough for small images."""
     return HROH(_N_BITS, n_components=256, random_state=0)
 
 

@@ -1,4 +1,4 @@
-"""The demo of ``onlinehash serve --demo``: real data, a stream that the page runs, and what it plots."""
+"""The demo of ``onlinehash serve --demo``: a stream of images that the page steps through, and what it plots."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from PIL import Image
 
 from onlinehash.collection import Collection, WhenDrifted
 from onlinehash.datasets import Dataset, Split, load_dataset
+from onlinehash.demo.race import Race, small_hroh
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.metrics import mean_average_precision
-from onlinehash.service.keys import ApiKeys
-from onlinehash.service.race import Race, small_hroh
+from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.routes import demand_key
 from onlinehash.types import Batch
 
 _IMAGES = {"digits": (8, 8), "mnist": (28, 28)}
 _MOST_ITEMS, _MOST_QUERIES = 3000, 200
-_FIRST_CLASSES, _NEXT_CLASS = 3, 50  # a class more after so many items
-_START, _STEP = 60, 10  # items there at the start, and between the points of the curve until then
+_FIRST_CLASSES, _NEXT_CLASS = 3, 50  # one more class after every 50 items
+_START, _STEP = 60, 10  # items at the start, and per point of the curve up to there
 _MOST_STEPS = 100
 _PATIENCE, _MOMENT = 1000, 0.002
 _SHOWN = 16  # newest items on the page
@@ -40,17 +40,17 @@ Answer = dict[str, Any]
 
 
 class Demo:
-    """A collection that a stream of pictures fills, and the curve of its quality so far.
+    """A collection filled by a stream of images, and the curve of its quality so far.
 
-    The stream begins with a few classes; others join later. Quality is the mAP of queries of all classes, never learned
-    from: with the encoder in use, and with the one that a refresh would take now.
+    The stream starts with a few classes; others join later. Quality is the mAP of held-out queries of all classes: with
+    the encoder in use, and with the encoder that a refresh would make now.
 
     Parameters
     ----------
     collection : Collection
-        An empty one, that learns with :func:`~onlinehash.service.race.small_hroh`.
+        Empty, with the hasher :func:`~onlinehash.demo.race.small_hroh`.
     dataset : Dataset
-        One of pictures.
+        A data set of images.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Demo:
         self._fill()
 
     def state(self) -> Answer:
-        """Tell what the data is, and all that was measured; measure again if the codes were refreshed since."""
+        """Return the data set and all measurements; measure again if the codes were refreshed since."""
         with self._lock:
             encoder = self.collection.encoder
             if encoder is not None and encoder.version != self._points[-1]["version"]:
@@ -83,19 +83,19 @@ class Demo:
             return self._state(0) | self._unseen()
 
     def step(self, n_items: int) -> Answer:
-        """Let the next items of the stream arrive; tell what is new."""
+        """Add the next items of the stream; return the new measurements."""
         with self._lock:
             n_points = len(self._points)
             self._add(n_items)
             return self._state(n_points)
 
     def reset(self) -> Answer:
-        """Start over: the first items, and a hasher that knows only these."""
+        """Start over with the first items and a new hasher."""
         with self._lock:
             self.collection.delete(range(_STEP, len(self._stream.X)), missing="ignore")
             self._position, self._points, self._first_seen, self._used = 0, [], {}, None
             self._store(_STEP)
-            # What was learned from deleted items is forgotten only by learning anew.
+            # Deleted items stay learned until the hasher is replaced.
             self.collection.change_hasher(small_hroh())
             self._points.append(self._measure())
             self._fill()
@@ -117,7 +117,7 @@ class Demo:
             self._first_seen.setdefault(label, id)
         self.collection.upsert(ids, X, y, [self._payload(row) for row in ids])
         self._position += len(X)
-        for _ in range(_PATIENCE):  # what is measured next should not depend on how fast codes are made anew
+        for _ in range(_PATIENCE):  # so that the next measurement does not depend on the speed of a refresh
             if not self.collection.stats().refreshing:
                 break
             sleep(_MOMENT)
@@ -135,24 +135,24 @@ class Demo:
         return round(mean_average_precision(encoder.encode(queries), labels, encoder.encode(X), y), 4)
 
     def _arrived(self) -> list[Answer]:
-        """Return the newest items, the last first."""
+        """Return the newest items, newest first."""
         rows = range(self._position - 1, max(-1, self._position - 1 - _SHOWN), -1)
         return [{"id": row, "labels": int(self._stream.y[row]), "payload": self._payload(row)} for row in rows]
 
     def _unseen(self) -> Answer:
-        """Return a query of a class that joins midway, to watch its code before and after."""
+        """Return a query of a class that joins midway, whose code is shown before and after."""
         labels = np.unique(self._queries.y)
         row = int(np.flatnonzero(self._queries.y == labels[len(labels) // 2])[0])
         X = self._queries.X[row]
         label = int(self._queries.y[row])
-        payload = {"title": f"A {self.dataset.class_names[label]} that is never stored", "image": self._picture(X)}
+        payload = {
+            "title": f"A {self.dataset.class_names[label]} that is never stored",
+            "image": picture(X.reshape(self._shape)),
+        }
         return {"unseen": {"id": "unseen", "labels": label, "vectors": X.tolist(), "payload": payload}}
 
     def _payload(self, row: int) -> Answer:
-        return {"image": self._picture(self._stream.X[row])}
-
-    def _picture(self, row: NDArray[np.float32]) -> str:
-        return picture(row.reshape(self._shape))
+        return {"image": picture(self._stream.X[row].reshape(self._shape))}
 
     def _state(self, from_point: int) -> Answer:
         return {
@@ -170,14 +170,19 @@ class Demo:
 
 @contextmanager
 def open_demo(dataset: str | None = None) -> Iterator[Demo]:
-    """Give the demo of a data set, in a collection that is deleted at the end.
+    """Yield the demo of a data set, in a temporary collection.
 
     Parameters
     ----------
     dataset : str, optional
-        By default MNIST if it is on this machine, and else the digits that come with scikit-learn.
+        By default MNIST if it is on this machine, else the digits of scikit-learn.
     """
-    data = _best_data() if dataset is None else load_dataset(dataset)
+    try:
+        data = load_dataset(dataset or "mnist")
+    except DataNotFoundError:
+        if dataset is not None:
+            raise
+        data = load_dataset("digits")
     with (
         TemporaryDirectory(prefix="onlinehash") as folder,
         Collection.open(Path(folder) / "demo.oh", small_hroh(), WhenDrifted(every=40)) as collection,
@@ -186,14 +191,7 @@ def open_demo(dataset: str | None = None) -> Iterator[Demo]:
 
 
 def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
-    """Return the routes of the page beyond the API; they have no bodies and are not part of its document.
-
-    Parameters
-    ----------
-    demo : Demo
-    keys : ApiKeys
-        Those of the service.
-    """
+    """Return the routes of the demo page, which are not part of the OpenAPI document."""
 
     def may_read(request: Request) -> None:
         demand_key(request, keys)
@@ -203,7 +201,7 @@ def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
 
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/demo.json")  # in the place of the file that says there is none
+    @router.get("/demo.json")  # overrides the static file, which says that there is no demo
     async def is_there() -> bool:
         return True
 
@@ -228,28 +226,15 @@ def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
 
 
 def picture(pixels: NDArray[np.floating]) -> str:
-    """Return pixels between 0 and 1 as a PNG in a data URL.
-
-    Examples
-    --------
-    >>> picture(np.zeros((8, 8)))[:30]
-    'data:image/png;base64,iVBORw0K'
-    """
+    """Return pixels between 0 and 1 as a PNG in a data URL."""
     grey = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
     file = io.BytesIO()
     Image.fromarray(grey).save(file, "PNG")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-def _best_data() -> Dataset:
-    try:
-        return load_dataset("mnist")
-    except DataNotFoundError:
-        return load_dataset("digits")
-
-
 def _head(split: Split) -> Split:
-    """Return as much of a split as a page can show while people watch."""
+    """Return a part of a split, small enough to be measured while the page is open."""
     stream, database = (Batch(batch.X[:_MOST_ITEMS], batch.y[:_MOST_ITEMS]) for batch in (split.stream, split.database))
     rng = np.random.default_rng(0)
     some = np.sort(rng.permutation(len(split.queries.X))[:_MOST_QUERIES])
@@ -257,7 +242,7 @@ def _head(split: Split) -> Split:
 
 
 def _as_classes_join(batch: Batch) -> Batch:
-    """Return a batch in an order in which few classes begin and the others join one by one."""
+    """Return a batch ordered so that it starts with a few classes and the others join one by one."""
     waiting = list(range(len(batch.y)))
     labels = np.unique(batch.y).tolist()
     order: list[int] = []

@@ -1,4 +1,4 @@
-"""MemoryIndex: an index in memory that scans all codes, or distinct ones where codes repeat."""
+"""AdaptiveIndex: an index in memory that scans all codes, or distinct ones where codes repeat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FIRST_LOOK = 1000  # items; below, a scan of anything takes no time
 _REPEATS = 2  # items per distinct code from which buckets are scanned faster
 
 
-class MemoryIndex(Index):
+class AdaptiveIndex(Index):
     """Search codes with :class:`FlatIndex` or :class:`BucketIndex`, whichever suits them.
 
     The choice is made again each time the number of items has doubled. Searches and changes must not overlap.
@@ -21,7 +21,7 @@ class MemoryIndex(Index):
     Examples
     --------
     >>> import numpy as np
-    >>> index = MemoryIndex(n_bits=8)
+    >>> index = AdaptiveIndex(n_bits=8)
     >>> index.upsert(np.ones((4000, 1), np.uint8))
     >>> index.kind, len(index)
     ('buckets', 4000)
