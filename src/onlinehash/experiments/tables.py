@@ -29,20 +29,11 @@ Curves = dict[str, dict[int, tuple[list[int], list[float]]]]
 
 @dataclass(frozen=True)
 class Printed:
-    """Values printed in the paper for a data set.
-
-    Parameters
-    ----------
-    cells : Cells
-    label : str
-        What the values are printed for.
-    comparable : bool
-        Whether they are for the same data, so that differences are meaningful.
-    """
+    """Values printed in the paper for a data set, and what they are printed for."""
 
     cells: Cells
     label: str = "printed"
-    comparable: bool = True
+    comparable: bool = True  # whether they are for the same data, so that differences are meaningful
 
 
 @dataclass(frozen=True)
@@ -86,14 +77,7 @@ def printed(dataset: str, measure: str) -> Cells:
 
 
 def printed_for(dataset: str, measure: str) -> Printed:
-    """Return the values printed for a data set or, for orientation, for the one that it stands in for.
-
-    Examples
-    --------
-    >>> beside = printed_for("miniplaces", "precision")
-    >>> beside.label, beside.comparable, beside.cells["HCOH"][64]
-    ('printed for Places205', False, 0.298)
-    """
+    """Return the values printed for a data set or, for orientation, for the one that it stands in for."""
     stands_in = _paper()["stands_in"].get(dataset)
     if stands_in is None:
         return Printed(printed(dataset, measure))
@@ -109,13 +93,7 @@ def printed_seconds(dataset: str) -> Printed:
 
 
 def explanation(method: str) -> str:
-    """Return why a row differs from the printed one, or an empty text; variants share the text of their method.
-
-    Examples
-    --------
-    >>> explanation("OSH (as released)")[:30]
-    'The released code forgets whic'
-    """
+    """Return why a row differs from the printed one, or an empty text; variants share the text of their method."""
     text: str = _paper()["notes"].get(base_name(method), "")
     return text
 
@@ -145,12 +123,9 @@ def row_name(method: str, settings: Iterable[str] | None = None) -> str:
 
 
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Group results by table: the same data and the same kind of stream.
+    """Group results by data set and stream options, under names such as ``"mnist, order sorted"``.
 
-    Returns
-    -------
-    dict
-        By a name such as ``"mnist"`` or ``"mnist, order sorted"``; names of methods no longer contain its settings.
+    The settings in the name of a group are removed from the names of its methods.
     """
     together: defaultdict[str, list[Result]] = defaultdict(list)
     for result in results:
@@ -299,11 +274,15 @@ def lengths_of(cells: Cells) -> list[int]:
     return sorted({n_bits for row in cells.values() for n_bits in row})
 
 
+def form_value(value: float) -> str:
+    """Return a value with three decimals and without the leading zero."""
+    return f"{value:.3f}".removeprefix("0")
+
+
 def _cell(ours: float | None, theirs: float | None) -> str:
     if ours is None:
         return "-"
-    value = f"{ours:.3f}".removeprefix("0")
-    return value if theirs is None else value + f" ({theirs:.3f})".replace("(0", "(")
+    return form_value(ours) if theirs is None else f"{form_value(ours)} ({form_value(theirs)})"
 
 
 def _collected(results: Iterable[Result], value_of: Callable[[Result], Any]) -> dict[str, dict[int, list[Any]]]:

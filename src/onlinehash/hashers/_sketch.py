@@ -146,8 +146,11 @@ class SketchHasher(PrincipalHasher):
     def _hash_functions(self) -> tuple[Matrix, Matrix]:
         with single_threaded_products(self.sketch_size):
             directions = with_missing_directions(self._sketch.directions(self.n_bits), self.n_bits, self.seed_)
-            weights = directions @ random_rotation(directions, self.seed_, self._n_batches)
+            weights = directions @ self._rotation(directions)
         return weights, -(self._moments.mean @ weights)
+
+    def _rotation(self, directions: Matrix) -> Matrix:
+        return random_rotation(directions, self.seed_, self._n_batches)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()
