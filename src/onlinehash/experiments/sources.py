@@ -31,6 +31,7 @@ _NOT_FOLLOWED = {
     f"{_EXPERIMENTS}.results",
     "onlinehash.exceptions",
     "onlinehash._files",
+    "onlinehash.hashers._saving",
 }
 
 
