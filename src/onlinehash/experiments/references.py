@@ -190,12 +190,6 @@ def cosine_quality(
     Precision and recall are those of the first ``precision_at``. As published, mAP@k divides by the relevant items
     found, and queries without any are left out. Costs O(n_queries n_items (n_features + log n_items)); queries are
     processed in blocks.
-
-    Examples
-    --------
-    >>> items = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-    >>> cosine_quality(items[:1], np.array([0]), items, np.array([0, 1, 0]), map_at=None, precision_at=2)
-    (0.8333333333333333, 0.5, 0.5)
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", items, items))
     lengths[lengths == 0] = 1

@@ -110,13 +110,7 @@ def base_name(method: str) -> str:
 
 
 def row_name(method: str, settings: Iterable[str] | None = None) -> str:
-    """Return the name of a method without the settings that a grid adds: all, or those named.
-
-    Examples
-    --------
-    >>> row_name("HCOH, learning_rate=0.1, order=sorted"), row_name("HCOH, learning_rate=0.1, order=sorted", ["order"])
-    ('HCOH', 'HCOH, learning_rate=0.1')
-    """
+    """Return the name of a method without the settings that a grid adds: all, or those named."""
     known = None if settings is None else set(settings)
     parts = (part.partition("=") for part in method.split(", "))
     return ", ".join("".join(part) for part in parts if not part[1] or (known is not None and part[0] not in known))

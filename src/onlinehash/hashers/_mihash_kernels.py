@@ -17,14 +17,7 @@ NO_LABEL = -1
 
 
 def share_a_label(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for every pair of rows whether they have a number in common; -1 pads rows that have fewer.
-
-    Examples
-    --------
-    >>> share_a_label(np.array([[0, -1], [1, 2]]), np.array([[2, -1], [0, 1]]))
-    array([[False,  True],
-           [ True,  True]])
-    """
+    """Return for every pair of rows whether they have a number in common; -1 pads rows that have fewer."""
     if left.shape[1] == right.shape[1] == 1:
         return np.asarray(left == right.T)
     shared = np.zeros((len(left), len(right)), bool)
@@ -38,13 +31,6 @@ def mutual_information(codes: NDArray[np.uint8], neighbours: NDArray[np.bool_], 
     """Return the mutual information of Hamming distance and being a neighbour, in bits, averaged over the items.
 
     Every item is compared with all items, itself included; the two largest distances share a bin, as published.
-
-    Examples
-    --------
-    >>> codes = np.array([[0], [0], [7], [7]], np.uint8)
-    >>> same = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]], bool)
-    >>> mutual_information(codes, same, n_bits=3)
-    1.0
     """
     check_codes(codes, n_bits)
     if neighbours.shape != (len(codes), len(codes)) or neighbours.dtype != np.bool_:

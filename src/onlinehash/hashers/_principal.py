@@ -20,18 +20,7 @@ _MISSING, _ROTATION = 1, 2  # what a random draw is for
 
 
 class RunningMean:
-    """Keep the mean of a stream, and compute the contribution of every batch to the scatter matrix.
-
-    Examples
-    --------
-    >>> moments = RunningMean(1)
-    >>> moments.add(np.array([[1.0], [3.0]]))
-    (array([[-1.],
-           [ 1.]]), array([0.]))
-    >>> centred, shift = moments.add(np.array([[4.0], [4.0]]))
-    >>> moments.mean, 2.0 + (centred**2).sum() + shift**2  # the squares of 1, 3, 4, 4 around their mean
-    (array([3.]), array([6.]))
-    """
+    """Keep the mean of a stream, and compute the contribution of every batch to the scatter matrix."""
 
     def __init__(self, n_features: int) -> None:
         self.mean: Matrix = np.zeros(n_features)
@@ -101,13 +90,6 @@ def with_missing_directions(directions: Matrix, n_bits: int, seed: int) -> Matri
     """Return ``n_bits`` orthonormal directions: the given ones and, if those are too few, random ones.
 
     Early in a stream, or with constant features, there are fewer principal directions than bits.
-
-    Examples
-    --------
-    >>> full = with_missing_directions(np.array([[1.0], [0.0], [0.0]]), n_bits=2, seed=0)
-    >>> np.abs(full.T @ full).round(9)
-    array([[1., 0.],
-           [0., 1.]])
     """
     n_features, n_known = directions.shape
     if n_known >= n_bits:

@@ -35,15 +35,6 @@ class FrequentDirections:
     References
     ----------
     E. Liberty. Simple and Deterministic Matrix Sketching. KDD 2013.
-
-    Examples
-    --------
-    >>> sketch = FrequentDirections(size=2, n_features=3)
-    >>> sketch.append(np.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 1.0]]))
-    >>> sketch.rows.T @ sketch.rows  # 4^2 lost 3^2, and 3^2 all
-    array([[0., 0., 0.],
-           [0., 7., 0.],
-           [0., 0., 1.]])
     """
 
     def __init__(self, size: int, n_features: int) -> None:

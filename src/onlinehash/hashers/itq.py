@@ -143,16 +143,7 @@ class ITQ(PrincipalHasher):
 
 
 def fit_rotation(projections: Matrix, rotation: Matrix, n_iterations: int) -> Matrix:
-    """Return a rotation under which projections are close to their signs; no iteration increases the loss.
-
-    Examples
-    --------
-    >>> corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # signs are at 45 degrees
-    >>> tilted = np.array([[0.8, 0.6], [-0.6, 0.8]])
-    >>> np.abs(fit_rotation(corners, tilted, 50)).round(3)
-    array([[0.707, 0.707],
-           [0.707, 0.707]])
-    """
+    """Return a rotation under which projections are close to their signs; no iteration increases the loss."""
     for _ in range(n_iterations):
         signs = np.where(projections @ rotation >= 0, 1.0, -1.0)
         rotation = nearest_rotation(projections.T @ signs)
