@@ -6,7 +6,7 @@ influence each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -86,6 +86,10 @@ class StreamOptions:
                 f'drift={self.drift!r} and drift_angle={self.drift_angle!r} do not fit; write drift = "rotation" '
                 "with drift_angle = 90, and no angle without drift."
             )
+
+
+STREAM_DEFAULTS = {option.name: option.default for option in fields(StreamOptions)}
+"""Stream options and their defaults, which give a plain shuffled stream."""
 
 
 def make_stream(split: Split, options: StreamOptions, seed: int) -> Split:

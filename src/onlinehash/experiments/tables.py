@@ -5,20 +5,18 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.streams import StreamOptions
+from onlinehash.experiments.streams import STREAM_DEFAULTS
 
 _LENGTHS = (8, 16, 32, 64, 128)
 _TIMED_LENGTH = 32
 _RELEASED = " (as released)"
-# Stream options and their defaults, which give a plain shuffled stream.
-_STREAM = {option.name: option.default for option in fields(StreamOptions)}
 
 Cells = dict[str, dict[int, float]]
 """Method, then number of bits, then value."""
@@ -125,7 +123,7 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
     for result in results:
         config = result["config"]
         words = [config["dataset"], *(f"{key.replace('_', ' ')} {config[key]}" for key in _beyond_the_paper(config))]
-        method = row_name(config["method"], ["dataset", *_STREAM])
+        method = row_name(config["method"], ["dataset", *STREAM_DEFAULTS])
         together[", ".join(words)].append({**result, "config": {**config, "method": method}})
     return dict(together)
 
@@ -143,7 +141,7 @@ def as_in_the_paper(results: Iterable[Result]) -> bool:
 
 
 def _beyond_the_paper(config: dict[str, Any]) -> list[str]:
-    return [key for key, usual in _STREAM.items() if config.get(key, usual) != usual]
+    return [key for key, usual in STREAM_DEFAULTS.items() if config.get(key, usual) != usual]
 
 
 def measured(results: Iterable[Result], measure: str) -> Cells:
@@ -194,7 +192,7 @@ def study(results: Iterable[Result], measure: str) -> Study | None:
     lines: defaultdict[tuple[str, int], list[tuple[dict[str, Any], float]]] = defaultdict(list)
     for result in results:
         config = result["config"]
-        settings = {key: config.get(key, usual) for key, usual in _STREAM.items()} | config["params"]
+        settings = {key: config.get(key, usual) for key, usual in STREAM_DEFAULTS.items()} | config["params"]
         lines[row_name(config["method"]), config["n_bits"]].append((settings, result["metrics"][measure]))
     varied = {
         key
