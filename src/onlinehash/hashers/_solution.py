@@ -1,4 +1,4 @@
-"""RidgeSolution: the weights of all bits, solved for once and moved by a few rows more."""
+"""RidgeSolution: the weights of all bits, solved once and updated by a few additional rows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeFactor, RidgeStatistics
 
-_STRUCTURE = 3.0  # penalty on the structure bits, in mean squares of a feature: strong, and flat around
+_STRUCTURE = 3.0  # penalty on the structure bits, in mean squares of a feature; other strong values work as well
 
 
 class _Part(NamedTuple):
-    """Some bits, from the first so many features."""
+    """A slice of the bits and the inputs they use."""
 
     bits: slice
     n_inputs: int
@@ -22,18 +22,18 @@ class _Part(NamedTuple):
 
 
 class RidgeSolution:
-    """The solution for the rows that are summed: class bits from all features, structure bits from the rows alone.
+    """The solution for the summed rows: class bits use all features, structure bits only the rows themselves.
 
-    Where there are fewer classes than bits, it is solved for each class alone, and codewords combine that.
+    With fewer classes than bits, it is solved per class, and codewords combine the solutions.
 
     Parameters
     ----------
     statistics : RidgeStatistics
     codewords : ndarray of shape (n_classes, n_bits)
-        Those of the class bits, followed by those of the structure bits.
+        Class bits, then structure bits.
     n_class_bits : int
     penalty : float
-        On the class bits.
+        Penalty of the class bits.
     n_features : int
         Number of features that are the rows themselves; they come first.
 
@@ -70,7 +70,7 @@ class RidgeSolution:
         return self._joined([part.solution for part in self._parts], codewords)
 
     def with_rows(self, rows: Matrix, members: Members, codewords: NDArray[Any]) -> Matrix:
-        """Return the weights for a few rows more."""
+        """Return the weights with a few additional rows."""
         moved = []
         for part in self._parts:
             solution, basis = part.solution, codewords[:, part.bits]

@@ -1,4 +1,4 @@
-"""Classes that settle on codewords once enough is known of them."""
+"""Assignment of codewords to classes: similar classes get similar codewords, then keep them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from onlinehash.codebooks import ClassTable, Codebook, swap_for_learnability
 from onlinehash.hashers._ridge import RidgeStatistics
 from onlinehash.types import Signs
 
-_ENOUGH = 20  # rows with which a class may keep its codeword for good
-_FIRST = 1024  # instances after which classes do so for the first time; then after twice as many, and so on
-_MANY_CLASSES = 2048  # those beyond which codewords stay in order of arrival
-_SOFT = 0.01  # penalty under which classes are compared, for rows of unit length
+_ENOUGH = 20  # rows after which a class keeps its codeword permanently
+_FIRST = 1024  # instances after which codewords are fixed for the first time; then at every doubling
+_MANY_CLASSES = 2048  # above this, codewords stay in order of arrival
+_SOFT = 0.01  # penalty with which classes are compared, for rows of unit length
 
 
 def next_settling(n_summed: int) -> int:
-    """Return the number of instances after which classes settle on codewords next.
+    """Return the number of instances at which codewords are fixed next.
 
     Examples
     --------
@@ -29,20 +29,20 @@ def next_settling(n_summed: int) -> int:
 
 
 class SettlingClasses(ClassTable):
-    """A table of classes in which similar ones get similar codewords.
+    """A table of classes in which similar classes get similar codewords.
 
-    Until a class has settled, its codeword is provisional: :meth:`assigned` gives it, as a deterministic function of
-    the sums and of what the others have settled on.
+    The codeword of a class that has not settled is provisional: :meth:`assigned` computes it as a deterministic
+    function of the statistics and of the codewords of settled classes.
 
     Parameters
     ----------
     codebook : Codebook
     labels : sequence of int or str
-        Classes known already, in order of arrival.
+        Known classes, in order of arrival.
     settled : dict
-        Places in the codebook that classes keep, by class number.
+        Place in the codebook of settled classes, by class number.
     n_compared : int
-        How many bits, the first, are to be easy to learn; 0 where codewords stay in order of arrival.
+        Number of leading bits that the assignment makes easy to learn; 0 to keep codewords in order of arrival.
     """
 
     def __init__(
@@ -56,23 +56,23 @@ class SettlingClasses(ClassTable):
 
     @property
     def provisional(self) -> bool:
-        """Whether some class has yet to settle on a codeword."""
+        """Whether a class has not settled on a codeword yet."""
         return self._n_compared > 0 and len(self.settled) < len(self)
 
     def settle(self, statistics: RidgeStatistics) -> None:
-        """Let classes with enough rows keep the codewords they have now."""
+        """Fix the current codewords of classes with enough rows."""
         places, counts = self._assigned_places(statistics), statistics.counts
         self.codewords = self.codewords_at(places)
         self.settled |= {n: int(place) for n, place in enumerate(places[: len(counts)]) if counts[n] >= _ENOUGH}
 
     def assigned(self, statistics: RidgeStatistics) -> Signs:
-        """Return the codewords of all classes: those settled on, and provisional ones from the sums."""
+        """Return the codewords of all classes: the settled ones, and provisional ones from the statistics."""
         return self.codewords_at(self._assigned_places(statistics)) if self.provisional else self.codewords
 
     def followed_by_new(self, codewords: Signs) -> Signs:
-        """Return codewords that were assigned, followed by those of the classes that came since, in order of arrival.
+        """Return assigned codewords, followed by those of the classes that arrived since, in order of arrival.
 
-        The same as :meth:`assigned` would return for the same sums, which do not know these classes.
+        The same as :meth:`assigned` for statistics without these classes.
         """
         known = len(codewords)
         new = [self.codebook.codeword(known + i, label) for i, label in enumerate(self.labels[known:])]
@@ -85,7 +85,7 @@ class SettlingClasses(ClassTable):
         words = self.codewords_at(places)[seen, : self._n_compared]
         overlaps = words.astype(np.float64) @ words.T
         if len(seen) > _MANY_CLASSES or not np.any(overlaps - np.diag(np.diag(overlaps))):
-            return places  # no order of orthogonal words is better than another
+            return places  # all orders of orthogonal words are equally good
         factor = statistics.factor(_SOFT * float(np.trace(statistics.gram)) / statistics.total)
         explained = statistics.sums[seen] @ factor.solve(statistics.sums[seen].T)
         movable = np.flatnonzero([int(number) not in self.settled for number in seen])
@@ -94,7 +94,7 @@ class SettlingClasses(ClassTable):
         return places
 
     def _places(self, seen: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the places in the codebook before any swap: settled classes keep theirs, those seen come next."""
+        """Return the places in the codebook before any swap: settled classes keep theirs, then come those seen."""
         places = np.full(len(self), -1)
         places[list(self.settled)] = list(self.settled.values())
         free = np.setdiff1d(np.arange(len(self)), places)
