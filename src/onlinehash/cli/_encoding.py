@@ -15,8 +15,8 @@ from onlinehash.cli._kinds import refuse_other_kinds
 from onlinehash.cli._screen import progress_bar
 from onlinehash.cli._stdin import name_of
 from onlinehash.codes import code_width
-from onlinehash.collection.transfer.chunks import Columns
 from onlinehash.encoders import Encoder
+from onlinehash.tables import Columns
 from onlinehash.types import Codes
 
 

@@ -94,7 +94,7 @@ def search(
 
     from onlinehash.cli._arrays import check_vectors, read_rows
     from onlinehash.cli._stdin import name_of
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -199,12 +199,13 @@ def export(
     from onlinehash.cli._screen import note, progress_bar
     from onlinehash.cli._writing import check_place, is_stdout, name_of_output
     from onlinehash.collection import export_codes, export_items
-    from onlinehash.collection.transfer import CODE_FILES, ITEM_FILES
+    from onlinehash.collection.transfer import WRITERS
+    from onlinehash.tables import FORMATS
 
-    as_codes = codes or out.suffix.lower() in set(CODE_FILES) - set(ITEM_FILES)
+    as_codes = codes or out.suffix.lower() in WRITERS.keys() - FORMATS.keys()
     if as_codes and is_stdout(out):
         raise typer.BadParameter("codes go to a file; only items go to standard output.")
-    check_place(out, *(CODE_FILES if as_codes else dict.fromkeys(ITEM_FILES + CODE_FILES)))
+    check_place(out, *(WRITERS if as_codes else {**FORMATS, **WRITERS}))
     with _open(place, readonly=True) as collection:
         if as_codes:
             n_items = export_codes(collection, out)

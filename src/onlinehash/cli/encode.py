@@ -43,7 +43,7 @@ def run(
     from onlinehash.cli._stdin import name_of
     from onlinehash.cli._writing import check_place, is_stdout, name_of_output, open_output
     from onlinehash.codes import unpack_bits
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if form is None and is_stdout(out):
         form = "csv"

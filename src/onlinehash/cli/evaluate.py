@@ -11,9 +11,9 @@ import typer
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 
 if TYPE_CHECKING:
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.metrics import Ranking
+    from onlinehash.tables import Columns
     from onlinehash.types import Codes, Labels
 
 _FILE = "Vectors with --model, else packed codes: .npy, .npz, .csv, .jsonl or .parquet; - for standard input."
@@ -53,8 +53,8 @@ def run(
     """
     from onlinehash.cli._encoding import load_encoder
     from onlinehash.cli._screen import print_json, print_rows
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.metrics import Ranking
+    from onlinehash.tables import Columns
 
     encoder = load_encoder(model) if model is not None else None
     if dataset is not None:

@@ -19,8 +19,8 @@ from onlinehash.cli._settings import Bits, Dtype, Method, RefreshPolicy, Setting
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
     from onlinehash.collection.refresh import Policy
-    from onlinehash.collection.sources import Consumer, ConsumerStats
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.streams import Consumer, ConsumerStats
+    from onlinehash.tables import Columns
 
 _SOURCE = (
     "A file: .csv, .jsonl, .parquet, .npy or .npz, - for standard input; a folder of .parquet files; or a stream: "
@@ -77,7 +77,7 @@ def run(
     """
     from onlinehash._validation import check_positive_int
     from onlinehash.cli._settings import hasher_parameters, parse_policy
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
@@ -149,7 +149,8 @@ def _ingest_file(
 ) -> None:
     from onlinehash.cli._screen import note, progress_bar
     from onlinehash.cli._stdin import name_of, open_input
-    from onlinehash.collection.transfer import add_chunks, layout_of
+    from onlinehash.collection.transfer import import_chunks
+    from onlinehash.tables import layout as layout_of
 
     n_items = n_labelled = 0
     with open_input(path) as file:
@@ -158,7 +159,7 @@ def _ingest_file(
             if layout is not None:
                 note(f"{name_of(path)}: {layout}")
             with progress_bar("Adding") as progress:
-                for chunk in add_chunks(collection, file, columns, first_id=first_id, batch=batch):
+                for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
                     n_items += len(chunk)
                     n_labelled += chunk.n_labelled
                     progress(chunk.done, chunk.total)
@@ -180,7 +181,7 @@ def _ingest_stream(
     refresh: bool,
 ) -> None:
     from onlinehash.cli._screen import note
-    from onlinehash.collection.sources import Consumer, open_source
+    from onlinehash.streams import Consumer, open_source
 
     with open_source(address) as source, opening() as collection:
         consumer = Consumer(source, collection, batch_size=batch)

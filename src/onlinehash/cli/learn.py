@@ -14,9 +14,9 @@ from onlinehash.cli._settings import Bits, Method, Settings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
+    from onlinehash.tables import Columns
 
 _FEATURES = (
     "Vectors: .npy (may be larger than memory), .npz (arrays X, y), .csv, .jsonl or .parquet; - for standard input."
@@ -77,7 +77,7 @@ def run(
     if features is None:
         X, y = split.stream
     else:
-        from onlinehash.collection.transfer.chunks import Columns
+        from onlinehash.tables import Columns
 
         columns = Columns(id=id, vectors=vectors, labels=label_column, ignore=ignore or (), header=header)
         X, y = _read(features, labels, columns, hasher)

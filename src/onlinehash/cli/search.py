@@ -11,9 +11,9 @@ from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 
 if TYPE_CHECKING:
     from onlinehash.cli._encoding import Side
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.indexes import FlatIndex
+    from onlinehash.tables import Columns
 
 _SHOWN = 20
 _RESCORED = 1000  # items by code, at least, that are ordered by their vectors: many share one code
@@ -95,7 +95,7 @@ def run(
     from onlinehash.cli._encoding import load_encoder, read_side
     from onlinehash.cli._screen import note, print_json
     from onlinehash.cli._writing import check_place
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if queries is None and save_index is None:
         raise typer.BadParameter("give queries, or --save-index to only build an index.")

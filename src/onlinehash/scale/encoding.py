@@ -24,10 +24,10 @@ from onlinehash.scale.partitions import (
     check_widths,
     find_files,
     named,
-    open_parquet,
     read,
     survey,
 )
+from onlinehash.tables.parquet import open_parquet
 from onlinehash.types import Codes, Progress
 
 _ENCODER = "encoder.oh"

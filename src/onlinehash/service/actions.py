@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from onlinehash.collection import Collection, Item
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
-from onlinehash.service.bodies import (
+from onlinehash.service.keys import ApiKeys
+from onlinehash.service.limits import Limits
+from onlinehash.service.metrics import Metrics
+from onlinehash.service.parsing import (
     ARROW,
     JSON,
     NPY,
@@ -29,9 +32,6 @@ from onlinehash.service.bodies import (
     rows_of,
     vectors_of,
 )
-from onlinehash.service.keys import ApiKeys
-from onlinehash.service.limits import Limits
-from onlinehash.service.metrics import Metrics
 from onlinehash.service.problems import Problem, over_limit
 from onlinehash.service.work import Work
 from onlinehash.types import SearchResult

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from onlinehash.service import metrics, schemas
 from onlinehash.service.actions import Answer, Service
-from onlinehash.service.bodies import ARROW, JSON, NPY, media_type
 from onlinehash.service.keys import ApiKeys
+from onlinehash.service.parsing import ARROW, JSON, NPY, media_type
 from onlinehash.service.problems import MEDIA_TYPE, Problem
 from onlinehash.service.work import Line
 

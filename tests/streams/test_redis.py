@@ -6,10 +6,10 @@ import threading
 
 import pytest
 from redis import Redis
-from tests.collection.sources.messages import VECTORS, line
 from tests.servers import wait_until
+from tests.streams.messages import VECTORS, line
 
-from onlinehash.collection.sources import Consumer, SourceError, UnreachableError, open_source
+from onlinehash.streams import Consumer, SourceError, UnreachableError, open_source
 
 pytestmark = pytest.mark.slow
 
@@ -173,7 +173,7 @@ def test_a_password_is_asked_for_and_not_shown(redis_server, collection):
 def test_a_server_that_is_killed_and_comes_back_loses_nothing(tmp_path_factory, collection, monkeypatch, caplog):
     from tests.servers.redis import RedisServer
 
-    monkeypatch.setattr("onlinehash.collection.sources.consumer._LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr("onlinehash.streams.consumer._LONGEST_PAUSE", 0.2)
     server = RedisServer(tmp_path_factory.mktemp("killed"))
     try:
         with Redis(port=server.port) as client:

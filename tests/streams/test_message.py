@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from onlinehash.collection.sources.message import read_message
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.streams.message import read_message
 
 VECTORS = arrays(np.dtype("<f4"), st.integers(1, 5), elements=st.floats(-1e6, 1e6, width=32))
 LABELS = st.none() | st.integers(-5, 5) | st.text() | st.lists(st.integers(0, 5))

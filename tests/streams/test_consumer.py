@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.collection.sources.messages import VECTORS, line
+from tests.streams.messages import VECTORS, line
 
 from onlinehash import HCOH
 from onlinehash.collection import Collection, Never
-from onlinehash.collection.sources import Consumer, SourceError, UnreachableError
-from onlinehash.collection.sources.message import Message
-from onlinehash.collection.sources.processed_ids import BATCHES, ProcessedIds
-from onlinehash.collection.sources.source import Source
 from onlinehash.exceptions import InvalidInputError, StorageError
+from onlinehash.streams import Consumer, SourceError, UnreachableError
+from onlinehash.streams.message import Message
+from onlinehash.streams.processed_ids import BATCHES, ProcessedIds
+from onlinehash.streams.source import Source
 
 
 class Crash(Exception):  # noqa: N818
@@ -137,7 +137,7 @@ def test_a_server_that_forgets_acknowledgements_doubles_nothing(collection):
 
 
 def test_a_server_that_is_gone_is_waited_for(collection, monkeypatch, caplog):
-    monkeypatch.setattr("onlinehash.collection.sources.consumer._PAUSE", 0.001)
+    monkeypatch.setattr("onlinehash.streams.consumer._PAUSE", 0.001)
     queue = Queue([b"bad", *(line(i) for i in range(10))])
     gone = UnreachableError("queue does not answer")
     queue.fails = [

@@ -1,48 +1,49 @@
-"""From a source into a collection, every message exactly once."""
+"""The consumer: messages of a source into a collection, each exactly once."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from onlinehash._validation import check_positive_int
-from onlinehash.collection.collection import Collection
-from onlinehash.collection.sources.message import Change, Message, read_message
-from onlinehash.collection.sources.source import DeadLetter, Source, SourceError, UnreachableError
+from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.streams.message import Change, Message, read_message
+from onlinehash.streams.source import DeadLetter, Source, SourceError, UnreachableError
+from onlinehash.tables.rows import runs
 
 Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
-_WAIT = 1.0  # seconds to wait for messages before looking whether to stop
-_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a server that is gone is asked again
+_WAIT = 1.0  # seconds to wait for messages before checking whether to stop
+_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a server that does not answer is asked again
 _TELL = 0.5  # seconds between two calls of progress
 
 
 @dataclass(frozen=True)
 class ConsumerStats:
-    """How far a consumer is.
+    """Progress of a consumer.
 
     Parameters
     ----------
     received : int
-        Messages that came.
+        Messages received.
     stored : int
-        Items they brought.
+        Items stored.
     deleted : int
         Messages that asked to delete an item.
     dead_letters : int
-        Messages that could not be applied, and were put away.
+        Messages that could not be applied, and were sent to the dead letters.
     redelivered : int
-        Messages that came although they are in the collection already; they changed nothing.
+        Messages that were in the collection already; they changed nothing.
     lag : int or None
-        Messages that are yet to come or to be acknowledged; None while the server does not answer.
+        Messages not yet received or acknowledged; None while the server does not answer.
     rate : float
-        Messages a second, of late.
+        Messages per second, recently.
 
     Examples
     --------
@@ -73,15 +74,14 @@ class _Stopped(Exception):  # noqa: N818
 class Consumer:
     r"""Apply the messages of a source to a collection, exactly once.
 
-    Messages are fetched in batches. A batch is applied together with a checkpoint that names its messages, in one
-    transaction of the collection (several, if one id comes more than once), and acknowledged after that; the next is
-    fetched when the server has confirmed. So after a crash at any moment, a message that comes again is either named
-    by the checkpoints, and only acknowledged, or not in the collection, and applied. Neither items nor what the hasher
-    learned is doubled.
+    Messages are fetched in batches. A batch is committed together with a checkpoint that names its messages, in one
+    transaction of the collection (several, if one id comes more than once), and then acknowledged; the next is fetched
+    when the server has confirmed. After a crash at any moment, a message that is delivered again is either named by a
+    checkpoint, and only acknowledged, or not in the collection, and applied. The hasher learns from each message once.
 
-    A message that cannot be read, or that the collection refuses, is put away by the source, and the rest of the batch
-    is applied. A server that is gone is waited for. Any other error, as of a full disk, ends :meth:`run` with the batch
-    not acknowledged.
+    A message that cannot be read, or that the collection refuses, is sent to the dead letters; the rest of the batch is
+    applied. A server that does not answer is asked again. Any other error, such as a full disk, ends :meth:`run`; the
+    batch is then not acknowledged.
 
     Parameters
     ----------
@@ -89,14 +89,14 @@ class Consumer:
         From :func:`open_source`.
     collection : Collection
     batch_size : int, default=500
-        Messages in memory, at most.
+        Maximum number of messages in memory.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> import onlinehash as oh
-    >>> from onlinehash.collection.sources import open_source
+    >>> from onlinehash.streams import open_source
     >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
     ...     file = Path(folder, "pets.jsonl")
     ...     _ = file.write_text('{"id": "rex", "vectors": [1, 0.5], "label": "dog"}\n{"id": "tom"}\n')
@@ -123,7 +123,7 @@ class Consumer:
         follow : bool, optional
             Wait for more when there are none. By default files are read to their end, and streams are followed.
         progress : callable, optional
-            Called now and then with how far it is.
+            Called at intervals with the statistics.
         """
         follow = not self.source.ends if follow is None else follow
         self.source.start(self.collection)
@@ -140,18 +140,20 @@ class Consumer:
                     progress(self.stats())
                     told = time.monotonic()
         except _Stopped:
-            _log.warning("Stopped while %s does not answer; what it was not told is told next time.", self.source.place)
+            _log.warning(
+                "Stopped while %s does not answer; its messages are acknowledged next time.", self.source.place
+            )
         stats = self.stats()
         progress(stats)
         self._stopping = False
         return stats
 
     def stop(self) -> None:
-        """Finish the batch in hand and let :meth:`run` return; from any thread, or a signal handler."""
+        """Let :meth:`run` return after the current batch; from any thread, or a signal handler."""
         self._stopping = True
 
     def stats(self) -> ConsumerStats:
-        """Tell how far it is; asks the source for its lag."""
+        """Return the statistics; asks the source for its lag."""
         try:
             lag = self.source.lag()
         except SourceError:
@@ -165,7 +167,7 @@ class Consumer:
     # ------------------------------------------------------------------ one batch
 
     def _take(self, batch: list[Message]) -> None:
-        """Apply a batch, put away what cannot be applied, acknowledge all of it."""
+        """Apply a batch, send what cannot be applied to the dead letters, acknowledge all of it."""
         new = [message for message in batch if not self.source.is_in(message)]
         places, unreadable = [], []
         for index, message in enumerate(new):
@@ -177,8 +179,9 @@ class Consumer:
             places, odd = _of_one_width(places)
             unreadable += [DeadLetter(new[index], error) for index, error in odd]
         self._put_dead_letters(unreadable)
-        for run in _runs(places):
-            self._apply(run, new)
+        changes = [place.change for place in places]
+        for run in runs([change.id for change in changes], [change.vectors is None for change in changes]):
+            self._apply(places[run], new)
         if new and (not places or places[-1].at < len(new) - 1):
             self.collection.upsert([], [], checkpoint=self.source.checkpoint(new))
         self._patiently(lambda: self.source.acknowledge(batch))
@@ -187,8 +190,8 @@ class Consumer:
         self._recent.append((time.monotonic(), self._counts["received"]))
 
     def _apply(self, run: Sequence[_Place], batch: Sequence[Message]) -> None:
-        """Apply changes to different ids, all items or all deletions; of refused ones, the halves."""
-        # What comes before the last of these in the batch is applied or put away by then.
+        """Apply changes to different ids, all items or all deletions; if they are refused, each half."""
+        # All messages of the batch before the last of these are applied or dead letters by then.
         checkpoint = self.source.checkpoint(batch[: run[-1].at + 1])
         ids, vectors, labels, payload = (list(values) for values in zip(*(place.change for place in run), strict=True))
         try:
@@ -214,7 +217,7 @@ class Consumer:
             self._counts["dead_letters"] += len(letters)
 
     def _patiently(self, work: Callable[[], Answer]) -> Answer:
-        """Return what a source answers, however long its server is gone."""
+        """Return the answer of a source, repeating the call while its server does not answer."""
         pause = _PAUSE
         while True:
             try:
@@ -236,23 +239,8 @@ class Consumer:
             time.sleep(min(_PAUSE, seconds))
 
 
-def _runs(places: Sequence[_Place]) -> Iterator[list[_Place]]:
-    """Yield changes in runs that can be applied at once: of one kind, and no id twice."""
-    run: list[_Place] = []
-    seen: set[int | str] = set()
-    for place in places:
-        id, vector = place.change[:2]
-        if run and (id in seen or (vector is None) != (run[0].change.vectors is None)):
-            yield run
-            run, seen = [], set()
-        run.append(place)
-        seen.add(id)
-    if run:
-        yield run
-
-
 def _of_one_width(places: Sequence[_Place]) -> tuple[list[_Place], list[tuple[int, str]]]:
-    """Return the first changes ever without those of an odd width: the commonest is that of the collection."""
+    """Return the first changes of a collection without those of another width than most, and these with an error."""
     widths = Counter(len(place.change.vectors) for place in places if place.change.vectors is not None)
     common = widths.most_common(1)[0][0] if widths else 0
     kept, odd = [], []

@@ -1,6 +1,6 @@
 """Redis Streams, read through a consumer group.
 
-An entry holds the message as JSON in one field, "item", or has the fields of a message itself: id, vector (JSON, or
+An entry holds the message as JSON in one field, "item", or has the fields of a message itself: id, vectors (JSON, or
 the bytes of little-endian float32), labels, payload, deleted.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from onlinehash.collection.collection import Collection
-from onlinehash.collection.sources.address import Address
-from onlinehash.collection.sources.message import Message
-from onlinehash.collection.sources.processed_ids import ProcessedIds, own_name
-from onlinehash.collection.sources.source import DeadLetter, Source, SourceError, UnreachableError
+from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError, MissingExtraError
+from onlinehash.streams.address import Address
+from onlinehash.streams.message import Message
+from onlinehash.streams.processed_ids import ProcessedIds, ServerSource, own_name
+from onlinehash.streams.source import DeadLetter, SourceError, UnreachableError
 
 try:
     import redis
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 _TIMEOUT = 10.0  # seconds until a server that says nothing counts as gone
 _BEGINNING = "0-0"
 
-# The acknowledgement decides, so that a repeated call puts nothing away twice.
+# The acknowledgement decides, so that a repeated call adds nothing twice.
 _BURY = """
 if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
     redis.call('XADD', KEYS[2], '*', unpack(ARGV, 3))
@@ -38,12 +38,12 @@ end
 """
 
 
-class RedisSource(Source):
+class RedisSource(ServerSource):
     """A stream of a Redis server, 6.2 or later.
 
-    What this consumer was given before and has not acknowledged comes first, then what others of its group were given
-    and left for ``idle`` seconds, then what is new. A message that cannot be applied is added to the stream
-    ``<stream>:dead`` as it was, with the fields "dead:id" and "dead:error", and acknowledged in the same breath.
+    Messages that this consumer received before and has not acknowledged come first, then those that others of its group
+    left unacknowledged for ``idle`` seconds, then new ones. A message that cannot be applied is added to the stream
+    ``<stream>:dead`` as it was, with the fields "dead:id" and "dead:error", and acknowledged by the same script.
 
     Parameters
     ----------
@@ -66,16 +66,16 @@ class RedisSource(Source):
             protocol=2,
             socket_timeout=_TIMEOUT,
             socket_connect_timeout=_TIMEOUT,
-            # A read that is repeated behind our back would pass over what the lost answer held.
+            # A read that the client repeats by itself would skip the messages of the lost answer.
             retry=Retry(NoBackoff(), 0),
         )
 
     def start(self, collection: Collection) -> None:
-        """Join the group; make it if there is none, behind what is in the collection."""
+        """Join the group; create it if there is none, after what is in the collection."""
         name = own_name(collection)
         self._group, self._consumer = self._group or name, self._consumer or name
         self._processed = ProcessedIds(collection, f"redis:{self._stream}:{self._group}", self._origin)
-        self._has_own = True  # there may be messages that we were given before
+        self._has_own = True  # there may be messages that we received before
         self._cursor, self._next_claim = _BEGINNING, 0.0
         self._ask(self._join)
 
@@ -118,7 +118,7 @@ class RedisSource(Source):
         return [_message(*entry) for _, entries in answer or () for entry in entries]
 
     def _claim(self, limit: int) -> list[Message]:
-        """Take over messages that other consumers have left, some at a time."""
+        """Take over messages that other consumers have left."""
         cursor, entries = self._client.xautoclaim(
             self._stream, self._group, self._consumer, round(self._idle * 1000), self._cursor, count=limit
         )[:2]
@@ -127,21 +127,13 @@ class RedisSource(Source):
             self._next_claim = time.monotonic() + self._idle
         return [_message(*entry) for entry in entries]
 
-    def is_in(self, message: Message) -> bool:
-        """Tell whether a message is in the collection already."""
-        return message.id in self._processed
-
-    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return the ids of the batch."""
-        return self._processed.checkpoint([message.id for message in messages])
-
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Take messages from the list of those that are pending."""
+        """Remove messages from the pending ones."""
         self._ask(lambda: self._client.xack(self._stream, self._group, *(message.id for message in messages)))
         self._processed.turn()
 
     def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        """Move messages to the stream of dead ones."""
+        """Move messages to the dead-letter stream."""
         for letter in letters:
             self._ask(partial(self._bury, *letter))
 
@@ -151,7 +143,7 @@ class RedisSource(Source):
         self._client.eval(_BURY, 2, self._stream, f"{self._stream}:dead", self._group, message.id, *parts)
 
     def lag(self) -> int:
-        """Return the number of entries that are pending or not yet given to anyone."""
+        """Return the number of entries that are pending or not yet delivered."""
         return self._ask(self._lag)
 
     def _lag(self) -> int:
@@ -166,7 +158,7 @@ class RedisSource(Source):
         return int(group["pending"]) + int(waiting)
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
-        """Return what the server says, or raise our errors."""
+        """Return the answer of the server, or raise our errors."""
         try:
             return question()
         except redis.AuthenticationError as error:

@@ -6,13 +6,13 @@ import threading
 import time
 
 import pytest
-from tests.collection.sources.messages import line
 from tests.servers import wait_until
 from tests.servers.nats import NatsServer
+from tests.streams.messages import line
 
 from onlinehash.collection import Collection
-from onlinehash.collection.sources import Consumer, SourceError, UnreachableError, open_source
 from onlinehash.exceptions import DataNotFoundError
+from onlinehash.streams import Consumer, SourceError, UnreachableError, open_source
 
 pytestmark = pytest.mark.slow
 
@@ -168,7 +168,7 @@ def test_a_consumer_of_another_kind_is_refused(nats_server, stream, url, collect
 
 
 def test_a_server_that_is_killed_and_comes_back_loses_nothing(tmp_path_factory, collection, monkeypatch, caplog):
-    monkeypatch.setattr("onlinehash.collection.sources.consumer._LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr("onlinehash.streams.consumer._LONGEST_PAUSE", 0.2)
     server = NatsServer(tmp_path_factory.mktemp("killed"))
     try:
         server.make("items")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from onlinehash.collection.sources.address import Address
-from onlinehash.collection.sources.consumer import Consumer, ConsumerStats
-from onlinehash.collection.sources.jsonl import JsonLinesSource
-from onlinehash.collection.sources.source import Source, SourceError, UnreachableError
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+from onlinehash.streams.address import Address
+from onlinehash.streams.consumer import Consumer, ConsumerStats
+from onlinehash.streams.jsonl import JsonLinesSource
+from onlinehash.streams.source import Source, SourceError, UnreachableError
 
 _KINDS = "redis://host:port/0/stream, nats://host:port/stream, a .jsonl or .parquet file, or a folder of .parquet files"
 
@@ -33,11 +33,11 @@ def open_source(place: str | os.PathLike[str]) -> Source:
     if separator:
         address = Address(str(place))
         if scheme in ("redis", "rediss"):
-            from onlinehash.collection.sources.redis import RedisSource
+            from onlinehash.streams.redis import RedisSource
 
             return RedisSource(address)
         if scheme in ("nats", "tls"):
-            from onlinehash.collection.sources.nats import NatsSource
+            from onlinehash.streams.nats import NatsSource
 
             return NatsSource(address)
         raise InvalidInputError(f"{address.shown} is nothing that items come from; give {_KINDS}.")
@@ -45,7 +45,7 @@ def open_source(place: str | os.PathLike[str]) -> Source:
     if not path.exists():
         raise DataNotFoundError(f"There is no {path}; give {_KINDS}.")
     if path.is_dir() or path.suffix.lower() == ".parquet":
-        from onlinehash.collection.sources.parquet import ParquetSource
+        from onlinehash.streams.parquet import ParquetSource
 
         return ParquetSource(path)
     if path.suffix.lower() == ".jsonl":

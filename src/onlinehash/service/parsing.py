@@ -1,26 +1,23 @@
-"""Bodies of requests: read within limits, and made into arrays without trusting a byte of them."""
+"""Bodies of requests: read within limits, and parsed into arrays without trusting their content."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import math
-import struct
 from dataclasses import dataclass
-from tokenize import TokenError
 from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import Request
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from onlinehash.exceptions import MissingExtraError
+from onlinehash.exceptions import FileFormatError, MissingExtraError
 from onlinehash.service.limits import Limits
 from onlinehash.service.problems import Problem, over_limit
 from onlinehash.service.schemas import ALL_IDS, ALL_LABELS
+from onlinehash.tables import arrow
+from onlinehash.tables.npy import parse_array
 
 JSON, NPY, ARROW = "application/json", "application/x-npy", "application/vnd.apache.arrow.stream"
 
@@ -127,38 +124,11 @@ def read_json(body: bytes, model: type[M]) -> M:
 
 
 def read_npy(body: bytes) -> NDArray[Any]:
-    """Return the array of a .npy file: numbers, or records of them and of text, never objects.
-
-    Examples
-    --------
-    >>> file = io.BytesIO()
-    >>> np.save(file, np.eye(2, dtype=np.float32))
-    >>> read_npy(file.getvalue()).shape
-    (2, 2)
-    """
-    file = io.BytesIO(body)
+    """Return the array of an .npy file: numbers, or records of them and of text, never objects."""
     try:
-        major = npy.read_magic(file)[0]
-        reader = {1: npy.read_array_header_1_0, 2: npy.read_array_header_2_0}[major]
-        shape, fortran, dtype = reader(file)
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects")
-        n_bytes = len(body) - file.tell()
-        if min(shape, default=1) < 1 or math.prod(shape) * dtype.itemsize != n_bytes:
-            raise ValueError(f"shape {shape} of {dtype} does not fit {n_bytes} bytes")
-        array = np.frombuffer(body, dtype, offset=file.tell()).reshape(shape, order="F" if fortran else "C")
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        SyntaxError,
-        TokenError,
-        OverflowError,
-        RecursionError,
-    ) as error:
+        return parse_array(body)
+    except FileFormatError as error:
         raise _unreadable(f"cannot be read as .npy ({str(error)[:200]}); write it with numpy.save") from None
-    return array
 
 
 def vectors_of(array: NDArray[Any]) -> NDArray[Any]:
@@ -198,63 +168,35 @@ def _column(records: NDArray[Any], name: str) -> list[Any]:
 
 
 def items_of_arrow(body: bytes) -> Items:
-    """Return items from an Arrow stream with the columns id, vector and, optionally, label and payload (JSON text)."""
+    """Return items from an Arrow stream with the columns id, vectors and, optionally, label and payload (JSON text)."""
     try:
-        import pyarrow as pa
-    except ImportError:
-        raise Problem(415, "media-type", str(MissingExtraError.of("pyarrow", "arrow")), field="Content-Type") from None
-    try:
-        for message in pa.ipc.MessageReader.open_stream(body):
-            if message.type == "dictionary" or _is_compressed(message.metadata.to_pybytes(), message.type):
-                raise _unreadable("has compressed buffers or dictionaries; send plain columns")
-        table = pa.ipc.open_stream(body).read_all()
-        table.validate(full=True)
-        names = table.column_names
-        if len(set(names)) < len(names) or not {"id", "vectors"} <= set(names) <= {"id", "vectors", "label", "payload"}:
-            raise _unreadable(
-                f"has the columns {', '.join(names)[:200]}; send id, vector and, if you like, label and payload"
+        columns = arrow.parse_stream(body, "vectors")
+        if not {"id", "vectors"} <= columns.keys() <= {"id", "vectors", "label", "payload"}:
+            raise FileFormatError(
+                f"has the columns {', '.join(columns)[:200]}; send id, vectors and, optionally, label and payload"
             )
-        if not len(table):
-            raise _unreadable("has no rows; send at least one")
-        columns: dict[str, Any] = {name: table[name].to_pylist() for name in names if name != "vectors"}
-        vectors = _arrow_vectors(table["vectors"].combine_chunks())
-    except (pa.ArrowException, ValueError, OSError, struct.error) as error:
-        raise _unreadable(f"cannot be read as an Arrow stream: {str(error)[:200]}") from None
-    payload = columns.get("payload")
+        if not columns["id"]:
+            raise FileFormatError("has no rows; send at least one")
+    except MissingExtraError as error:
+        raise Problem(415, "media-type", str(error), field="Content-Type") from None
+    except FileFormatError as error:
+        raise _unreadable(str(error)) from None
+    lists, payload = columns["vectors"], columns.get("payload")
+    try:
+        if not arrow.is_list(lists.type) or lists.flatten().null_count:
+            raise FileFormatError("no lists, or gaps in them")
+        vectors = vectors_of(arrow.vectors_of(lists, "vectors"))
+    except arrow.LengthError:
+        raise _unreadable("has vectors of different lengths; send one width", "vectors") from None
+    except FileFormatError:
+        raise _unreadable(
+            "has a column vectors that is no list of numbers in every row, or has gaps", "vectors"
+        ) from None
     try:
         read = None if payload is None else [None if text is None else json.loads(text) for text in payload]
     except (TypeError, ValueError, RecursionError):
         raise _unreadable("has a payload that is no JSON text", "payload") from None
     return Items(columns["id"], vectors, columns.get("label"), read)
-
-
-def _arrow_vectors(column: Any) -> NDArray[Any]:
-    lists = hasattr(column.type, "value_type")
-    values = column.flatten() if lists and not column.null_count else None
-    if values is None or values.null_count or len(values) % len(column) or not len(values):
-        raise _unreadable("has a column vector that is no list of numbers in every row, or has gaps", "vectors")
-    width = len(values) // len(column)
-    if any(length != width for length in column.value_lengths().to_pylist()):
-        raise _unreadable("has vectors of different lengths; send one width", "vectors")
-    return vectors_of(values.to_numpy(zero_copy_only=False).reshape(len(column), width))
-
-
-def _is_compressed(metadata: bytes, kind: str) -> bool:
-    """Tell whether a message is compressed, before a small one becomes a huge one: walk its flatbuffer to the field."""
-    if kind != "record batch":
-        return False
-    message = struct.unpack_from("<I", metadata)[0]
-    header = _table_field(metadata, message, 2)
-    batch = header + struct.unpack_from("<I", metadata, header)[0]
-    return bool(_table_field(metadata, batch, 3) != batch)
-
-
-def _table_field(buffer: bytes, table: int, number: int) -> int:
-    """Return where a field of a flatbuffer table is; the table itself if it has no such field."""
-    fields = table - struct.unpack_from("<i", buffer, table)[0]
-    if 4 + 2 * number >= struct.unpack_from("<H", buffer, fields)[0]:
-        return table
-    return int(table + struct.unpack_from("<H", buffer, fields + 4 + 2 * number)[0])
 
 
 def checked(items: Items, limits: Limits) -> Items:

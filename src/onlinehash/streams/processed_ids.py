@@ -1,17 +1,19 @@
-"""Which messages of a server are in a collection: the ids of the last batches, stored with what they brought."""
+"""Which messages of a server are in a collection: the ids of the last batches, stored with their items."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
-from onlinehash.collection.collection import Collection
+from onlinehash.collection import Collection
+from onlinehash.streams.message import Message
+from onlinehash.streams.source import Source
 
 BATCHES = 64
 """How many batches back a message is recognised.
 
-One would do where acknowledgements are never lost: a batch is acknowledged before the next is applied. More of them
+One is enough where acknowledgements are never lost: a batch is acknowledged before the next is applied. More of them
 cover a server that comes back without the last acknowledgements it had confirmed.
 """
 
@@ -25,13 +27,12 @@ class ProcessedIds:
     name : str
         Stream and consumer, as in "redis:items:onlinehash".
     origin : str
-        Tells apart streams of the same name: what is stored of another one is passed over.
+        Distinguishes streams of the same name: what is stored of another one is ignored.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> import onlinehash as oh
-    >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/a.oh", "lsh") as collection:
+    >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/a.oh", "lsh") as collection:
     ...     processed = ProcessedIds(collection, "redis:items:group", "localhost")
     ...     collection.upsert(["a", "b"], [[1.0], [2.0]], checkpoint=processed.checkpoint(["7-0", "7-1"]))
     ...     again = ProcessedIds(collection, "redis:items:group", "localhost")
@@ -59,7 +60,7 @@ class ProcessedIds:
             yield from ids
 
     def checkpoint(self, ids: list[Any]) -> dict[str, Any]:
-        """Return what to store with the messages of the batch in hand."""
+        """Return what to store with the messages of the current batch."""
         self._batches[self._number] = ids
         return {self._slot(self._number): {"batch": self._number, "origin": self._origin, "ids": ids}}
 
@@ -71,17 +72,22 @@ class ProcessedIds:
             self._ids.difference_update(self._batches.pop(self._number - BATCHES, ()))
 
 
-def own_name(collection: Collection) -> str:
-    """Return the name under which a collection is known to servers, given once and kept in it.
+class ServerSource(Source):
+    """A source whose server names every message; the ids of the last batches are kept in the collection."""
 
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> import onlinehash as oh
-    >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/a.oh", "lsh") as collection:
-    ...     own_name(collection) == own_name(collection)
-    True
-    """
+    _processed: ProcessedIds
+
+    def is_in(self, message: Message) -> bool:
+        """Return whether a message is in the collection already."""
+        return message.id in self._processed
+
+    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """Return the ids of the batch."""
+        return self._processed.checkpoint([message.id for message in messages])
+
+
+def own_name(collection: Collection) -> str:
+    """Return the name under which a collection is known to servers, chosen once and stored in it."""
     name: str | None = collection.checkpoint("sources")
     if name is None:
         name = f"onlinehash-{uuid4().hex[:12]}"

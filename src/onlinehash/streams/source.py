@@ -1,4 +1,4 @@
-"""What a consumer asks of a place that messages come from."""
+"""The interface of a source of messages."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
-from onlinehash.collection.collection import Collection
-from onlinehash.collection.sources.message import Message
+from onlinehash.collection import Collection
 from onlinehash.exceptions import OnlineHashError
+from onlinehash.streams.message import Message
 
 
 class SourceError(OnlineHashError):
-    """A source refuses to work: a wrong password, an id that is no stream, a file that has changed."""
+    """A source cannot be read: a wrong password, a name that is no stream, a file that has changed."""
 
 
 class UnreachableError(SourceError, ConnectionError):
@@ -35,7 +35,7 @@ class Source(ABC):
     Attributes
     ----------
     place : str
-        How messages to people call it; without any password.
+        Its name in errors and logs, without a password.
     ends : bool
         Whether it comes to an end, as files do.
 
@@ -43,7 +43,7 @@ class Source(ABC):
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from onlinehash.collection.sources import open_source
+    >>> from onlinehash.streams import open_source
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "pets.jsonl")
     ...     _ = path.write_text('{"id": "rex", "vectors": [1.0, 0.5], "label": "dog"}')
@@ -58,36 +58,36 @@ class Source(ABC):
 
     @abstractmethod
     def start(self, collection: Collection) -> None:
-        """Read from the checkpoints of a collection what was applied already; connect."""
+        """Read from the checkpoints of a collection what was applied already, and connect."""
 
     @abstractmethod
     def fetch(self, limit: int, wait: float) -> list[Message]:
-        """Return the next messages, all that there are up to a limit; wait so many seconds for the first at most.
+        """Return the next messages, at most ``limit``; wait for the first at most ``wait`` seconds.
 
         With ``wait=0`` an empty list means that there is nothing more for now.
         """
 
     def is_in(self, message: Message) -> bool:
-        """Tell whether a message is in the collection already."""
+        """Return whether a message is in the collection already."""
         return False
 
     @abstractmethod
     def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return what says that these messages, the first ones of a batch, are in the collection."""
+        """Return the checkpoint that records these messages, the first ones of a batch, as applied."""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:  # noqa: B027  # files need not be told
-        """Tell the server that a batch is done with, and wait until it knows."""
+        """Acknowledge a batch, and wait until the server has confirmed."""
 
     @abstractmethod
     def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        """Put messages away where someone can look at them, with the reason."""
+        """Send messages to the dead letters, with the reason."""
 
     @abstractmethod
     def lag(self) -> int:
         """Return how many messages are yet to be acknowledged."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of files and connections."""
+        """Close files and connections."""
 
     def __enter__(self) -> Self:
         return self

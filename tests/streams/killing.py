@@ -18,7 +18,7 @@ import redis
 
 from onlinehash import LSH, Collection
 from onlinehash.collection import Never
-from onlinehash.collection.sources import Consumer, open_source
+from onlinehash.streams import Consumer, open_source
 
 VECTORS = np.random.default_rng(0).normal(size=(256, 16)).round(3)
 BATCH = 80

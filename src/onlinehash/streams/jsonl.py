@@ -1,4 +1,4 @@
-"""JSON lines: a message a line, read from where the collection has stopped."""
+"""JSON lines: one message per line, read from where the collection has stopped."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
-from onlinehash.collection.collection import Collection
-from onlinehash.collection.sources.dead_letters import DeadLetterFile
-from onlinehash.collection.sources.message import Message
-from onlinehash.collection.sources.source import DeadLetter, Source, SourceError
+from onlinehash.collection import Collection
+from onlinehash.streams.dead_letters import DeadLetterFile
+from onlinehash.streams.message import Message
+from onlinehash.streams.source import DeadLetter, Source, SourceError
 
-_HEAD = 4096  # bytes by which a file is known
+_HEAD = 4096  # bytes by which a file is recognised
 
 
 class JsonLinesSource(Source):
     """A file that may grow.
 
-    The collection remembers up to which byte it has the file, and how it begins. A line that cannot be applied goes to
-    ``<file>.dead.jsonl``.
+    The collection stores up to which byte it has the file, and a digest of its beginning. A line that cannot be applied
+    goes to ``<file>.dead.jsonl``.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class JsonLinesSource(Source):
         self._file: IO[bytes] | None = None
 
     def start(self, collection: Collection) -> None:
-        """Open the file behind what is in the collection."""
+        """Open the file, after what is in the collection."""
         self.close()
         self._file = self._path.open("rb")
         checkpoint = collection.checkpoint(self._checkpoint) or {"offset": 0, "head": self._head(0)}
@@ -84,7 +84,7 @@ class JsonLinesSource(Source):
         return {self._checkpoint: {"offset": offset, "head": self._head(offset)}}
 
     def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        """Write lines to the file of dead ones."""
+        """Write lines to the dead-letter file."""
         self._dead.put(letters)
 
     def lag(self) -> int:

@@ -9,7 +9,7 @@ from onlinehash.exceptions import InvalidInputError, UnknownNameError
 
 
 class Address:
-    """An address taken to pieces, with the password kept out of what is shown.
+    """The parts of an address; ``shown`` has no password.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class Address:
         self.shown = f"{parts.scheme}://{self.host}/{self.path}"
 
     def options(self, *known: str) -> dict[str, str]:
-        """Return what is behind the question mark; a name that is not known is refused."""
+        """Return the options after the question mark; an unknown name is refused."""
         for name in self._query:
             if name not in known:
                 raise UnknownNameError.among(f"option of {self.shown}", name, known)
         return self._query
 
     def seconds(self, name: str, default: float) -> float:
-        """Return an option that is a time."""
+        """Return an option that is a number of seconds."""
         try:
             value = float(self._query.get(name, default))
         except ValueError:

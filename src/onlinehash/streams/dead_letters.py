@@ -1,4 +1,4 @@
-"""Messages of files that cannot be applied: kept beside the file they came from."""
+"""The dead-letter file of a file: messages that cannot be applied."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onlinehash.collection.sources.source import DeadLetter
+from onlinehash.streams.source import DeadLetter
 
 
 class DeadLetterFile:
     """JSON lines with the id, the error and the content of messages, in ``<file>.dead.jsonl``.
 
-    A message that was put away before a crash, but not yet marked, is not put away again.
+    A message that was written before a crash, but not yet in a checkpoint, is not written again.
 
     Parameters
     ----------

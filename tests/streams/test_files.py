@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from tests.collection.sources.messages import VECTORS, item
 from tests.servers import wait_until
+from tests.streams.messages import VECTORS, item
 
 from onlinehash import Collection
 from onlinehash.collection import export_items
-from onlinehash.collection.sources import Consumer, SourceError, open_source
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, OnlineHashError, StorageError
+from onlinehash.streams import Consumer, SourceError, open_source
 
 
 def run(place, collection, **options):

@@ -11,12 +11,12 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any, TypeVar
 
-from onlinehash.collection.collection import Collection
-from onlinehash.collection.sources.address import Address
-from onlinehash.collection.sources.message import Message
-from onlinehash.collection.sources.processed_ids import ProcessedIds, own_name
-from onlinehash.collection.sources.source import DeadLetter, Source, SourceError, UnreachableError
+from onlinehash.collection import Collection
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError, MissingExtraError
+from onlinehash.streams.address import Address
+from onlinehash.streams.message import Message
+from onlinehash.streams.processed_ids import ProcessedIds, ServerSource, own_name
+from onlinehash.streams.source import DeadLetter, SourceError, UnreachableError
 
 try:
     from nats.aio.client import Client
@@ -36,19 +36,19 @@ _HEADERS = 4096  # bytes of a dead letter that are not its content, at most
 _GONE = (NatsError, OSError, TimeoutError, CancelledError)  # calls are cancelled when the connection breaks
 
 
-class NatsSource(Source):
+class NatsSource(ServerSource):
     """A stream of a NATS server with JetStream.
 
-    Its messages are known by their sequence numbers. What was delivered and not acknowledged comes again after
-    ``ack_wait`` seconds; where such messages are left over, that is waited for, so that older ones do not come after
-    newer ones. While a batch is being applied the server is told so. A message that cannot be applied is published to
-    ``<stream>-dead``, a stream of that name made when it is first needed, with the headers "Dead-Id" and "Dead-Error".
+    Messages are identified by their sequence numbers. What was delivered and not acknowledged is delivered again after
+    ``ack_wait`` seconds; a start waits for that, so that older messages do not come after newer ones. While a batch is
+    being applied the server is informed. A message that cannot be applied is published to the stream
+    ``<stream>-dead``, created when it is first needed, with the headers "Dead-Id" and "Dead-Error".
 
     Parameters
     ----------
     address : Address
         ``nats://[user:password@]host[:port]/stream``, or ``tls://``. Options: ``durable``, the consumer (by default a
-        name of the collection's own; made if it is not there), ``subject``, to take only some of the stream, and
+        name of the collection's own; created if there is none), ``subject``, to read only a part of the stream, and
         ``ack_wait`` (seconds, 10 by default).
     """
 
@@ -64,7 +64,7 @@ class NatsSource(Source):
         self._in_hand: list[Message] = []
 
     def start(self, collection: Collection) -> None:
-        """Connect, and find the durable consumer; make it if there is none, behind what is in the collection."""
+        """Connect, and find the durable consumer; create it if there is none, after what is in the collection."""
         self._collection, self._durable = collection, self._durable or own_name(collection)
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
@@ -79,14 +79,6 @@ class NatsSource(Source):
         """Return the next messages."""
         return self._ask(self._next(limit, wait or _SOON))
 
-    def is_in(self, message: Message) -> bool:
-        """Tell whether a message is in the collection already."""
-        return message.id in self._processed
-
-    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return the sequence numbers of the batch."""
-        return self._processed.checkpoint([message.id for message in messages])
-
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Acknowledge messages, and wait until the server has confirmed each."""
         self._ask(self._confirm(messages))
@@ -94,7 +86,7 @@ class NatsSource(Source):
         self._processed.turn()
 
     def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        """Publish messages to the stream of dead ones, which knows those that it has by their ids."""
+        """Publish messages to the dead-letter stream, which recognises those that it has by their ids."""
         self._ask(self._publish(letters))
 
     def lag(self) -> int:
@@ -112,7 +104,7 @@ class NatsSource(Source):
             self._loop = None
 
     def _ask(self, question: Coroutine[Any, Any, Answer]) -> Answer:
-        """Return what the server says, or raise our errors."""
+        """Return the answer of the server, or raise our errors."""
         assert self._loop is not None
         try:
             return asyncio.run_coroutine_threadsafe(question, self._loop).result()
@@ -159,7 +151,7 @@ class NatsSource(Source):
             self._client = None
 
     async def _bind(self, jetstream: Any) -> None:
-        """Find out what there is, and what of it is in the collection."""
+        """Find the stream and the consumer, and what of it is in the collection."""
         stream = await jetstream.stream_info(self._stream)
         self._origin = str(stream.created)
         self._processed = ProcessedIds(self._collection, f"nats:{self._stream}:{self._durable}", self._origin)
@@ -192,7 +184,7 @@ class NatsSource(Source):
         return SourceError(f"The consumer {self._durable!r} of {self.place} {how}; name another one with ?durable=.")
 
     async def _hold(self) -> None:
-        """Say now and then that the batch in hand is being worked on."""
+        """Tell the server at intervals that the current batch is in progress."""
         with suppress(*_GONE):
             while True:
                 await asyncio.sleep(self._held_for / 3)
@@ -215,7 +207,7 @@ class NatsSource(Source):
         return list(self._in_hand)
 
     async def _info(self) -> Any:
-        """Ask about the consumer; if someone has removed it, make it again."""
+        """Ask about the consumer; if it was removed, create it again."""
         jetstream = await self._connect()
         try:
             return await jetstream.consumer_info(self._stream, self._durable)
@@ -233,7 +225,7 @@ class NatsSource(Source):
             await asyncio.gather(
                 *(self._client.request(message.handle.reply, timeout=_TIMEOUT) for message in messages)
             )
-        except NoRespondersError:  # the consumer is gone; a new one begins behind what is in the collection
+        except NoRespondersError:  # the consumer is gone; a new one begins after what is in the collection
             await self._again()
 
     async def _publish(self, letters: Sequence[DeadLetter]) -> None:
@@ -254,4 +246,4 @@ class NatsSource(Source):
 
 
 async def _ignore(error: Exception) -> None:
-    """Leave errors to whoever asks next."""
+    """Ignore errors here: the next call raises them."""

@@ -9,9 +9,9 @@ import pytest
 
 from onlinehash import LSH, Collection
 from onlinehash.collection import Never, import_items
-from onlinehash.collection.transfer import add_chunks, layout_of, read_items
-from onlinehash.collection.transfer.chunks import Columns
+from onlinehash.collection.transfer import import_chunks
 from onlinehash.exceptions import FileFormatError, InvalidInputError
+from onlinehash.tables import Columns, layout, read_all
 
 ROWS = {"id": ["b1", "h1"], "label": ["boot", "hat"], "x0": [1.0, -1.0], "x1": [2.0, 3.0]}
 
@@ -44,7 +44,7 @@ def test_an_id_column_is_known_by_its_name_and_no_feature(tmp_path, ending, name
     columns = {name if column == "id" else column: values for column, values in ROWS.items()}
     path = write(tmp_path / f"a.{ending}", columns)
     assert imported(path) == [("b1", "boot", [1, 2]), ("h1", "hat", [-1, 3])]
-    assert str(layout_of(path, Columns())) == f"id: {name}; labels: label; vectors: x0, x1; payload: none"
+    assert str(layout(path, Columns())) == f"id: {name}; labels: label; vectors: x0, x1; payload: none"
 
 
 @formats
@@ -92,7 +92,7 @@ def test_a_pattern_that_fits_nothing_and_a_range_that_runs_backwards_are_refused
 def test_ignored_columns_are_nothing_and_are_named(tmp_path, ending):
     path = write(tmp_path / f"a.{ending}", {**ROWS, "year": [1999, 2001], "width": [5, 6]})
     assert imported(path, ignore=["year", "w*"])[0] == ("b1", "boot", [1, 2])
-    assert layout_of(path, Columns(ignore=["year", "w*"])).unused == ("year", "width")
+    assert layout(path, Columns(ignore=["year", "w*"])).unused == ("year", "width")
 
 
 def test_text_that_is_no_number_names_the_way_out(tmp_path):
@@ -105,7 +105,7 @@ def test_text_that_is_no_number_names_the_way_out(tmp_path):
 def test_an_only_column_of_lists_is_the_vector_and_numbers_beside_it_are_not(tmp_path, ending):
     path = write(tmp_path / f"a.{ending}", {"id": [1, 2], "emb": [[1.0, 2.0], [3.0, 4.0]], "year": [1999, 2001]})
     assert imported(path) == [(1, None, [1, 2]), (2, None, [3, 4])]
-    assert str(layout_of(path, Columns())) == "id: id; labels: none; vectors: emb; payload: none; not used: year"
+    assert str(layout(path, Columns())) == "id: id; labels: none; vectors: emb; payload: none; not used: year"
     path = write(tmp_path / f"b.{ending}", {"a": [[1.0], [2.0]], "b": [[1.0], [2.0]]})
     with pytest.raises(InvalidInputError, match="columns a, b, and each may be the vector"):
         imported(path)
@@ -144,14 +144,14 @@ def test_tables_of_another_make_are_named(tmp_path, text, message):
 def test_chunks_say_how_many_rows_have_labels(tmp_path):
     path = write(tmp_path / "a.jsonl", {"vectors": [[1.0]] * 4, "label": ["a", None, ["b", "c"], []]})
     with Collection.open(tmp_path / "a.oh", LSH(n_bits=8, random_state=0)) as collection:
-        assert [chunk.n_labelled for chunk in add_chunks(collection, path, Columns(), batch=2)] == [1, 1]
+        assert [chunk.n_labelled for chunk in import_chunks(collection, path, Columns(), batch=2)] == [1, 1]
 
 
 def test_reading_whole_equals_reading_in_parts(tmp_path):
     path = write(tmp_path / "a.csv", {"id": range(3), "x": [1.0, 2.0, 3.0], "label": [4, 5, 4]})
-    rows = read_items(path, Columns())
+    rows = read_all(path, Columns())
     assert (rows.ids, rows.labels) == ([0, 1, 2], [4, 5, 4])
     np.testing.assert_array_equal(rows.vectors, [[1], [2], [3]])
     (tmp_path / "b.csv").write_text("id,x\n")
     with pytest.raises(FileFormatError, match="has no rows"):
-        read_items(tmp_path / "b.csv", Columns())
+        read_all(tmp_path / "b.csv", Columns())
