@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
 from onlinehash._validation import check_positive_int
-from onlinehash.exceptions import DataNotFoundError, FileFormatError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 from onlinehash.tables import arrow, csv, jsonl, npy, parquet
 from onlinehash.tables.columns import Columns, Layout
-from onlinehash.tables.rows import Chunk, Sheet
+from onlinehash.tables.rows import Chunk, Sheet, concatenate
 from onlinehash.types import Progress
 
 
@@ -90,7 +92,7 @@ def read_all(
         progress(chunk.done, chunk.total)
     if not chunks:
         raise FileFormatError(f"{path} has no rows.")
-    return Chunk.concatenate(chunks).typed()
+    return concatenate(chunks).typed()
 
 
 def layout(path: str | os.PathLike[str], columns: Columns | None = None) -> Layout | None:
@@ -121,8 +123,16 @@ def write(path: str | os.PathLike[str], chunks: Iterable[Chunk], *, n_rows: int,
     ...     print(Path(folder, "a.jsonl").read_text().splitlines()[0])
     {"id": 7, "vectors": [1.0, 0.0], "labels": "dog"}
     """
-    target = Path(path)
-    format_of(target).write(target, Sheet.of(chunks, n_rows, label_type))
+    target, left = Path(path), map(_filled, chunks)
+    first = next(left, None)
+    if first is None or not first.ids:
+        raise InvalidInputError("There are no rows to write, or they have no ids.")
+    format_of(target).write(target, Sheet(first, chain([first], left), n_rows, label_type or "int"))
+
+
+def _filled(chunk: Chunk) -> Chunk:
+    none = [None] * len(chunk)
+    return replace(chunk, labels=chunk.labels or none, payloads=chunk.payloads or none)
 
 
 def format_of(path: Path) -> Format:

@@ -115,32 +115,28 @@ def schema_of(sheet: Sheet) -> Any:
     """Return the schema of a table to write: id, vectors (lists of fixed length), labels (lists), payload (JSON)."""
     pa = import_pyarrow()
     kinds = {"int": pa.int64(), "str": pa.string()}
+    ids, vectors = sheet.first.ids or [0], sheet.first.vectors
     return pa.schema(
         {
-            "id": kinds[sheet.id_type],
-            "vectors": pa.list_(pa.from_numpy_dtype(sheet.dtype), sheet.n_features),
+            "id": kinds["int" if isinstance(ids[0], int) else "str"],
+            "vectors": pa.list_(pa.from_numpy_dtype(vectors.dtype), vectors.shape[1]),
             "labels": pa.list_(kinds[sheet.label_type]),
             "payload": pa.string(),
         }
     )
 
 
-def write_batches(writer: Any, schema: Any, sheet: Sheet) -> None:
+def write_batches(writer: Any, schema: Any, chunks: Iterator[Chunk]) -> None:
     """Write each chunk as a record batch."""
     pa = import_pyarrow()
-    for chunk in sheet:
-        numbers = np.ascontiguousarray(chunk.vectors, sheet.dtype).ravel()
+    for chunk in chunks:
+        listed = [some if some is None or isinstance(some, (list, tuple)) else [some] for some in chunk.labels or ()]
+        payloads = [None if some is None else json.dumps(some) for some in chunk.payloads or ()]
         columns = [
             pa.array(chunk.ids, schema.field("id").type),
-            pa.FixedSizeListArray.from_arrays(numbers, sheet.n_features),
-            pa.array(
-                [
-                    labels if labels is None or isinstance(labels, (list, tuple)) else [labels]
-                    for labels in chunk.labels or ()
-                ],
-                schema.field("labels").type,
-            ),
-            pa.array([None if some is None else json.dumps(some) for some in chunk.payloads or ()], pa.string()),
+            pa.FixedSizeListArray.from_arrays(chunk.vectors.ravel(), chunk.vectors.shape[1]),
+            pa.array(listed, schema.field("labels").type),
+            pa.array(payloads, pa.string()),
         ]
         writer.write_batch(pa.record_batch(columns, schema=schema))
 
@@ -171,7 +167,7 @@ def write(path: Path, sheet: Sheet) -> None:
     """Write one record batch per chunk."""
     schema = schema_of(sheet)
     with whole_file(path) as file, import_pyarrow().ipc.new_file(file, schema) as writer:
-        write_batches(writer, schema, sheet)
+        write_batches(writer, schema, sheet.chunks)
 
 
 @contextmanager

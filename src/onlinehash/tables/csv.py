@@ -55,9 +55,7 @@ def _rows(path: Path, found: Layout, names: list[str], has_header: bool) -> Iter
                 else:
                     vector = _numbers(fields, names, numbers)
                 width = len(vector)
-                yield Row(
-                    table.line_num, raw.tell(), vector, {role: _value(role, fields[i]) for role, i in beside.items()}
-                )
+                yield table.line_num, raw.tell(), vector, {role: _value(role, fields[i]) for role, i in beside.items()}
         except UnicodeDecodeError as error:
             raise FileFormatError(f"{path}, after line {table.line_num}: not UTF-8 text.") from error
         except (csv.Error, FileFormatError) as error:
@@ -130,7 +128,7 @@ def write(path: Path, sheet: Sheet) -> None:
     with whole_file(path) as file:
         text = io.TextIOWrapper(file, "utf-8", newline="")
         table = csv.writer(text, lineterminator="\n")
-        table.writerow(["id", "labels", "payload", *(f"x{i}" for i in range(sheet.n_features))])
+        table.writerow(["id", "labels", "payload", *(f"x{i}" for i in range(sheet.first.vectors.shape[1]))])
         for id, numbers, labels, payload in sheet.rows():
             shown = json.dumps(labels) if isinstance(labels, (list, tuple)) else labels
             table.writerow([id, shown, None if payload is None else json.dumps(payload), *numbers])

@@ -59,7 +59,7 @@ def _rows(path: Path, found: Layout) -> Iterator[Row]:
             except FileFormatError as error:
                 raise FileFormatError(f"{path}, line {place}: {error}") from error
             width = len(vector)
-            yield Row(place, done, vector, {role: entry[name] for role, name in names.items() if name in entry})
+            yield place, done, vector, {role: entry[name] for role, name in names.items() if name in entry}
 
 
 def _vector(entry: dict[str, Any], names: tuple[str, ...], width: int | None) -> NDArray[Any]:

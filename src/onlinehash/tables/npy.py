@@ -259,14 +259,14 @@ def write(path: Path, sheet: Sheet) -> None:
 
 def _write_vectors(file: IO[bytes], sheet: Sheet, payloads: IO[bytes]) -> dict[str, IO[bytes]]:
     """Write the vectors, and return what else there is, by name."""
-    shape = (sheet.n_rows, sheet.n_features)
-    header = {"descr": npy.dtype_to_descr(sheet.dtype), "fortran_order": False, "shape": shape}
+    dtype, n_features = sheet.first.vectors.dtype, sheet.first.vectors.shape[1]
+    header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (sheet.n_rows, n_features)}
     npy.write_array_header_1_0(file, header)
     ids: list[Any] = []
     labels: list[Any] = []
     has_payload = False
-    for chunk in sheet:
-        file.write(np.ascontiguousarray(chunk.vectors, sheet.dtype).tobytes())
+    for chunk in sheet.chunks:
+        file.write(np.ascontiguousarray(chunk.vectors, dtype).tobytes())
         ids += chunk.ids or ()
         labels += chunk.labels or ()
         has_payload = has_payload or any(payload is not None for payload in chunk.payloads or ())

@@ -75,4 +75,4 @@ def write(path: Path, sheet: Sheet) -> None:
     """Write one row group per chunk."""
     schema = schema_of(sheet)
     with whole_file(path) as file, import_pyarrow().parquet.ParquetWriter(file, schema) as writer:
-        write_batches(writer, schema, sheet)
+        write_batches(writer, schema, sheet.chunks)

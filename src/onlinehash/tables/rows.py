@@ -7,7 +7,7 @@ import re
 from base64 import b64decode
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +17,10 @@ from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.tables.columns import Layout
 
 _INTEGER = re.compile("-?(0|[1-9][0-9]*)")
-_BESIDE = {"ids": "id", "labels": "labels", "payloads": "payload"}  # fields of a chunk, and their roles
+_ROLES = {"ids": "id", "labels": "labels", "payloads": "payload"}  # fields of a chunk beside the vectors
+
+Row = tuple[int, int, NDArray[Any], dict[str, Any]]
+"""A row of a text file: its line, the bytes read up to its end, its vector, and its other values by role."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +37,8 @@ class Chunk:
         Number of the line or row in the file, counted from 1.
     done, total : int
         How far the file is read, in rows or bytes.
-    unit : str
-        What ``places`` count: "row" or "line".
+    unit : "row" or "line"
+        What ``places`` count.
     is_text : bool
         Whether ids and labels are text that may mean integers.
 
@@ -60,37 +63,19 @@ class Chunk:
         return len(self.vectors)
 
     def __getitem__(self, rows: slice) -> Self:
-        parts: dict[str, Any] = {
-            name: None if (some := getattr(self, name)) is None else some[rows] for name in _BESIDE
-        }
+        parts: dict[str, Any] = {name: None if (some := getattr(self, name)) is None else some[rows] for name in _ROLES}
         return replace(self, vectors=self.vectors[rows], places=self.places[rows], **parts)
 
     @property
     def n_labelled(self) -> int:
-        """How many rows have a label."""
+        """Number of rows that have a label."""
         return sum(label is not None and label == label and label != [] for label in self.labels or ())  # noqa: PLR0124
 
     def typed(self, id_type: str | None = None, label_type: str | None = None) -> Self:
-        """Return the chunk with ids and labels from text as "int" or "str"; by default as integers, if all of them are.
-
-        A chunk that is not from text is returned as it is.
-        """
+        """Return ids and labels from text as "int" or "str"; by default as integers, if all of them are."""
         if not self.is_text:
             return self
         return replace(self, ids=_as_type(self.ids, id_type), labels=_as_type(self.labels, label_type))
-
-    @classmethod
-    def concatenate(cls, chunks: Sequence[Self]) -> Self:
-        """Return all rows of some chunks."""
-        columns: dict[str, Any] = {
-            name: None
-            if all(getattr(chunk, name) is None for chunk in chunks)
-            else [value for chunk in chunks for value in getattr(chunk, name) or [None] * len(chunk)]
-            for name in _BESIDE
-        }
-        vectors = np.concatenate([chunk.vectors for chunk in chunks]) if len(chunks) > 1 else chunks[0].vectors
-        places = [place for chunk in chunks for place in chunk.places]
-        return replace(chunks[-1], vectors=vectors, places=places, **columns)
 
 
 def _as_type(values: list[Any] | None, kind: str | None) -> list[Any] | None:
@@ -102,76 +87,45 @@ def _as_type(values: list[Any] | None, kind: str | None) -> list[Any] | None:
     return [int(value) if is_whole else value for value, is_whole in zip(values, whole, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """All rows of a table on their way into a file.
+def concatenate(chunks: Sequence[Chunk]) -> Chunk:
+    """Return all rows of some chunks."""
+    columns: dict[str, Any] = {}
+    for name in _ROLES:
+        some = [getattr(chunk, name) for chunk in chunks]
+        filled = [[None] * len(chunk) if part is None else part for chunk, part in zip(chunks, some, strict=True)]
+        columns[name] = None if all(part is None for part in some) else [value for part in filled for value in part]
+    vectors = np.concatenate([chunk.vectors for chunk in chunks]) if len(chunks) > 1 else chunks[0].vectors
+    return replace(chunks[-1], vectors=vectors, places=[i for chunk in chunks for i in chunk.places], **columns)
 
-    Parameters
-    ----------
-    n_rows, n_features : int
-    dtype : dtype of the vectors
-    id_type, label_type : "int" or "str"
-    chunks : iterable of Chunk
-    """
 
+class Sheet(NamedTuple):
+    """Rows on their way into a file: chunks with ids, labels and payloads, and the first of them."""
+
+    first: Chunk
+    chunks: Iterator[Chunk]
     n_rows: int
-    n_features: int
-    dtype: np.dtype[Any]
-    id_type: str
     label_type: str
-    chunks: Iterable[Chunk]
-
-    @classmethod
-    def of(cls, chunks: Iterable[Chunk], n_rows: int, label_type: str | None) -> Self:
-        """Return the rows of some chunks; widths and types are those of the first."""
-        left = iter(chunks)
-        first = next(left, None)
-        if first is None or not len(first):
-            raise InvalidInputError("There are no rows to write.")
-        if first.ids is None:
-            raise InvalidInputError("The rows have no ids; give each chunk a list of ids.")
-        id_type = "int" if isinstance(first.ids[0], int) else "str"
-        n_features, dtype = first.vectors.shape[1], first.vectors.dtype
-        return cls(n_rows, n_features, dtype, id_type, label_type or "int", chain([first], left))
-
-    def __iter__(self) -> Iterator[Chunk]:
-        for chunk in self.chunks:
-            blank = [None] * len(chunk)
-            yield replace(chunk, labels=chunk.labels or blank, payloads=chunk.payloads or blank)
 
     def rows(self) -> Iterator[tuple[Any, list[str], Any, Any]]:
         """Yield id, vector, labels and payload; numbers as the shortest text that reads back the same."""
-        for chunk in self:
-            texts = (row.astype(str).tolist() for row in chunk.vectors)
-            yield from zip(chunk.ids or (), texts, chunk.labels or (), chunk.payloads or (), strict=True)
+        for chunk in self.chunks:
+            numbers = (row.astype(str).tolist() for row in chunk.vectors)
+            yield from zip(chunk.ids or (), numbers, chunk.labels or (), chunk.payloads or (), strict=True)
 
 
-class Row(NamedTuple):
-    """A row of a text file: its line, the bytes read up to its end, its vector, and its other values by role."""
-
-    place: int
-    done: int
-    vector: NDArray[Any]
-    values: dict[str, Any]
-
-
-def gather(
-    rows: Iterator[Row], path: Any, layout: Layout, batch_size: int, total: int, *, is_text: bool
-) -> Iterator[Chunk]:
+def gather(rows: Iterable[Row], path: Any, layout: Layout, size: int, total: int, *, is_text: bool) -> Iterator[Chunk]:
     """Yield rows as chunks; a column that was asked for must be in some of the first rows."""
-    is_first = True
-    while some := list(islice(rows, batch_size)):
-        present = {role for row in some for role in row.values}
-        for role in _BESIDE.values() if is_first else ():
-            if (name := getattr(layout, role)) is not None and role not in present:
-                raise InvalidInputError(f"{path} has no {name!r} in its first {len(some)} rows.")
-        is_first = False
-        columns: dict[str, Any] = {
-            name: [row.values.get(role) for row in some] if role in present else None for name, role in _BESIDE.items()
-        }
-        places, vectors = [row.place for row in some], np.array([row.vector for row in some])
-        done = some[-1].done
-        yield Chunk(vectors=vectors, places=places, done=done, total=total, unit="line", is_text=is_text, **columns)
+    left, asked = iter(rows), {role for role in _ROLES.values() if getattr(layout, role) is not None}
+    while some := list(islice(left, size)):
+        places, done, vectors, values = zip(*some, strict=True)
+        present = {role for each in values for role in each}
+        for role in asked - present:
+            raise InvalidInputError(f"{path} has no {getattr(layout, role)!r} in its first {len(some)} rows.")
+        asked = set()
+        ids, labels, payloads = (
+            [each.get(role) for each in values] if role in present else None for role in _ROLES.values()
+        )
+        yield Chunk(ids, np.array(vectors), labels, payloads, places, done[-1], total, "line", is_text)
 
 
 def runs(ids: Sequence[Any], kinds: Sequence[Any] | None = None) -> Iterator[slice]:
@@ -205,13 +159,7 @@ def json_object(content: bytes) -> dict[str, Any]:
 
 
 def json_or_text(text: str) -> Any:
-    """Return what a text means as JSON, or else the text.
-
-    Examples
-    --------
-    >>> json_or_text('{"n": 1}'), json_or_text("Boot")
-    ({'n': 1}, 'Boot')
-    """
+    """Return what a text means as JSON, or else the text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
