@@ -11,6 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.streams.message import read_message
+from onlinehash.tables import read
+from onlinehash.tables.columns import USUAL
 
 VECTORS = arrays(np.dtype("<f4"), st.integers(1, 5), elements=st.floats(-1e6, 1e6, width=32))
 LABELS = st.none() | st.integers(-5, 5) | st.text() | st.lists(st.integers(0, 5))
@@ -35,6 +37,26 @@ def test_fields_are_json_or_else_text():
     change = read_message({"id": b"shoe-7", **fields})
     assert (change.id, change.labels, change.payload) == ("shoe-7", "shoe", {"a": 1})
     assert change.vectors.tolist() == [1, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("role", "name"), [(role, name) for role, names in USUAL.items() for name in (*names, names[0].upper())]
+)
+def test_fields_have_the_names_that_columns_of_files_have(tmp_path, role, name):
+    entry = {"id": "shoe-7", "vectors": [0.5, 2.0], "labels": ["shoe", "red"], "payload": {"n": 1}}
+    entry[name] = entry.pop(role)
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(entry))
+    (chunk,) = read(path)
+    change = read_message(json.dumps(entry).encode())
+    assert (chunk.ids, chunk.labels, chunk.payloads) == ([change.id], [change.labels], [change.payload])
+    assert chunk.vectors.tolist() == [change.vectors.tolist()] == [[0.5, 2.0]]
+    assert (change.id, change.labels, change.payload) == ("shoe-7", ["shoe", "red"], {"n": 1})
+
+
+def test_two_fields_that_may_be_the_id_are_refused_as_in_files():
+    with pytest.raises(InvalidInputError, match="columns id, key, and each may be the ids; send one of them"):
+        read_message(b'{"id": 1, "key": 2, "vectors": [1]}')
 
 
 @pytest.mark.parametrize("deleted", [b"1", b"true", True, 1])

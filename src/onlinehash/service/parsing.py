@@ -35,11 +35,7 @@ class Items:
 
 
 class BodyReader:
-    """Take bodies in, up to a size and a time each, and a size of all that are held.
-
-    Parameters
-    ----------
-    limits : Limits
+    """Reader of bodies, within limits on the size and time of each and on the size of all that are held.
 
     Attributes
     ----------
@@ -53,8 +49,8 @@ class BodyReader:
     async def read(self, request: Request) -> bytes:
         """Return the body; the caller gives it back with :meth:`release`."""
         announced = request.headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced) > self._limits.max_body_bytes:
-            raise self._too_large(int(announced))
+        if announced.isdecimal():
+            self._check_size(int(announced))
         parts: list[bytes] = []
         size = 0
         try:
@@ -63,48 +59,36 @@ class BodyReader:
                     size += len(part)
                     self.n_bytes += len(part)
                     parts.append(part)
-                    if size > self._limits.max_body_bytes:
-                        raise self._too_large(size)
-                    if self.n_bytes > self._limits.max_memory_bytes:
-                        raise Problem(
-                            503,
-                            "busy",
-                            f"The bodies of all requests hold {self.n_bytes} bytes, more than the limit of "
-                            f"{self._limits.max_memory_bytes}; wait a moment and ask again.",
-                            headers={"Retry-After": "1"},
-                        )
-        except TimeoutError:
+                    self._check_size(size)
+        except BaseException as error:
             self.n_bytes -= size
-            raise Problem(
-                408,
-                "too-slow",
-                f"The body did not arrive within {self._limits.body_timeout} seconds; send it faster, or less of it.",
-                headers={"Connection": "close"},
-            ) from None
-        except BaseException:
-            self.n_bytes -= size
-            raise
+            if not isinstance(error, TimeoutError):
+                raise
+            late = f"The body did not arrive within {self._limits.body_timeout} seconds; send it faster, or less of it."
+            raise Problem(408, "too-slow", late, headers={"Connection": "close"}) from None
         return b"".join(parts)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.max_body_bytes:
+            raise over_limit("body", size, self._limits.max_body_bytes, "send smaller batches", status=413)
+        if self.n_bytes > self._limits.max_memory_bytes:
+            busy = (
+                f"The bodies of all requests hold {self.n_bytes} bytes, more than the limit of "
+                f"{self._limits.max_memory_bytes}; wait a moment and ask again."
+            )
+            raise Problem(503, "busy", busy, headers={"Retry-After": "1"})
 
     def release(self, body: bytes) -> None:
         """Give a body back."""
         self.n_bytes -= len(body)
 
-    def _too_large(self, size: int) -> Problem:
-        return over_limit("body", size, self._limits.max_body_bytes, "send smaller batches", status=413)
-
 
 def media_type(request: Request, *accepted: str) -> str:
-    """Return what the body says it is."""
+    """Return the media type of the body."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in accepted:
-        raise Problem(
-            415,
-            "media-type",
-            f"Content-Type is {given[:80]!r}; send {' or '.join(accepted)}.",
-            field="Content-Type",
-            value=given,
-        )
+        rule = f"Content-Type is {given[:80]!r}; send {' or '.join(accepted)}."
+        raise Problem(415, "media-type", rule, field="Content-Type", value=given)
     return given
 
 
@@ -135,20 +119,20 @@ def vectors_of(array: NDArray[Any]) -> NDArray[Any]:
     """Return rows of real numbers in the byte order of this machine."""
     if array.ndim != 2 or array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         raise _unreadable(
-            f"holds an array of shape {array.shape} and dtype {array.dtype}; send one row of real numbers a vector",
+            f"holds an array of shape {array.shape} and dtype {array.dtype}; send one row of real numbers per vector",
             "vectors",
         )
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def items_of_npy(body: bytes) -> Items:
-    """Return items from an array of records with the fields id, vector and, if they have one, label."""
+    """Return items from an array of records with the fields id, vectors and, optionally, label."""
     records = read_npy(body)
     names = records.dtype.names or ()
     if records.ndim != 1 or not {"id", "vectors"} <= set(names) <= {"id", "vectors", "label"}:
         raise _unreadable(
             f"holds an array of shape {records.shape} and dtype {str(records.dtype)[:200]}; send records with the "
-            "fields id, vector and label (optional), such as np.dtype([('id', 'i8'), ('vectors', 'f4', 128)])"
+            "fields id, vectors and label (optional), such as np.dtype([('id', 'i8'), ('vectors', 'f4', 128)])"
         )
     return Items(
         _column(records, "id"),
@@ -160,7 +144,7 @@ def items_of_npy(body: bytes) -> Items:
 def _column(records: NDArray[Any], name: str) -> list[Any]:
     column = records[name]
     if column.ndim != 1 or column.dtype.kind not in "iuU":
-        raise _unreadable(f"has the field {name} of dtype {column.dtype}; send integers or text, one a record", name)
+        raise _unreadable(f"has the field {name} of dtype {column.dtype}; send integers or text, one per record", name)
     try:
         return list(column.tolist())
     except ValueError:  # a character beyond Unicode
@@ -202,14 +186,11 @@ def items_of_arrow(body: bytes) -> Items:
 def checked(items: Items, limits: Limits) -> Items:
     """Return items whose ids and labels are what JSON would have to hold, within limits."""
     check_size(len(items.ids), items.vectors, limits)
-    try:
-        ALL_IDS.validate_python(items.ids, strict=True)
-    except ValidationError as error:
-        raise Problem.of_validation(error, "ids") from None
-    try:
-        ALL_LABELS.validate_python(items.labels or [], strict=True)
-    except ValidationError as error:
-        raise Problem.of_validation(error, "labels") from None
+    for name, rule, values in (("ids", ALL_IDS, items.ids), ("labels", ALL_LABELS, items.labels or [])):
+        try:
+            rule.validate_python(values, strict=True)
+        except ValidationError as error:
+            raise Problem.of_validation(error, name) from None
     return items
 
 
@@ -224,13 +205,8 @@ def rows_of(vectors: list[list[float]]) -> NDArray[Any]:
     width = len(vectors[0])
     for i, vector in enumerate(vectors):
         if len(vector) != width:
-            raise Problem(
-                422,
-                "invalid-input",
-                f"vectors.{i} has {len(vector)} numbers, the first has {width}; send vectors of one width.",
-                field=f"vectors.{i}",
-                value=vector,
-            )
+            rule = f"vectors.{i} has {len(vector)} numbers, the first has {width}; send vectors of one width."
+            raise Problem(422, "invalid-input", rule, field=f"vectors.{i}", value=vector)
     return np.array(vectors)
 
 

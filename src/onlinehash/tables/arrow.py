@@ -154,13 +154,10 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
     """Yield the rows of a file."""
     with _open(path) as file:
         found = layout_of(path, columns, file.schema)
-        total = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
-        parts = (
-            batch.slice(start, batch_size)
-            for batch in map(file.get_batch, range(file.num_record_batches))
-            for start in range(0, batch.num_rows, batch_size)
-        )
-        yield from chunks_of(parts, path, found, total)
+        table = file.read_all()  # stays on disk, unless it is compressed
+        starts = range(0, len(table), batch_size)
+        parts = (table.slice(start, batch_size).combine_chunks().to_batches()[0] for start in starts)
+        yield from chunks_of(parts, path, found, len(table))
 
 
 def write(path: Path, sheet: Sheet) -> None:
