@@ -1,6 +1,22 @@
 """Tables: files of ids, vectors, labels and payloads, read and written in chunks, so that memory is bounded.
 
 The ending of the path names the format: ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``.
+
+Examples
+--------
+>>> import numpy as np, tempfile
+>>> from onlinehash import tables
+>>> pets = tables.Chunk(["rex", "tom", "kit"], np.eye(3), ["dog", "cat", None])
+>>> with tempfile.TemporaryDirectory() as folder:
+...     tables.write(f"{folder}/pets.csv", [pets], n_rows=3, label_type="str")
+...     print(tables.layout(f"{folder}/pets.csv"))
+...     for chunk in tables.read(f"{folder}/pets.csv", batch_size=2):
+...         print(chunk.ids, chunk.labels, chunk.places)
+...     tables.read_all(f"{folder}/pets.csv").vectors.shape
+id: id; labels: labels; vectors: x0, x1, x2; payload: payload
+['rex', 'tom'] ['dog', 'cat'] [2, 3]
+['kit'] [None] [4]
+(3, 3)
 """
 
 from __future__ import annotations
@@ -44,7 +60,7 @@ FORMATS: dict[str, Format] = {
 
 
 def read(path: str | os.PathLike[str], columns: Columns | None = None, *, batch_size: int = 10_000) -> Iterator[Chunk]:
-    r"""Yield the rows of a file in chunks.
+    """Yield the rows of a file in chunks.
 
     Parameters
     ----------
@@ -56,18 +72,6 @@ def read(path: str | os.PathLike[str], columns: Columns | None = None, *, batch_
         By default columns are found by their usual names.
     batch_size : int, default=10000
         Rows per chunk.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "pets.csv").write_text("id,label,x,z\nrex,dog,1.0,0.5\ntom,cat,-1.0,0.5\n")
-    ...     print(layout(Path(folder, "pets.csv")))
-    ...     for chunk in read(Path(folder, "pets.csv"), batch_size=1):
-    ...         print(chunk.ids, chunk.vectors, chunk.labels, chunk.places)
-    id: id; labels: label; vectors: x, z; payload: none
-    ['rex'] [[1.  0.5]] ['dog'] [2]
-    ['tom'] [[-1.   0.5]] ['cat'] [3]
     """
     check_positive_int("batch_size", batch_size)
     source = _existing(path)
@@ -113,15 +117,6 @@ def write(path: str | os.PathLike[str], chunks: Iterable[Chunk], *, n_rows: int,
         Number of rows in all chunks.
     label_type : "int" or "str", optional
         What labels are, where there are any.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write(f"{folder}/a.jsonl", [Chunk([7, 8], np.eye(2), ["dog", None])], n_rows=2, label_type="str")
-    ...     print(Path(folder, "a.jsonl").read_text().splitlines()[0])
-    {"id": 7, "vectors": [1.0, 0.0], "labels": "dog"}
     """
     target, left = Path(path), map(_filled, chunks)
     first = next(left, None)

@@ -141,6 +141,11 @@ class Layout:
     vectors : tuple of str
         One column of lists, or several of numbers.
     unused : tuple of str
+
+    Examples
+    --------
+    >>> str(Layout("id", None, None, ("x", "y")))
+    'id: id; labels: none; vectors: x, y; payload: none'
     """
 
     id: str | None

@@ -125,7 +125,7 @@ def gather(rows: Iterable[Row], path: Any, layout: Layout, size: int, total: int
         ids, labels, payloads = (
             [each.get(role) for each in values] if role in present else None for role in _ROLES.values()
         )
-        yield Chunk(ids, np.array(vectors), labels, payloads, places, done[-1], total, "line", is_text)
+        yield Chunk(ids, np.array(vectors), labels, payloads, list(places), done[-1], total, "line", is_text)
 
 
 def runs(ids: Sequence[Any], kinds: Sequence[Any] | None = None) -> Iterator[slice]:
