@@ -36,14 +36,7 @@ class Given(NamedTuple):
 def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
     """Read vectors or codes; those of an .npy file stay on disk, so that it may be larger than memory.
 
-    Parameters
-    ----------
-    path : Path
-        ``-`` is standard input.
-    columns : Columns, optional
-        What the user says about the columns of a table.
-    *names : str
-        Names under which an .npz file may hold the array, best first; an only array needs no name.
+    An .npz file may hold them under one of the ``names``, best first; an only array needs no name.
     """
     columns = columns or Columns()
     with open_input(path) as file:
@@ -63,14 +56,7 @@ def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
 
 
 def read_column(path: Path, role: str) -> NDArray[Any]:
-    """Read one value per row: .npy, the array of .npz, a column of .csv, or the lines of a .txt file.
-
-    Parameters
-    ----------
-    path : Path
-    role : "labels" or "ids"
-        What they are, and so what a column of them may be called.
-    """
+    """Read one value per row: .npy, the array of .npz, a column of .csv, or the lines of a .txt file."""
     with open_input(path) as file:
         suffix = _suffix_of(file, ".npy", ".npz", ".csv", ".txt")
         if suffix in (".npy", ".npz"):
@@ -146,26 +132,23 @@ def _read_lines(path: Path, role: str | None) -> Labels:
     """Read one value per line, or the column of a .csv file that its header names."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
-            rows = (
-                [[field.strip() for field in row] for row in csv.reader(file)] if role else [[x.strip()] for x in file]
-            )
+            lines = csv.reader(file) if role else ([line] for line in file)
+            rows = [[field.strip() for field in row] for row in lines]
         except csv.Error as error:
             raise FileFormatError(f"{path} is not a CSV file: {error}.") from error
     while rows and not any(rows[-1]):
         rows.pop()
     if not rows:
         raise FileFormatError(f"{path} is empty.")
-    column, start = _find_column(path, rows, role)
+    column, start = _find_column(path, rows, role) if role else (0, 0)
     for number, row in enumerate(rows, 1):
         if len(row) <= column or not row[column]:
             raise FileFormatError(f"{path} has no value in line {number}; every line holds one value.")
     return _integers_or_text([row[column] for row in rows[start:]])
 
 
-def _find_column(path: Path, rows: list[list[str]], role: str | None) -> tuple[int, int]:
+def _find_column(path: Path, rows: list[list[str]], role: str) -> tuple[int, int]:
     """Return the place of the column, and how many lines come before its values."""
-    if role is None:
-        return 0, 0
     named = [i for i, field in enumerate(rows[0]) if field.lower() in _HEADERS[role]]
     if len(named) == 1:
         return named[0], 1

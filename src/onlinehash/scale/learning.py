@@ -162,13 +162,7 @@ def _merge(kind: Any, left: bytes, right: bytes) -> bytes:
 
 
 def _pieces(ends: list[int], start: int, stop: int, at_most: int) -> list[int]:
-    """Return where to split rows into tasks: at the ends of partitions, where these are not too far apart.
-
-    Examples
-    --------
-    >>> _pieces([100, 200, 300, 900], start=50, stop=800, at_most=260)
-    [50, 300, 560, 800]
-    """
+    """Return where to split rows into tasks: at the ends of partitions, where these are not too far apart."""
     split_points = [start]
     while split_points[-1] < stop:
         furthest = min(split_points[-1] + at_most, stop)

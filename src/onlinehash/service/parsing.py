@@ -35,13 +35,7 @@ class Items:
 
 
 class BodyReader:
-    """Reader of bodies, within limits on the size and time of each and on the size of all that are held.
-
-    Attributes
-    ----------
-    n_bytes : int
-        Bytes held now.
-    """
+    """Reader of bodies, within limits on the size and time of each and on the size of all that are held."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self.n_bytes = limits, 0
@@ -93,14 +87,7 @@ def media_type(request: Request, *accepted: str) -> str:
 
 
 def read_json(body: bytes, model: type[M]) -> M:
-    """Return the request that JSON describes.
-
-    Examples
-    --------
-    >>> from onlinehash.service.schemas import IdsRequest
-    >>> read_json(b'{"ids": ["a", "b"]}', IdsRequest).ids
-    ['a', 'b']
-    """
+    """Return the request that JSON describes."""
     try:
         return model.model_validate_json(body, strict=True)
     except ValidationError as error:
@@ -195,13 +182,7 @@ def checked(items: Items, limits: Limits) -> Items:
 
 
 def rows_of(vectors: list[list[float]]) -> NDArray[Any]:
-    """Return vectors of one width as an array.
-
-    Examples
-    --------
-    >>> rows_of([[1.0, 2.0], [3.0, 4.0]]).shape
-    (2, 2)
-    """
+    """Return vectors of one width as an array."""
     width = len(vectors[0])
     for i, vector in enumerate(vectors):
         if len(vector) != width:

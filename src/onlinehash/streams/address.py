@@ -9,20 +9,7 @@ from onlinehash.exceptions import InvalidInputError, UnknownNameError
 
 
 class Address:
-    """The parts of an address; ``shown`` has no password.
-
-    Parameters
-    ----------
-    text : str
-
-    Examples
-    --------
-    >>> address = Address("nats://me:secret@localhost:4222/items?durable=photos")
-    >>> address.server, address.path, address.shown
-    ('nats://me:secret@localhost:4222', 'items', 'nats://localhost:4222/items')
-    >>> address.options("durable", "subject")
-    {'durable': 'photos'}
-    """
+    """The parts of an address; ``shown`` has no password."""
 
     def __init__(self, text: str) -> None:
         try:

@@ -68,7 +68,7 @@ class _Place(NamedTuple):
 
 
 class _Stopped(Exception):  # noqa: N818
-    """Told to stop while a server does not answer."""
+    """Stopped while a server does not answer."""
 
 
 class Consumer:
@@ -164,8 +164,6 @@ class Consumer:
             rate = (now - before) / max(last - first, 1e-9)
         return ConsumerStats(**self._counts, lag=lag, rate=rate)
 
-    # ------------------------------------------------------------------ one batch
-
     def _take(self, batch: list[Message]) -> None:
         """Apply a batch, send what cannot be applied to the dead letters, acknowledge all of it."""
         new = [message for message in batch if not self.source.is_in(message)]
@@ -176,8 +174,9 @@ class Consumer:
             except InvalidInputError as error:
                 unreadable.append(DeadLetter(message, str(error)))
         if self.collection.n_features is None:
-            places, odd = _of_one_width(places)
-            unreadable += [DeadLetter(new[index], error) for index, error in odd]
+            unreadable += _of_other_widths(places, new)
+            others = {letter.message.id for letter in unreadable}
+            places = [place for place in places if new[place.at].id not in others]
         self._put_dead_letters(unreadable)
         changes = [place.change for place in places]
         for run in runs([change.id for change in changes], [change.vectors is None for change in changes]):
@@ -239,15 +238,12 @@ class Consumer:
             time.sleep(min(_PAUSE, seconds))
 
 
-def _of_one_width(places: Sequence[_Place]) -> tuple[list[_Place], list[tuple[int, str]]]:
-    """Return the first changes of a collection without those of another width than most, and these with an error."""
-    widths = Counter(len(place.change.vectors) for place in places if place.change.vectors is not None)
-    common = widths.most_common(1)[0][0] if widths else 0
-    kept, odd = [], []
-    for place in places:
-        vector = place.change.vectors
-        if vector is None or len(vector) == common:
-            kept.append(place)
-        else:
-            odd.append((place.at, f"The vector has {len(vector)} numbers; most first messages have {common}."))
-    return kept, odd
+def _of_other_widths(places: Sequence[_Place], batch: Sequence[Message]) -> list[DeadLetter]:
+    """Return those of the first messages of a collection whose vectors have another width than most."""
+    widths = {place.at: len(place.change.vectors) for place in places if place.change.vectors is not None}
+    common = Counter(widths.values()).most_common(1)[0][0] if widths else 0
+    return [
+        DeadLetter(batch[at], f"The vector has {width} numbers; most first messages have {common}.")
+        for at, width in widths.items()
+        if width != common
+    ]

@@ -15,11 +15,6 @@ class DeadLetterFile:
     """JSON lines with the id, the error and the content of messages, in ``<file>.dead.jsonl``.
 
     A message that was written before a crash, but not yet in a checkpoint, is not written again.
-
-    Parameters
-    ----------
-    file : path
-        The file that messages come from.
     """
 
     def __init__(self, file: Path) -> None:

@@ -21,10 +21,6 @@ class JsonLinesSource(Source):
 
     The collection stores up to which byte it has the file, and a digest of its beginning. A line that cannot be applied
     goes to ``<file>.dead.jsonl``.
-
-    Parameters
-    ----------
-    path : path
     """
 
     ends = True

@@ -26,17 +26,7 @@ from onlinehash.tables.rows import json_object, json_or_text, vector_of
 
 
 class Message(NamedTuple):
-    """A message as it came.
-
-    Parameters
-    ----------
-    id : int or str
-        Its name in the source.
-    content : bytes, or mapping of str to value
-        A JSON object, or its fields.
-    handle : optional
-        What the source needs to acknowledge it, or to continue after it.
-    """
+    """A message as it came."""
 
     id: int | str
     content: bytes | Mapping[str, Any]
@@ -53,23 +43,10 @@ class Change(NamedTuple):
 
 
 def read_message(content: bytes | Mapping[str, Any]) -> Change:
-    r"""Return what a message asks for.
+    """Return what a message asks for.
 
-    What the collection itself checks (width, NaN, types of ids and labels) is left to it.
-
-    Parameters
-    ----------
-    content : bytes, or mapping of str to value
-        Values that are bytes are JSON where they can be, and else text; a vector that is not JSON is raw float32.
-
-    Examples
-    --------
-    >>> read_message(b'{"id": 7, "embedding": [0.5, 2], "label": "shoe"}')
-    Change(id=7, vectors=array([0.5, 2. ]), labels='shoe', payload=None)
-    >>> read_message({"id": b"shoe-7", "vectors": b"\0\0\x80\x3f"}).vectors
-    array([1.], dtype=float32)
-    >>> read_message(b'{"id": 7, "deleted": true}').vectors is None
-    True
+    Values that are bytes are JSON where they can be, and else text; a vector that is not JSON is raw float32. What the
+    collection itself checks (width, NaN, types of ids and labels) is left to it.
     """
     if not content:
         raise InvalidInputError("The message is empty, or was deleted before it was read.")

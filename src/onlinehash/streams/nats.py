@@ -43,13 +43,6 @@ class NatsSource(ServerSource):
     ``ack_wait`` seconds; a start waits for that, so that older messages do not come after newer ones. While a batch is
     being applied the server is informed. A message that cannot be applied is published to the stream
     ``<stream>-dead``, created when it is first needed, with the headers "Dead-Id" and "Dead-Error".
-
-    Parameters
-    ----------
-    address : Address
-        ``nats://[user:password@]host[:port]/stream``, or ``tls://``. Options: ``durable``, the consumer (by default a
-        name of the collection's own; created if there is none), ``subject``, to read only a part of the stream, and
-        ``ack_wait`` (seconds, 10 by default).
     """
 
     def __init__(self, address: Address) -> None:

@@ -34,11 +34,6 @@ class ParquetSource(Source):
     The collection stores the number of rows read from each file, and a digest of its metadata. Files are read as soon
     as they have their name, so write them under another name and move them. A row that cannot be applied goes to
     ``<file>.dead.jsonl``.
-
-    Parameters
-    ----------
-    path : path
-        A file, or a folder of which all files ending in ``.parquet`` are read.
     """
 
     ends = True

@@ -21,23 +21,7 @@ cover a server that comes back without the last acknowledgements it had confirme
 class ProcessedIds:
     """The ids of the last batches, in as many checkpoints that are overwritten in turn.
 
-    Parameters
-    ----------
-    collection : Collection
-    name : str
-        Stream and consumer, as in "redis:items:onlinehash".
-    origin : str
-        Distinguishes streams of the same name: what is stored of another one is ignored.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/a.oh", "lsh") as collection:
-    ...     processed = ProcessedIds(collection, "redis:items:group", "localhost")
-    ...     collection.upsert(["a", "b"], [[1.0], [2.0]], checkpoint=processed.checkpoint(["7-0", "7-1"]))
-    ...     again = ProcessedIds(collection, "redis:items:group", "localhost")
-    ...     "7-1" in again, "7-2" in again
-    (True, False)
+    What is stored of another ``origin``, a stream of the same name elsewhere, is ignored.
     """
 
     def __init__(self, collection: Collection, name: str, origin: str) -> None:

@@ -44,12 +44,6 @@ class RedisSource(ServerSource):
     Messages that this consumer received before and has not acknowledged come first, then those that others of its group
     left unacknowledged for ``idle`` seconds, then new ones. A message that cannot be applied is added to the stream
     ``<stream>:dead`` as it was, with the fields "dead:id" and "dead:error", and acknowledged by the same script.
-
-    Parameters
-    ----------
-    address : Address
-        ``redis://[user:password@]host[:port]/db/stream``, or ``rediss://`` for TLS. Options: ``group`` and
-        ``consumer`` (by default a name of the collection's own), ``idle`` (seconds, 60 by default).
     """
 
     def __init__(self, address: Address) -> None:

@@ -19,15 +19,7 @@ from onlinehash.tables.rows import Chunk, Sheet, json_or_text
 
 
 class LengthError(FileFormatError):
-    """A list of a column has another length than the first.
-
-    Parameters
-    ----------
-    row : int
-        Position in the column.
-    n_numbers, width : int
-        Its length, and that of the others.
-    """
+    """A list of a column has another length than the first."""
 
     def __init__(self, name: str, row: int, n_numbers: int, width: int) -> None:
         super().__init__(f"{name!r} has {n_numbers} numbers; the first row has {width}.")

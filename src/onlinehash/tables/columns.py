@@ -27,13 +27,7 @@ _LEAVE_OUT = "leave out all but one with ignore=."
 
 
 def find_column(role: str, names: Iterable[str], place: Any, way_out: str = _LEAVE_OUT) -> str | None:
-    """Return the one name that is usual for a role, or None.
-
-    Examples
-    --------
-    >>> find_column("vectors", ["_id", "Embedding", "title"], "a.csv")
-    'Embedding'
-    """
+    """Return the one name that is usual for a role, or None."""
     return _only([name for name in names if name.lower() in USUAL[role]], role, place, way_out)
 
 
@@ -84,20 +78,10 @@ class Columns:
         customary: Mapping[str, str] | None = None,
         optional: bool = False,
     ) -> Layout:
-        """Return the role of each column.
+        """Return the role of each column; ``place`` is named in errors.
 
-        Parameters
-        ----------
-        place : object
-            Named in errors.
-        names : sequence of str
-            All columns, in order.
-        lists, numbers : collections of str
-            Columns of lists of numbers, and of numbers; without ``numbers``, any column may hold them.
-        customary : mapping of role to name
-            Names that mean a role in this format only, used where there is no usual one.
-        optional : bool, default=False
-            Whether some rows lack some columns, so that a column asked for may not be among the names.
+        ``lists`` and ``numbers`` are the columns that hold such values (without ``numbers``, any may hold them), and
+        ``customary`` names mean a role in this format only. With ``optional``, a column asked for may be missing.
         """
         twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
@@ -164,14 +148,7 @@ class Layout:
 
 
 def select(wanted: str, names: Sequence[str], place: Any) -> list[str]:
-    """Return the columns that a name, a number, a pattern or a range means.
-
-    Examples
-    --------
-    >>> names = ["id", "x0", "x1", "x2"]
-    >>> select("x*", names, "a.csv"), select("x0:x1", names, "a.csv"), select("-1", names, "a.csv")
-    (['x0', 'x1', 'x2'], ['x0', 'x1'], ['x2'])
-    """
+    """Return the columns that a name, a number, a pattern or a range means."""
     if wanted not in names:
         if found := [name for name in names if fnmatchcase(name, wanted)]:
             return found

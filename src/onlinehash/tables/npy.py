@@ -73,7 +73,7 @@ def _chunks(path: Path, parts: dict[str, _Part], batch_size: int) -> Iterator[Ch
 
 def _beside(path: Path, columns: Columns, batch_size: int, stack: ExitStack) -> dict[str, _Part]:
     """Return the parts of an .npy file and of those beside it; names of columns are paths."""
-    parts = {"vectors": _mapped(path, batch_size)}
+    parts = {"vectors": _batches(read_array(path), batch_size, path)}
     for role, endings in _BESIDE.items():
         given = getattr(columns, role)
         usual = [path.with_name(f"{path.stem}.{ending}") for ending in endings]
@@ -83,7 +83,7 @@ def _beside(path: Path, columns: Columns, batch_size: int, stack: ExitStack) -> 
         if not file.is_file():
             raise DataNotFoundError(f"There is no file {file}.")
         if file.suffix.lower() == ".npy":
-            parts[role] = _mapped(file, batch_size)
+            parts[role] = _batches(read_array(file), batch_size, file)
         else:
             parts[role] = _lines(stack.enter_context(file.open("rb")), str(file), batch_size)
     return parts
@@ -107,14 +107,9 @@ def _inside(path: Path, columns: Columns, batch_size: int, stack: ExitStack) -> 
     return parts
 
 
-def _mapped(path: Path, batch_size: int) -> _Part:
-    array = read_array(path)
+def _batches(array: NDArray[Any], batch_size: int, path: Path) -> _Part:
     if not array.ndim:
         raise FileFormatError(f"{path} holds a single value, not an array with one row per item.")
-    return _batches(array, batch_size)
-
-
-def _batches(array: NDArray[Any], batch_size: int) -> _Part:
     return _Part(len(array), (array[start : start + batch_size] for start in range(0, len(array), batch_size)))
 
 
@@ -127,7 +122,7 @@ def _streamed(file: IO[bytes], path: Path, batch_size: int) -> _Part:
     if not shape:
         raise _damaged(path)
     if by_column and len(shape) > 1:  # rows lie apart: they cannot be read one after the other
-        return _batches(_take(file, shape[::-1], dtype).T, batch_size)
+        return _batches(_take(file, shape[::-1], dtype).T, batch_size, path)
     sizes = (min(batch_size, shape[0] - start) for start in range(0, shape[0], batch_size))
     return _Part(shape[0], (_take(file, (size, *shape[1:]), dtype) for size in sizes))
 
@@ -196,15 +191,7 @@ def read_array(path: Path, name: str = "") -> NDArray[Any]:
 
 
 def parse_array(content: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of an .npy file: numbers, or records of them and of text, never objects.
-
-    Examples
-    --------
-    >>> file = io.BytesIO()
-    >>> np.save(file, np.eye(2, dtype=np.float32))
-    >>> parse_array(file.getvalue()).shape
-    (2, 2)
-    """
+    """Return the array in the bytes of an .npy file: numbers, or records of them and of text, never objects."""
     file = io.BytesIO(content)
     shape, by_column, dtype = _read_header(file)
     n_bytes = len(content) - file.tell()

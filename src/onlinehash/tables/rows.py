@@ -129,13 +129,7 @@ def gather(rows: Iterable[Row], path: Any, layout: Layout, size: int, total: int
 
 
 def runs(ids: Sequence[Any], kinds: Sequence[Any] | None = None) -> Iterator[slice]:
-    """Yield slices in which no id comes twice, and all rows are of one kind.
-
-    Examples
-    --------
-    >>> list(runs([1, 2, 1, 3]))
-    [slice(0, 2, None), slice(2, 4, None)]
-    """
+    """Yield slices in which no id comes twice, and all rows are of one kind."""
     start, seen = 0, set[Any]()
     for i, id in enumerate(ids):
         key = id if isinstance(id, Hashable) else None
@@ -167,13 +161,7 @@ def json_or_text(text: str) -> Any:
 
 
 def vector_of(value: Any, name: str, width: int | None = None) -> NDArray[Any]:
-    """Return one vector, from a list of numbers or from float32 as bytes or base64; an error does not say where.
-
-    Examples
-    --------
-    >>> vector_of([0.5, 2], "vectors"), vector_of("AAAAPwAAAEA=", "vectors")
-    (array([0.5, 2. ]), array([0.5, 2. ], dtype=float32))
-    """
+    """Return one vector, from a list of numbers or from float32 as bytes or base64; an error does not say where."""
     if isinstance(value, str):
         try:
             value = b64decode(value, validate=True)
