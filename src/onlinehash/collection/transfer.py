@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -55,17 +54,8 @@ def import_items(
     collection : Collection
     path : path
         ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``; see :func:`onlinehash.tables.read`.
-    id, labels, payload : str, optional
-        Names of the columns, or for ``.npy`` paths of the files; a number where no column has it as its name (1 is the
-        first column, -1 the last). By default "id", "ids", "_id", "key" or "keys"; "labels" or "label"; "payload";
-        in an ``.npz`` file also "y". A payload that is text is read as JSON where it can be.
-    vectors : str, optional
-        Name of the column, or a pattern (``"f*"``) or range (``"x0:x383"``) of columns of numbers. By default
-        "vectors", "features" or "embeddings", or the singular; in an ``.npz`` file also "X".
-    ignore : sequence of str
-        Columns to leave out: names, numbers, patterns or ranges.
-    header : bool, optional
-        Whether the first line of a CSV file names the columns. By default it does unless it is all numbers.
+    id, vectors, labels, payload, ignore, header
+        What the file does not say by its names; see :class:`onlinehash.tables.Columns`.
     first_id : int, optional
         Number the rows from here, where the file has no ids; needed if the collection has items already.
     batch : int, default=1000
@@ -179,12 +169,13 @@ def export_items(
 
 
 def _chunks(collection: Collection, progress: Progress) -> Iterator[Chunk]:
-    size = max(1, _AT_A_TIME // (4 * (collection.n_features or 1)))
-    items, done, total = collection.items(chunk=size), 0, len(collection)
-    while some := list(islice(items, size)):
-        ids, labels, payloads = zip(*((item.id, item.labels, item.payload) for item in some), strict=True)
-        yield Chunk(list(ids), np.array([item.vectors for item in some]), list(labels), list(payloads))
-        done += len(some)
+    """Yield all items in order of id, as columns: faster than one by one."""
+    size, done, total = max(1, _AT_A_TIME // (4 * (collection.n_features or 1))), 0, len(collection)
+    last: Id | None = None
+    while len(rows := collection._store.rows_after(last, size)):
+        payloads = [None if text is None else json.loads(text) for text in rows.payloads]
+        yield Chunk(rows.ids, rows.vectors, list(map(incoming.labels_of, rows.labels)), payloads)
+        last, done = rows.ids[-1], done + len(rows)
         progress(done, total)
 
 

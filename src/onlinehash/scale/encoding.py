@@ -17,16 +17,7 @@ from onlinehash._files import whole_file
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.scale.cluster import Cluster, cluster, on_one_thread
-from onlinehash.scale.partitions import (
-    File,
-    Partition,
-    Paths,
-    check_widths,
-    find_files,
-    named,
-    read,
-    survey,
-)
+from onlinehash.scale.partitions import File, Partition, Paths, check_widths, find_files, named, read, survey
 from onlinehash.tables.parquet import open_parquet
 from onlinehash.types import Codes, Progress
 

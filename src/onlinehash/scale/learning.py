@@ -12,16 +12,7 @@ from onlinehash._validation import check_positive_int
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.hashers import OnlineHasher
 from onlinehash.scale.cluster import Cluster, cluster, on_one_thread
-from onlinehash.scale.partitions import (
-    Partition,
-    Paths,
-    Survey,
-    check_widths,
-    find_files,
-    named,
-    read_labelled,
-    survey,
-)
+from onlinehash.scale.partitions import Partition, Paths, Survey, check_widths, find_files, named, read_labelled, survey
 from onlinehash.types import Progress
 
 

@@ -45,10 +45,12 @@ class Columns:
     Parameters
     ----------
     id, labels, payload : str, optional
-        Name of the column; if there is no such name, its number: 1 is the first, -1 the last.
+        Name of the column; if there is no such name, its number: 1 is the first, -1 the last. For ``.npy``, path of the
+        file. By default "id", "ids", "_id", "key" or "keys"; "labels" or "label"; "payload"; in ``.npz`` also "y". A
+        payload that is text is read as JSON where it can be.
     vectors : str, optional
         One column of lists; or several columns of numbers, by a pattern (``"f*"``) or a range (``"x0:x383"``, both
-        ends included).
+        ends included). By default "vectors", "features" or "embeddings", or the singular; in ``.npz`` also "X".
     ignore : sequence of str
         Columns to leave out: names, numbers, patterns or ranges.
     header : bool, optional
