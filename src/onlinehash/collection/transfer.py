@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from onlinehash import tables
 from onlinehash._files import whole_file, write_bytes
+from onlinehash._validation import check_positive_int
 from onlinehash.collection import incoming
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.types import Id
@@ -90,9 +91,10 @@ def import_chunks(
     batch: int = 1000,
 ) -> Iterator[Chunk]:
     """Store the items of a file as :func:`import_items` does, and yield each batch once it is stored."""
-    done, next_id = 0, first_id
+    check_positive_int("batch", batch)
+    chunks, done, next_id = tables.read(path, columns, batch_size=batch), 0, first_id
     try:
-        for chunk in tables.read(path, columns, batch_size=batch):
+        for chunk in chunks:
             if chunk.ids is not None and first_id is not None:
                 raise InvalidInputError(f"first_id={first_id}, but {path} has ids of its own; leave it out.")
             if chunk.ids is None:

@@ -27,7 +27,7 @@ class DeadLetter(NamedTuple):
 
 
 class Source(ABC):
-    """Messages in order, at most a batch of them in memory.
+    """Messages in order, at most one batch of them in memory.
 
     A consumer stores :meth:`checkpoint` in the collection in the same transaction as the items, and acknowledges the
     messages after that. A message that comes again although it was applied is recognised by these checkpoints.
