@@ -63,7 +63,7 @@ def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path
 import sys
 sys.modules.update(dict.fromkeys({modules}))  # as if they were not there
 import onlinehash as oh
-from onlinehash.collection.sources import open_source
+from onlinehash.streams import open_source
 from onlinehash.exceptions import MissingExtraError
 for extra, call in {calls}.items():
     try:

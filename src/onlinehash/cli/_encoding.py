@@ -14,8 +14,8 @@ from onlinehash.cli._chunks import by_chunks
 from onlinehash.cli._files import name_of, refuse_other_kinds
 from onlinehash.cli._screen import progress_bar
 from onlinehash.codes import code_width
-from onlinehash.collection.transfer.chunks import Columns
 from onlinehash.encoders import Encoder
+from onlinehash.tables import Columns
 from onlinehash.types import Codes
 
 

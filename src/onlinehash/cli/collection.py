@@ -98,7 +98,7 @@ def search(
     Another process may write to the collection at the same time.
     """
     from onlinehash.cli._arrays import check_vectors, read_rows
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -190,12 +190,13 @@ def export(
 ) -> None:
     """Write all items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
     from onlinehash.collection import export_codes, export_items
-    from onlinehash.collection.transfer import CODE_FILES, ITEM_FILES
+    from onlinehash.collection.transfer import WRITERS
+    from onlinehash.tables import FORMATS
 
-    as_codes = codes or out.suffix.lower() in set(CODE_FILES) - set(ITEM_FILES)
+    as_codes = codes or out.suffix.lower() in WRITERS.keys() - FORMATS.keys()
     if as_codes and is_standard(out):
         raise typer.BadParameter("codes go to a file; only items go to standard output.")
-    check_output(out, *(CODE_FILES if as_codes else dict.fromkeys(ITEM_FILES + CODE_FILES)))
+    check_output(out, *(WRITERS if as_codes else {**FORMATS, **WRITERS}))
     with _open(target, readonly=True) as collection:
         if as_codes:
             n_items = export_codes(collection, out)

@@ -44,7 +44,7 @@ def run(
     from onlinehash.cli._arrays import read_rows
     from onlinehash.cli._encoding import encode_rows, load_encoder
     from onlinehash.codes import unpack_bits
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if form is None and is_standard(out):
         form = "csv"

@@ -18,9 +18,9 @@ from onlinehash.exceptions import InvalidLabelsError
 from onlinehash.types import Codes, Labels
 
 if TYPE_CHECKING:
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.metrics import Ranking
+    from onlinehash.tables import Columns
 
 _FILE = "Vectors with --model, else packed codes: .npy, .npz, .csv, .jsonl or .parquet; - for standard input."
 _LABELS = "Labels: .npy, .csv or .txt; or a column of the file itself, by default labels or label, y in a .npz."
@@ -58,8 +58,8 @@ def run(
     number of those found ('found'), which is often published and is higher.
     """
     from onlinehash.cli._encoding import load_encoder
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.metrics import Ranking
+    from onlinehash.tables import Columns
 
     encoder = load_encoder(model) if model is not None else None
     if dataset is not None:

@@ -35,8 +35,8 @@ from onlinehash.exceptions import InvalidInputError
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
     from onlinehash.collection.refresh import Policy
-    from onlinehash.collection.sources import Consumer, ConsumerStats
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.streams import Consumer, ConsumerStats
+    from onlinehash.tables import Columns
 
 _SOURCE = (
     "A file: .csv, .jsonl, .parquet, .npy or .npz, - for standard input; a folder of .parquet files; or a stream: "
@@ -96,7 +96,7 @@ def run(
     Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
     even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
@@ -160,7 +160,8 @@ def _ingest_file(
     batch: int,
     refresh: bool,
 ) -> None:
-    from onlinehash.collection.transfer import add_chunks, layout_of
+    from onlinehash.collection.transfer import import_chunks
+    from onlinehash.tables import layout as layout_of
 
     n_items = n_labelled = 0
     with open_input(path) as file:
@@ -169,7 +170,7 @@ def _ingest_file(
             if layout is not None:
                 note(f"{name_of(path)}: {layout}")
             with progress_bar("Adding") as progress:
-                for chunk in add_chunks(collection, file, columns, first_id=first_id, batch=batch):
+                for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
                     n_items += len(chunk)
                     n_labelled += chunk.n_labelled
                     progress(chunk.done, chunk.total)
@@ -187,7 +188,7 @@ def _ingest_stream(
     follow: bool | None,
     refresh: bool,
 ) -> None:
-    from onlinehash.collection.sources import Consumer, open_source
+    from onlinehash.streams import Consumer, open_source
 
     with open_source(address) as source, opening() as collection:
         consumer = Consumer(source, collection, batch_size=batch)

@@ -28,9 +28,9 @@ from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
+    from onlinehash.tables import Columns
 
 _VECTORS = (
     "Vectors: .npy (may be larger than memory), .npz (arrays X, y), .csv, .jsonl or .parquet; - for standard input."
@@ -72,7 +72,7 @@ def run(
     need no labels.
     """
     from onlinehash.cli._chunks import by_chunks
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if (source is None) == (dataset is None):
         raise typer.BadParameter("give a file of vectors or --dataset, one of the two.")

@@ -19,9 +19,9 @@ from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onlinehash.cli._encoding import Side
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.indexes import FlatIndex
+    from onlinehash.tables import Columns
 
 
 class _Found(NamedTuple):
@@ -91,7 +91,7 @@ def run(
     With --model, a file is read as vectors if it has as many columns as the model learned from, else as codes.
     """
     from onlinehash.cli._encoding import load_encoder, read_side
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if queries is None and save_index is None:
         raise typer.BadParameter("give queries, or --save-index to only build an index.")

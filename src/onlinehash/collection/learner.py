@@ -74,16 +74,8 @@ class Learner:
         self._unsaved += vectors.nbytes
         if hasher.supervised and targets is None:
             return
-        rows = vectors.astype(np.float32, copy=False)
-        if not hasher.supervised:
-            targets = None
-        elif labelled is not None:
-            rows = rows[labelled]
-            targets = targets.take(labelled) if isinstance(targets, LabelSets) else cast(Any, targets)[labelled]
-        if len(rows):
-            with self._out_of_step():
-                hasher._demand_same_parameters()
-                hasher._absorb(rows, targets, None, None)
+        with self._out_of_step():
+            hasher._learn_checked(vectors.astype(np.float32, copy=False), targets, labelled)
 
     def learn_again(self, rows: Rows) -> None:
         """Learn from rows as they are stored."""

@@ -215,6 +215,15 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             rows, y = rows[np.newaxis], None if y is None else [y]
         return check_rows(self, rows, y, getattr(self, "n_features_in_", None))
 
+    def _learn_checked(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
+        """Learn from rows that a collection has checked; those without labels are left out, and not counted."""
+        self._demand_same_parameters()
+        rows = Rows(X, targets if self.supervised else None, None)
+        if self.supervised and labelled is not None:
+            rows = rows.take(labelled)
+        if len(rows.X):
+            self._absorb(rows, None)
+
     def _absorb(self, rows: Rows, labelled: Mask) -> None:
         """Learn from checked rows; if the first ones are refused, the hasher is as before."""
         n_rows, n_features = rows.X.shape

@@ -15,7 +15,10 @@ from onlinehash.collection import Collection, Item
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
 from onlinehash.service.api_keys import ApiKeys
-from onlinehash.service.bodies import (
+from onlinehash.service.executors import Executors
+from onlinehash.service.limits import Limits
+from onlinehash.service.metrics import Metrics
+from onlinehash.service.parsing import (
     ARROW,
     JSON,
     NPY,
@@ -30,9 +33,6 @@ from onlinehash.service.bodies import (
     rows_of,
     vectors_of,
 )
-from onlinehash.service.executors import Executors
-from onlinehash.service.limits import Limits
-from onlinehash.service.metrics import Metrics
 from onlinehash.service.problems import Problem, invalid, over_limit
 from onlinehash.types import SearchResult
 

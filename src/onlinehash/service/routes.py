@@ -14,9 +14,9 @@ from pydantic import BaseModel
 
 from onlinehash.service import metrics, schemas
 from onlinehash.service.api_keys import ApiKeys
-from onlinehash.service.bodies import ARROW, JSON, NPY, media_type
 from onlinehash.service.executors import Executor
 from onlinehash.service.handlers import Answer, Service
+from onlinehash.service.parsing import ARROW, JSON, NPY, media_type
 from onlinehash.service.problems import MEDIA_TYPE, Problem
 
 _REASONS = {
