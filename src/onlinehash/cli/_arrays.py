@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash import tables
-from onlinehash.cli._files import OURS, open_input, refuse_other_kinds
+from onlinehash.cli._files import OURS, STDIN, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
 from onlinehash.codes import pack_bits
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidCodesError, InvalidFeaturesError
