@@ -15,12 +15,12 @@ from onlinehash._validation import check_choice
 from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
-from onlinehash.collection.learner import Learner, as_hasher, name_features, same_recipe
+from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.protocol import Rows, SearchingStore, Store
+from onlinehash.collection.stores.protocol import Rows, SearchingStore
 from onlinehash.exceptions import (
     DataNotFoundError,
     InvalidInputError,
@@ -109,7 +109,12 @@ class Collection(CollectionReader):
         index: CodeIndex | StoreIndex | None = None
         try:
             if store.setting("vector_dtype") is None:
-                _create(store, given, vector_dtype or "float32")
+                if given is None:
+                    raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
+                with store.writing():
+                    store.put_setting("vector_dtype", vector_dtype or "float32")
+                    store.put_setting("refresh", pack_policy(WhenIdle()))
+                    Learner(store).replace(given, 0)
             stored_dtype = store.setting("vector_dtype")
             if vector_dtype not in (None, stored_dtype):
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
@@ -122,7 +127,7 @@ class Collection(CollectionReader):
                 collection._catch_up()
                 return collection
             collection._read()
-            collection._check_recipe(hasher)
+            collection._learner.check_recipe(hasher)
             if packed is not None:
                 with store.writing():
                     store.put_setting("refresh", packed)
@@ -190,18 +195,6 @@ class Collection(CollectionReader):
         self._index.read(self._position)
         self._learner.read()
         self._reencoder.read()
-
-    def _check_recipe(self, hasher: OnlineHasher | str | None) -> None:
-        own = self._learner.hasher
-        assert own is not None
-        if hasher is None or (isinstance(hasher, str) and hasher.lower() == own.name):
-            return
-        given = as_hasher(hasher) if isinstance(hasher, str) else hasher
-        if not same_recipe(own, given):
-            raise InvalidInputError(
-                f"This collection learns with {own!r}, not {given!r}. Open it without a hasher, and call "
-                "collection.change_hasher(...) to change it."
-            )
 
     # ------------------------------------------------------------------ changing
 
@@ -423,13 +416,3 @@ class Collection(CollectionReader):
                 self._reencoder.start()
         if wait:
             self._reencoder.wait()
-
-
-def _create(store: Store, hasher: OnlineHasher | None, vector_dtype: str) -> None:
-    """Write what makes an empty store a collection."""
-    if hasher is None:
-        raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
-    with store.writing():
-        store.put_setting("vector_dtype", vector_dtype)
-        store.put_setting("refresh", pack_policy(WhenIdle()))
-        Learner(store).replace(hasher, 0)

@@ -135,6 +135,18 @@ class Learner:
             self._store.put_setting("feature_names", list(hasher.feature_names_in_))
         self._store.put_setting("n_learned", hasher.version_)
 
+    def check_recipe(self, hasher: OnlineHasher | str | None) -> None:
+        """Raise if this is another method, or one with other parameters."""
+        own = self._ready()
+        if hasher is None or (isinstance(hasher, str) and hasher.lower() == own.name):
+            return
+        given = as_hasher(hasher) if isinstance(hasher, str) else hasher
+        if not same_recipe(own, given):
+            raise InvalidInputError(
+                f"This collection learns with {own!r}, not {given!r}. Open it without a hasher, and call "
+                "collection.change_hasher(...) to change it."
+            )
+
     def make_other(self, other: OnlineHasher | str | int) -> OnlineHasher:
         """Return a hasher of another kind or code length, which has learned from all items."""
         now = self._ready()

@@ -85,11 +85,12 @@ def _meaning(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """Return the JSON that bytes are, or else the bytes."""
+    """Return the list that bytes are in JSON, or else the bytes: four of them can be JSON by chance."""
     try:
-        return json.loads(value) if isinstance(value, bytes) else value
+        found = json.loads(value) if isinstance(value, bytes) else value
     except (ValueError, RecursionError):
         return value
+    return found if isinstance(found, list) or not isinstance(value, bytes) else value
 
 
 def _shortened(value: Any) -> str:

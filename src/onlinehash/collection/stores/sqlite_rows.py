@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores.checksums import row_checksums
-from onlinehash.collection.stores.sqlite_file import Database
+from onlinehash.collection.stores.sqlite_settings import SettingsFile
 from onlinehash.types import Codes
 
 Sums = NDArray[np.uint32]
 SAVED = "; with readonly=True, all other items can still be read by their ids"
 
 
-class CheckedRows(Database):
+class CheckedRows(SettingsFile):
     """Read and write rows with their checksums; one that does not match is a :class:`FileFormatError`.
 
     Parameters
@@ -25,10 +25,6 @@ class CheckedRows(Database):
     path : Path
     readonly : bool
     """
-
-    def count(self) -> int:
-        """Return the number of items."""
-        return int(self.setting("n_items", 0))
 
     def _check_tree(self, table: str) -> None:
         """Refuse a table in which SQLite would not find rows that are there."""
