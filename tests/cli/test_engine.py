@@ -1,4 +1,4 @@
-"""Commands on collections that live in an engine."""
+"""Commands on collections that live in an store."""
 
 import json
 from itertools import count
@@ -31,11 +31,11 @@ def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):
     found = json.loads(run(f"collection search {place} --by-id 7 -k 3 --json").stdout)
     assert found["ids"][0] == 7
     stats = json.loads(run(f"collection stats {place} --json").stdout)
-    assert (stats["n_bits"], stats["index"]) == (16, "engine")
+    assert (stats["n_bits"], stats["index"]) == (16, "store")
     run(f"collection refresh {place}")
     run(f"collection export {place} items.npz")
-    engine, _, name = place.rpartition("#")
-    with Collection.open(name, engine=engine) as collection:
+    store, _, name = place.rpartition("#")
+    with Collection.open(name, store=store) as collection:
         assert len(collection) == stats["n_items"]
         assert 3 not in collection
 

@@ -126,9 +126,9 @@ def warm_up(place):
     return time.perf_counter() - start
 
 
-def place_of(folder, kind, engine, name):
+def place_of(folder, kind, store, name):
     """Return where a collection is, as :meth:`Collection.open` takes it."""
-    return {"path": Path(folder) / f"{name}.oh" if engine is None else f"{name}_{kind}", "engine": engine}
+    return {"path": Path(folder) / f"{name}.oh" if store is None else f"{name}_{kind}", "store": store}
 
 
 def reopen(place):
@@ -138,16 +138,16 @@ def reopen(place):
         try:
             return Collection.open(**place)
         except LockedError:
-            if place["engine"] is None or time.monotonic() > deadline:
+            if place["store"] is None or time.monotonic() > deadline:
                 raise
 
 
-def main(folder, kind, n_kills, engine=None):
+def main(folder, kind, n_kills, store=None):
     """Kill so many writers, and say what they had done."""
     reencoder._CHUNK = 9
-    place, acknowledged = place_of(folder, kind, engine, "items"), Path(folder) / "acknowledged"
+    place, acknowledged = place_of(folder, kind, store, "items"), Path(folder) / "acknowledged"
     rng = random.Random(kind)
-    longest = 3 * warm_up(place_of(folder, kind, engine, "other"))  # that a writer may live
+    longest = 3 * warm_up(place_of(folder, kind, store, "other"))  # that a writer may live
     model, number, n_done, n_in_flight, n_cut_off = Model(), 0, 0, 0, 0
     Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh=Never()).close()
     for _ in range(n_kills):

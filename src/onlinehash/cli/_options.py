@@ -44,6 +44,15 @@ Dtype = Annotated[
     typer.Option(metavar="float32|float16", help="Type of the stored vectors.", show_default="float32"),
 ]
 Protocol = Annotated[str, typer.Option(metavar="online|published", help="How to split the data set.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--search",
+        metavar="ENGINE",
+        help="What searches the codes: memory, faiss, or milvus: and an address or a .db file.",
+        show_default="memory, or the database of the collection",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 K = Annotated[int | None, typer.Option("-k", help="Number of nearest items to find.", show_default="10")]
 Rescore = Annotated[

@@ -1,4 +1,4 @@
-"""The collection that a command works on: in a file, or under a name in an engine."""
+"""The collection that a command works on: in a file, or under a name in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ if TYPE_CHECKING:
     from onlinehash.collection import Collection
     from onlinehash.collection.types import Stats
 
-TARGET = "A file, as in items.oh; or an engine and a name, as in postgresql://user@host/database#items."
-_ENGINES = ("postgresql:", "postgres:")
+TARGET = "A file, as in items.oh; or a database and a name, as in postgresql://user@host/database#items."
+_STORES = ("postgresql:", "postgres:")
 
 
 class Target(NamedTuple):
-    """The name of a collection, and the engine that holds it unless it is a file.
+    """The name of a collection, and the store that holds it unless it is a file.
 
     Examples
     --------
     >>> Target.parse("postgresql://me@host/shop#photos")
-    Target(name='photos', engine='postgresql://me@host/shop')
+    Target(name='photos', store='postgresql://me@host/shop')
     >>> str(Target.parse("items.oh"))
     'items.oh'
     """
 
     name: str
-    engine: str | None = None
+    store: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Target:
         """Return the target that an argument names."""
         if not text:
             raise typer.BadParameter("the name of the collection is empty.")
-        if not text.startswith(_ENGINES):
+        if not text.startswith(_STORES):
             return cls(text)
-        engine, mark, name = text.rpartition("#")
+        store, mark, name = text.rpartition("#")
         if not mark:
             raise typer.BadParameter(f"{text} names no collection; append #NAME.")
-        return cls(name, engine)
+        return cls(name, store)
 
     def __str__(self) -> str:
         return self.name
 
     def exists(self) -> bool:
         """Return whether there is a collection, or any file of that name."""
-        if self.engine is None:
+        if self.store is None:
             return Path(self.name).exists()
         try:
             self.open(readonly=True).close()
@@ -61,18 +61,18 @@ class Target(NamedTuple):
 
     def check(self) -> None:
         """Raise, before any work is done, if no collection can be created here."""
-        if self.engine is None:
+        if self.store is None:
             check_folder(Path(self.name))
 
     def open(self, *given: Any, **named: Any) -> Collection:
         """Open the collection, as :meth:`Collection.open` does."""
         from onlinehash.collection import Collection
 
-        if self.engine is None:
+        if self.store is None:
             if Path(self.name).is_dir():
                 raise FileFormatError(f"{self.name} is a folder; name a file.")
             refuse_other_kinds(Path(self.name), "collection")
-        return Collection.open(self.name, *given, engine=self.engine, **named)
+        return Collection.open(self.name, *given, store=self.store, **named)
 
 
 def finish_refresh(collection: Collection, *, wanted: bool = True) -> None:

@@ -74,7 +74,7 @@ class Collection(CollectionReader):
         *,
         vector_dtype: str | None = None,
         readonly: bool = False,
-        engine: str | None = None,
+        store: str | None = None,
         search: str | None = None,
     ) -> Self:
         """Open a collection; create it if there is none.
@@ -85,7 +85,7 @@ class Collection(CollectionReader):
         ----------
         path : path of the file
             Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``. With an
-            engine, the name of the collection: letters, digits and ``_``.
+            store, the name of the collection: letters, digits and ``_``.
         hasher : hasher or name of one, optional
             Needed to create. The collection learns on a copy. For a collection that exists, it must be the one it has;
             :meth:`change_hasher` changes it.
@@ -95,7 +95,7 @@ class Collection(CollectionReader):
             Precision of the stored vectors; "float32" when created.
         readonly : bool, default=False
             See what another process commits; changes are refused.
-        engine : str, optional
+        store : str, optional
             Where the items are stored, if not in a file: ``"postgresql://user@host/database"``.
         search : str, optional
             What searches the codes: ``"memory"``, ``"faiss"``, ``"milvus:http://host:19530"`` or ``"milvus:codes.db"``.
@@ -105,37 +105,37 @@ class Collection(CollectionReader):
         packed = None if refresh is None else pack_policy(refresh)
         if vector_dtype is not None:
             check_choice("vector_dtype", vector_dtype, ("float32", "float16"))
-        store = open_store(path, engine, readonly=readonly, create=given is not None)
+        kept = open_store(path, store, readonly=readonly, create=given is not None)
         index: CodeIndex | StoreIndex | None = None
         try:
-            if store.setting("vector_dtype") is None:
+            if kept.setting("vector_dtype") is None:
                 if given is None:
                     raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
-                with store.writing():
-                    store.put_setting("vector_dtype", vector_dtype or "float32")
-                    store.put_setting("refresh", pack_policy(WhenIdle()))
-                    Learner(store).replace(given, 0)
-            stored_dtype = store.setting("vector_dtype")
+                with kept.writing():
+                    kept.put_setting("vector_dtype", vector_dtype or "float32")
+                    kept.put_setting("refresh", pack_policy(WhenIdle()))
+                    Learner(kept).replace(given, 0)
+            stored_dtype = kept.setting("vector_dtype")
             if vector_dtype not in (None, stored_dtype):
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
-            if search is None and isinstance(store, SearchingStore):
-                index = StoreIndex(store)
+            if search is None and isinstance(kept, SearchingStore):
+                index = StoreIndex(kept)
             else:
-                index = CodeIndex(store, open_engine(search or "memory", Path(path).stem))
-            collection = cls(store, index, refresh or unpack_policy(store.setting("refresh")))
+                index = CodeIndex(kept, open_engine(search or "memory", Path(path).stem))
+            collection = cls(kept, index, refresh or unpack_policy(kept.setting("refresh")))
             if readonly:
                 collection._catch_up()
                 return collection
             collection._read()
             collection._learner.check_recipe(hasher)
             if packed is not None:
-                with store.writing():
-                    store.put_setting("refresh", packed)
+                with kept.writing():
+                    kept.put_setting("refresh", packed)
             collection._reencoder.after_change()
         except BaseException:
             if index is not None:
                 index.close()
-            store.close()
+            kept.close()
             raise
         return collection
 

@@ -177,7 +177,7 @@ class StatsAnswer(VersionAnswer):
     method: str
     n_bits: int
     n_features: int | None
-    index: Literal["flat", "buckets", "engine"]
+    index: Literal["flat", "buckets", "store", "faiss", "milvus"]
     bits_recomputed: int
     n_bytes: int
     readonly: bool

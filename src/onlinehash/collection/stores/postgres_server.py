@@ -110,7 +110,7 @@ class PostgresSchema:
     def _check(self) -> None:
         """Refuse a schema that is not ours, or from a later version."""
         if not self._exists():
-            raise DataNotFoundError(f"{self.place} is not there; create it: Collection.open(name, hasher, engine=...).")
+            raise DataNotFoundError(f"{self.place} is not there; create it: Collection.open(name, hasher, store=...).")
         version = self._version() if self._has("settings") else None
         if version is None:
             raise FileFormatError(f"{self._schema} is a schema, but not of a collection that onlinehash wrote.")
