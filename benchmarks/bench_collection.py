@@ -118,7 +118,7 @@ def refresh_row(folder: Path) -> Row:
             quiet = latencies(search, iter([True] * 5000 + [False]).__next__)
             collection.upsert(0, query, 0)  # something to learn: else there is nothing to refresh
             collection.refresh(wait=False)
-            busy = latencies(search, lambda: collection._live.building is not None)
+            busy = latencies(search, lambda: collection._index.building is not None)
             both = [float(np.quantile(values, 0.99)) for values in (busy, quiet)]
             ratios.append(both[0] / both[1])
             seconds = {"refreshing": both[0], "quiet": both[1]}

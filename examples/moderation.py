@@ -1,16 +1,16 @@
-"""Moderation, with new categories every day: learned the day they appear, and one of them unlearned.
+"""Moderation with new categories every day: each is learned when it appears, and one is unlearned.
 
-Moderators label what comes in. Every day brings items of the categories there are, and of some that nobody has seen
-before. All go into a collection, which stores them, learns from them (HROH, 64 bits an item) and makes its codes anew
-when they have drifted: nobody trains a model or builds an index by hand.
+Moderators label incoming items. Every day brings items of known categories and of new ones. All are upserted into a
+collection, which stores them, learns from them (HROH, 64 bits per item) and refreshes its codes when they have
+drifted: no separate training, no index to rebuild.
 
-Each evening items without a label are looked up. The table shows the share of the ten nearest that are of the right
-category (precision@10), for the categories new that day and for all; then, for the new ones, what the codes of the
-first day would find, and exact search over the full vectors. In the end a policy is retracted. Deleting the items of
-its category is not enough, as bits show: two items of a learned category agree in most. Run it:
+At the end of each day, items without a label are searched for. The table shows the share of the ten nearest that are of
+the right category (precision@10), for the categories new that day and for all; then, for the new ones, the results with
+the codes of the first day, and of exact search over the vectors. Finally a category is retracted. Deleting its items
+is not enough: two unseen items of a learned category still have nearly the same code. Run it:
 
-    python examples/moderation.py                       # handwritten digits, embedded: 2 new ones a day
-    python examples/moderation.py --dataset clinc150    # what users want, in words: 30 new intents a day
+    python examples/moderation.py                       # handwritten digits, included: 2 new ones per day
+    python examples/moderation.py --dataset clinc150    # intents of sentences: 30 new ones per day
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from sklearn.neighbors import NearestNeighbors
 import onlinehash as oh
 
 N_DAYS, RETRACTED = 5, 3
-POLICY = oh.WhenDrifted(every=100)  # look after 100 items or more; new codes if 1 bit in 20 would flip
+POLICY = oh.WhenDrifted(every=100)  # check after 100 items or more; refresh if 1 bit in 20 would flip
 
 
-def beginner() -> oh.HROH:
-    """Return a hasher that has learned nothing; with a quarter of the default components it is quick anywhere."""
+def new_hasher() -> oh.HROH:
+    """Return a new hasher, with a quarter of the default components to be fast."""
     return oh.HROH(64, n_components=512, random_state=0)
 
 
 def retract(items: oh.Collection, category: int, others: Any) -> None:
-    """Take a category out and tell what is left of it; the others are items of it that were never stored."""
+    """Delete and unlearn a category and report what remains; `others` are items of it that were never stored."""
 
-    def tell(step: str, encoder: Any) -> None:
+    def report(step: str, encoder: Any) -> None:
         n_found, codes = len(items.search(others[0], k=1000, labels=category).ids), encoder.encode(others)
         print(f"{step:<36}{n_found:>13}{oh.hamming_distances(codes, codes).mean():>17.1f}")
 
     print(f"\n{f'Retracted: category {category}':<36}{'items found':>13}{'bits apart':>17}")
     learned = items.encoder
-    tell("as learned", learned)
+    report("as learned", learned)
     items.delete([item.id for item in items.items() if item.labels == category], unlearn=True)
-    tell("deleted, with the codes of before", learned)
-    tell("and unlearned: HROH subtracts", items.hasher.snapshot())
-    items.change_hasher(beginner())  # it learns from the items that are left, in the order they came
-    tell("or learned anew from what is left", items.encoder)
+    report("deleted, with the previous codes", learned)
+    report("and unlearned: HROH subtracts", items.hasher.snapshot())
+    items.change_hasher(new_hasher())  # learns from the remaining items, in the order of arrival
+    report("or learned again without it", items.encoder)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Live through the days, then retract a category."""
+    """Run all days, then retract a category."""
     parser = argparse.ArgumentParser(description="Moderation, with new categories every day.")
     parser.add_argument("--dataset", default="digits", help="or clinc150, or any other that onlinehash knows")
     data = oh.load_dataset(parser.parse_args(arguments).dataset)
@@ -62,13 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     appears = np.arange(n_categories) * N_DAYS // n_categories  # the day of each category
     arrives = np.random.default_rng(0).integers(appears[y], N_DAYS)  # the day of each item: from then on, any
 
-    with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/items.oh", beginner(), POLICY) as items:
+    with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/items.oh", new_hasher(), POLICY) as items:
         print("day  categories  items  generation  version    new    all    new, day 1 codes    new, exact")
         first: Any = None
         for day in range(N_DAYS):
             today, so_far = np.flatnonzero(arrives == day), np.flatnonzero(arrives <= day)
             items.upsert(today, X[today], y[today])  # ids are row numbers here
-            while items.stats().refreshing:  # searches need not wait; so every run prints the same
+            while items.stats().refreshing:  # not needed to search: it makes every run print the same
                 sleep(0.01)
             first = first or items.encoder
             new, known = appears[asked] == day, appears[asked] <= day
@@ -81,14 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"{day + 1:>3}{np.sum(appears <= day):>12}{now.n_items:>7}{now.generation:>12}{now.version:>9}"
                 f"{right[new].mean():>7.3f}{right[known].mean():>7.3f}{frozen:>20.3f}{exact.mean():>14.3f}"
             )
-        print(f"{now.generation} generations of codes, all made by the collection itself")
+        print(f"{now.generation} generations of codes, all refreshed automatically")
         retract(items, RETRACTED, queries[asked == RETRACTED])
 
         rest = [row for row in np.argsort(arrives, kind="stable") if y[row] != RETRACTED]
-        never = beginner().partial_fit(X[rest], y[rest]).snapshot()
+        never = new_hasher().partial_fit(X[rest], y[rest]).snapshot()
         ids, codes = items.codes()
         n_other = np.any(never.encode(X[np.array(ids)]) != codes, axis=1).sum()
-        print(f"codes that a hasher which never saw it would have made otherwise: {n_other} of {len(ids)}")
+        print(f"codes that differ from those of a hasher that never saw it: {n_other} of {len(ids)}")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
-"""Near-duplicate product photos: 2 bytes an item find the candidates, their full vectors put them in order.
+"""Near-duplicate product photos: codes of 2 bytes per item find candidates, their vectors order them.
 
-A shop has ten photos of every product: a little shifted, brighter or darker, noisy. Which of the photos in the
-catalogue show the product on this new photo? The products are pieces of the two photographs that come with
-scikit-learn, and its handwritten digits; a photo's vector is the picture at 8 x 8 pixels, in colour: 768 bytes.
+A shop has ten photos of every product: slightly shifted, brighter or darker, noisy. Which photos in the catalogue show
+the product on a new photo? The products are pieces of the two photographs that come with scikit-learn, and its
+handwritten digits; the vector of a photo is the image at 8 x 8 pixels, in colour: 768 bytes.
 
 A collection keeps the vectors on disk and a 16-bit code of each in memory. HROH learns the codes from product numbers.
-`search` compares codes; `search(..., rescore="cosine")` has the 100 best by code and orders them by their vectors.
-A fifth of the products is new: in the catalogue, but without a number to learn from. LSH, codes that do not learn, and
-exact search over all vectors stand beside it. The table shows how many of the 8 true duplicates are among the first 10.
-Learned codes know learned products better than the vectors do; for new ones, rescore. Run it:
+`search` compares codes; `search(..., rescore="cosine")` orders the 100 best by code by their vectors. A fifth of the
+products is new: in the catalogue, but without a number to learn from. For comparison, the table has LSH, which does
+not learn, and exact search over all vectors. It shows how many of the 8 true duplicates are among the first 10. Run it:
 
     python examples/near_duplicates.py
 """
@@ -26,12 +25,12 @@ from sklearn.neighbors import NearestNeighbors
 
 import onlinehash as oh
 
-PIECE, PHOTO, SHIFT = 72, 64, 3  # pixels: of a product, of a photo of it, and how far photos are shifted at most
-N_PHOTOS, N_QUERIES = 10, 2  # of each product; the queries are not in the catalogue
+PIECE, PHOTO, SHIFT = 72, 64, 3  # pixels: size of a product, size of a photo, largest shift
+N_PHOTOS, N_QUERIES = 10, 2  # per product; the queries are not in the catalogue
 
 
 def product_pictures() -> Any:
-    """Return real pictures, one a product: shape (n_products, PIECE, PIECE, 3), values from 0 to 1."""
+    """Return real images, one per product: shape (n_products, PIECE, PIECE, 3), values from 0 to 1."""
     pieces = [
         photograph[top : top + PIECE, left : left + PIECE] / 255
         for photograph in load_sample_images().images
@@ -44,7 +43,7 @@ def product_pictures() -> Any:
 
 
 def photo_vector(picture: Any, rng: np.random.Generator) -> Any:
-    """Take a photo: shifted, brighter or darker, noisy. Return it at 8 x 8 pixels, without its mean brightness."""
+    """Return a shifted, brighter or darker, noisy photo at 8 x 8 pixels, without its mean brightness."""
     top, left = rng.integers(0, SHIFT, 2, endpoint=True)
     photo = picture[top : top + PHOTO, left : left + PHOTO] * rng.uniform(0.7, 1.3) + rng.uniform(-0.1, 0.1)
     photo = np.clip(photo, 0, 1) + rng.normal(0, 0.05, photo.shape)
@@ -61,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     X = np.array([photo_vector(pictures[i], rng) for i in ids])
     asked = np.repeat(np.arange(len(pictures)), N_QUERIES)
     queries = np.array([photo_vector(pictures[i], rng) for i in asked])
-    numbers = [None if i % 5 == 0 else int(i) for i in ids]  # what can be learned from
+    numbers = [None if i % 5 == 0 else int(i) for i in ids]  # the labels
 
     found = {}
     for hasher in (oh.LSH(16, random_state=0), oh.HROH(16, n_components=512, random_state=0)):
@@ -73,12 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found["exact search"] = NearestNeighbors(n_neighbors=10, metric="cosine").fit(X).kneighbors(queries)[1]
 
     print(f"{len(X)} photos of {len(pictures)} products; recall of true duplicates among the first 10")
-    print(f"{'':<24}{'learned products':>17}{'new products':>14}{'bytes an item':>15}")
+    print(f"{'':<24}{'learned products':>17}{'new products':>14}{'bytes per item':>16}")
     for name, rows in found.items():
         recall = (ids[rows] == asked[:, np.newaxis]).sum(axis=1) / (N_PHOTOS - N_QUERIES)
         new = asked % 5 == 0
         n_bytes = X[0].nbytes if name == "exact search" else 2
-        print(f"{name:<24}{recall[~new].mean():>17.3f}{recall[new].mean():>14.3f}{n_bytes:>15}")
+        print(f"{name:<24}{recall[~new].mean():>17.3f}{recall[new].mean():>14.3f}{n_bytes:>16}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""A stream that comes class after class: what learns by steps forgets, what learns by sums does not.
+"""A stream sorted by class: methods that learn by gradient steps forget, a method that learns sums does not.
 
-Logs come hour by hour, catalogues brand by brand: real streams are seldom shuffled. Here every 0 comes first, then
-every 1, and so on, each instance once. Three learners follow:
+Real streams are seldom shuffled: logs arrive hour by hour, catalogues brand by brand. Here all 0s arrive first, then
+all 1s, and so on, each instance once. Three learners are compared:
 
 - HCOH, hash functions learned by gradient steps;
-- scikit-learn's SGDClassifier, by steps too: its code of a row is the class it predicts;
-- HROH, hash functions learned from sums: and sums have no order.
+- scikit-learn's SGDClassifier, also learned by steps; the code of a row is the class it predicts;
+- HROH, hash functions learned from sums, which do not depend on the order.
 
-After each class the table shows how well queries of the classes so far find their own (mean average precision, mAP),
-and in the end what the same stream, shuffled, would have given. A figure is drawn as well. Run it:
+After each class the table shows the mean average precision (mAP) of queries of the classes so far; the last row is that
+of the same stream shuffled. A figure is drawn as well. Run it:
 
-    python examples/sorted_stream.py                                      # handwritten digits, embedded
+    python examples/sorted_stream.py                                      # handwritten digits, included
     python examples/sorted_stream.py --dataset mnist --components 2048    # in ONLINEHASH_DATA, or downloaded
 """
 
@@ -30,21 +30,21 @@ from onlinehash.datasets import Split
 
 
 def encoding(learner: Any) -> Any:
-    """Return the function from rows to codes; a classifier's have a bit a class, set for the predicted one."""
+    """Return the function from rows to codes; those of a classifier are one-hot, with one bit per class."""
     if isinstance(learner, SGDClassifier):
         return lambda rows: oh.pack_bits(learner.predict(rows)[:, np.newaxis] == learner.classes_)
     return learner.snapshot().encode
 
 
 def quality(learner: Any, split: Split, n_seen: int) -> float:
-    """Return the mAP of the queries of the first so many classes, in the database of these."""
+    """Return the mAP of the queries of the first classes, in the items of these classes."""
     encode, (queries, asked), (X, y) = encoding(learner), split.queries, split.database
     seen, stored = asked < n_seen, y < n_seen
     return oh.mean_average_precision(encode(queries[seen]), asked[seen], encode(X[stored]), y[stored], k=split.map_at)
 
 
 def draw(curves: dict[str, list[float]], shuffled: dict[str, float], title: str, path: Path) -> None:
-    """Draw mAP against the number of classes seen; dotted is what the shuffled stream gives."""
+    """Draw mAP against the number of classes seen; dotted lines are the shuffled stream."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
     for (name, curve), colour in zip(curves.items(), ("#D55E00", "#E69F00", "#0072B2"), strict=True):
@@ -57,34 +57,34 @@ def draw(curves: dict[str, list[float]], shuffled: dict[str, float], title: str,
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Learn the stream in both orders, print the table, draw the figure."""
+    """Learn from the stream in both orders, print the table, draw the figure."""
     parser = argparse.ArgumentParser(description="HCOH, SGDClassifier and HROH on a stream sorted by class.")
     parser.add_argument("--dataset", default="digits")
-    parser.add_argument("--components", type=int, default=512, help="of HROH: its own default is 2048, better, slower")
-    parser.add_argument("--out", type=Path, default=Path("sorted_stream.png"), help="where to draw the figure")
+    parser.add_argument("--components", type=int, default=512, help="components of HROH (default 2048 there)")
+    parser.add_argument("--out", type=Path, default=Path("sorted_stream.png"), help="file for the figure")
     options = parser.parse_args(arguments)
     data = oh.load_dataset(options.dataset)
     split, n_classes = data.split(seed=0), len(data.class_names)
     X, y = split.stream
 
-    def beginners() -> dict[str, Any]:
+    def new_learners() -> dict[str, Any]:
         hcoh = oh.HCOH(32, learning_rate=split.learning_rate, random_state=0)
         hroh = oh.HROH(32, n_components=options.components, random_state=0)
         return {"HCOH": hcoh, "SGD": SGDClassifier(random_state=0), "HROH": hroh}
 
-    told = {"SGD": {"classes": np.arange(n_classes)}}  # it must know beforehand which classes will come
-    learners = beginners()
+    known = {"SGD": {"classes": np.arange(n_classes)}}  # it needs all classes in advance
+    learners = new_learners()
     curves: dict[str, list[float]] = {name: [] for name in learners}
     print("classes seen" + "".join(f"{name:>8}" for name in learners))
     for c in range(n_classes):
         for name, learner in learners.items():
-            learner.partial_fit(X[y == c], y[y == c], **told.get(name, {}))
+            learner.partial_fit(X[y == c], y[y == c], **known.get(name, {}))
             curves[name].append(quality(learner, split, c + 1))
         print(f"{c + 1:>12}" + "".join(f"{curve[-1]:>8.3f}" for curve in curves.values()))
 
     shuffled = {}
-    for name, learner in beginners().items():
-        learner.partial_fit(X, y, **told.get(name, {}))
+    for name, learner in new_learners().items():
+        learner.partial_fit(X, y, **known.get(name, {}))
         shuffled[name] = quality(learner, split, n_classes)
     print(f"{'shuffled':>12}" + "".join(f"{value:>8.3f}" for value in shuffled.values()))
     draw(curves, shuffled, f"{data.name}, class after class (dotted: shuffled)", options.out)

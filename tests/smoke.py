@@ -33,7 +33,7 @@ with TemporaryDirectory() as folder:
     for command in ("datasets", f"evaluate --model {folder}/model.oh --dataset digits"):
         subprocess.run([sys.executable, "-m", "onlinehash.cli", *command.split()], check=True, capture_output=True)
     for module, code in {
-        "psycopg": "Collection.open('a', 'lsh', engine='postgresql://127.0.0.1/a')",
+        "psycopg": "Collection.open('a', 'lsh', store='postgresql://127.0.0.1/a')",
         "pymilvus": "from onlinehash.indexes.engines import MilvusIndex",
     }.items():
         if find_spec(module) is None:  # the way out is in the error

@@ -63,7 +63,7 @@ def test_fragment_runs(block, at_hand, request):
     if "postgresql:" in block:
         url = request.getfixturevalue("server").url
         block = re.sub(r"postgresql://[^\"]*", url, block)
-        oh.Collection.open("photos", oh.HROH(32), engine=url).close()
+        oh.Collection.open("photos", oh.HROH(32), store=url).close()
     exec(compile(block, "documentation", "exec"), at_hand)
     for name in {"photos", "readers"} & set(at_hand):
         at_hand[name].close()

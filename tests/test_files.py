@@ -154,9 +154,9 @@ def test_a_file_with_other_parameters_is_refused_by_name():
     for changes, message in [
         ({"params": params | {"speed": 3}}, "has an unknown parameter 'speed' of HCOH"),
         ({"params": {"n_bits": 8}}, "has no parameter 'batch_size' of HCOH"),
-        ({"params": None}, "does not hold all that makes a hasher"),
-        ({"counters": {}}, "does not hold all that makes a hasher"),
-        ({"params": params | {"n_bits": 9}}, "does not hold all that makes a hasher"),
+        ({"params": None}, "does not hold a complete hasher"),
+        ({"counters": {}}, "does not hold a complete hasher"),
+        ({"params": params | {"n_bits": 9}}, "does not hold a complete hasher"),
         ({"method": "none"}, "The hasher 'none' is not registered here; import the module"),
         ({"method": None}, "The hasher None is not registered here"),
     ]:

@@ -48,7 +48,7 @@ def test_a_star_import_works_without_any_extra():
 def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path):
     (tmp_path / "a.parquet").touch()
     calls = {
-        "postgres": "oh.Collection.open('a', 'lsh', engine='postgresql://127.0.0.1/a')",
+        "postgres": "oh.Collection.open('a', 'lsh', store='postgresql://127.0.0.1/a')",
         "milvus": "oh.indexes.engines.MilvusIndex",
         "faiss": "oh.indexes.engines.FaissIndex",
         "redis": "open_source('redis://127.0.0.1/0/a')",
@@ -63,7 +63,7 @@ def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path
 import sys
 sys.modules.update(dict.fromkeys({modules}))  # as if they were not there
 import onlinehash as oh
-from onlinehash.collection.sources import open_source
+from onlinehash.streams import open_source
 from onlinehash.exceptions import MissingExtraError
 for extra, call in {calls}.items():
     try:

@@ -30,7 +30,7 @@ WALKS = [
 ]  # commands that are typed as printed
 PACKAGES = (
     "checks", "client", "codebooks", "codes", "collection", "datasets", "encoders", "exceptions", "experiments",
-    "features", "hashers", "indexes", "metrics", "scale", "service", "types",
+    "features", "hashers", "indexes", "metrics", "scale", "service", "streams", "tables", "types",
 )  # fmt: skip
 NO_EXAMPLE = {"PostgresIndex", "MilvusIndex", "encode_into"}  # their servers are not at hand
 
@@ -131,7 +131,7 @@ def public_names():
         own = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
         for name in getattr(module, "__all__", own):
             yield package, module, name
-    for package, inside in (("indexes", "engines"), ("collection", "sources")):
+    for package, inside in (("indexes", "engines"),):
         module = importlib.import_module(f"onlinehash.{package}.{inside}")
         for name in module.__all__:
             yield package, module, name

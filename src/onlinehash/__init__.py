@@ -133,6 +133,8 @@ def __getattr__(name: str) -> Any:
         "metrics",
         "scale",
         "service",
+        "streams",
+        "tables",
         "types",
     }:
         return import_module(f"onlinehash.{name}")

@@ -1,4 +1,4 @@
-"""Vectors, columns and column names out of the containers of other libraries, none of which is imported."""
+"""Conversion of the containers of other libraries, none of which is imported, to arrays and lists."""
 
 from __future__ import annotations
 
@@ -24,13 +24,7 @@ def library_of(kind: type) -> str | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value stands for none: None, NaN, or NA and NaT of pandas.
-
-    Examples
-    --------
-    >>> is_missing(None), is_missing(float("nan")), is_missing("nan"), is_missing(0)
-    (True, True, False, False)
-    """
+    """Return whether a value is missing: None, NaN, or NA and NaT of pandas."""
     if value is None:
         return True
     if isinstance(value, (float, np.floating)):
@@ -42,15 +36,9 @@ def is_missing(value: Any) -> bool:
 
 
 def as_array(X: Any) -> NDArray[Any]:
-    """Return vectors as an array: a table of them, or a single one.
+    """Return one vector, or a table of vectors, as an array.
 
-    Takes what NumPy takes, columns of lists (as objects, or of polars and Arrow), and tensors that are in the memory
-    of the host.
-
-    Examples
-    --------
-    >>> as_array([[1.0, 2.0], np.array([3.0, 4.0])]).shape, as_array((1.0, 2.0)).shape
-    ((2, 2), (2,))
+    Accepts what NumPy accepts, columns of lists (of objects, polars or Arrow), and tensors in the memory of the host.
     """
     if type(X) is np.ndarray and X.dtype.kind != "O":
         return X
@@ -64,16 +52,9 @@ def as_array(X: Any) -> NDArray[Any]:
 
 
 def as_column(values: Any, name: str, error: type[InvalidInputError]) -> NDArray[Any] | list[Any]:
-    """Return labels or ids one by one: as an array where NumPy holds them unchanged, else in a list.
+    """Return a column of labels or ids as an array if NumPy holds them unchanged, else as a list.
 
-    An array with several columns stays one.
-
-    Parameters
-    ----------
-    values : list, tuple, array, tensor, or a column of pandas, polars or Arrow
-    name : str
-        Of the argument, for errors.
-    error : class of the errors
+    An array with several columns is returned as it is. ``name`` and ``error`` are used for errors.
     """
     if isinstance(values, (list, tuple)):
         return values if isinstance(values, list) else list(values)
@@ -93,13 +74,7 @@ def as_column(values: Any, name: str, error: type[InvalidInputError]) -> NDArray
 
 
 def column_names(X: Any) -> list[Any] | None:
-    """Return the column names of a DataFrame or Table, or the index of one row of it; None if there are none.
-
-    Examples
-    --------
-    >>> column_names(np.zeros((2, 3))) is None
-    True
-    """
+    """Return the column names of a table, or the index of one of its rows; None if it has none."""
     if isinstance(X, (np.ndarray, list, tuple)):
         return None
     if library_of(type(X)) == "pyarrow":
@@ -173,7 +148,7 @@ def _converted(X: Any) -> NDArray[Any]:
 
 
 def _with_nan(X: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """Return nullable columns of pandas with NaN where nothing is, and other objects as they are."""
+    """Return nullable columns of pandas with NaN for missing values, and other objects unchanged."""
     try:
         return np.asarray(X.to_numpy(np.float64, na_value=np.nan))
     except (TypeError, ValueError):
@@ -181,7 +156,7 @@ def _with_nan(X: Any, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _stacked(rows: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    """Return vectors of one length as the rows of an array; what holds no vectors at all as it is."""
+    """Stack vectors of one length; return rows that hold no vectors as an array of objects."""
     if not any(_is_vector(row) for row in rows):
         return np.array(rows, object)
     vectors: list[NDArray[Any]] = []
@@ -208,7 +183,7 @@ def _refuse_lengths(row: int, length: int, first: int) -> None:
 
 
 def _width(lengths: NDArray[np.float64]) -> int:
-    """Return the length that all lists have; NaN is that of a missing one."""
+    """Return the common length of lists; NaN is the length of a missing list."""
     missing = np.flatnonzero(np.isnan(lengths))
     if len(missing):
         raise InvalidFeaturesError(f"X has no vector in row {missing[0]}, but null; drop or fill such rows first.")
@@ -242,12 +217,12 @@ def _of_tensor(tensor: Any, name: str, error: type[InvalidInputError]) -> NDArra
     if str(tensor.device).partition(":")[0] != "cpu":
         raise error(f"{name} is a tensor on {tensor.device}; pass {name}.cpu().")
     plain = tensor.detach()
-    if str(plain.dtype).rpartition(".")[2].startswith(("bfloat16", "float8")):  # which NumPy does not have
+    if str(plain.dtype).rpartition(".")[2].startswith(("bfloat16", "float8")):  # not supported by NumPy
         plain = plain.float()
     try:
         return np.asarray(plain.numpy())
     except (TypeError, RuntimeError) as cause:
-        raise error(f"{name} is a tensor that cannot be made an array: {cause}") from cause
+        raise error(f"{name} is a tensor that cannot be converted to an array: {cause}") from cause
 
 
 def _of_library(library: str, column: Any) -> NDArray[Any] | list[Any]:

@@ -1,8 +1,8 @@
-"""Our files on disk: named arrays and a header, in the safetensors format, never a pickle.
+"""Files on disk: named arrays and a header, in the safetensors format, never a pickle.
 
-The header says what the file holds and which version of that layout, so that a foreign or newer file is refused by
-name. It also holds a checksum of the whole file, which is verified before anything else is read; for a memory-mapped
-file too, at the cost of reading it once. A file is written aside and moved into place whole.
+The header names the kind of the content and the version of its layout, so that other or newer files are refused. It
+also holds a checksum of the whole file, which is verified before anything else is read, even if the file is
+memory-mapped. A file is written under a temporary name and moved into place.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Source = str | os.PathLike[str] | bytes
 _COLLECTION = 0x6F686173  # the application id of an SQLite file that is a collection
 _ENTRY = "onlinehash.2"  # under which the header is; without a checksum, until version 0.1, it was _OLD_ENTRY
 _OLD_ENTRY = "onlinehash"
-_NO_CHECKSUM = "0" * 64  # stands where the checksum will be, while it is computed
+_NO_CHECKSUM = "0" * 64  # placeholder of the checksum while it is computed
 _PIECE = 1 << 20
 _LOADED_WITH = {
     "hasher": "load it with onlinehash.load_hasher",
@@ -66,7 +66,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write to, which takes its place at the end; if anything fails, what was there stays."""
+    """Yield a temporary file that replaces ``path`` at the end; if anything fails, ``path`` is unchanged."""
     if not path.parent.is_dir():
         raise DataNotFoundError(f"There is no folder {path.parent} to write {path.name} to; make it first.")
     if path.is_dir():
@@ -87,9 +87,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
-    """Return what a file of ours holds ("hasher", "encoder", "index" or "collection"); None for any other file.
+    """Return the kind of a file ("hasher", "encoder", "index" or "collection"); None for any other file.
 
-    Only the head of the file is read: damage further on goes unnoticed.
+    Only the head of the file is read; damage further on is not detected.
     """
     with Path(path).open("rb") as file:
         if _is_collection(file.read(72)):
@@ -102,7 +102,7 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def wrong_kind(path: Source, kind: str, *wanted: str) -> str:
-    """Return the sentence that refuses a file of another kind than is wanted."""
+    """Return the error message about a file of the wrong kind."""
     way_out = f"; {_LOADED_WITH[kind]}" if kind in _LOADED_WITH else ""
     return f"{name_of(path)} holds {_article(kind)}, not {' or '.join(map(_article, wanted))}{way_out}."
 
@@ -137,14 +137,14 @@ def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -
 
 @contextmanager
 def complete(source: Source, kind: str) -> Iterator[None]:
-    """Turn what fails while a file is taken apart into one error: something in it is missing or does not fit."""
+    """Turn errors while a file is unpacked into a FileFormatError."""
     try:
         yield
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         if isinstance(error, FileFormatError):
             raise
         raise FileFormatError(
-            f"{name_of(source)} does not hold all that makes {_article(kind)} "
+            f"{name_of(source)} does not hold a complete {kind} "
             f"({type(error).__name__}: {error}). Save it again, or learn again."
         ) from error
 
@@ -156,7 +156,7 @@ _DTYPES = {
 
 
 def name_of(source: Source) -> str:
-    """Return what an error calls the source."""
+    """Return the name of a source for errors."""
     return "The stored state" if isinstance(source, bytes) else str(source)
 
 
@@ -217,7 +217,7 @@ def _bytes_of(source: Source) -> IO[bytes]:
 
 
 def _is_collection(head: bytes) -> bool:
-    """Tell whether a file starts as an SQLite file with our application id, which is at byte 68."""
+    """Return whether a file starts as an SQLite file with our application id at byte 68."""
     return head.startswith(b"SQLite format 3\0") and head[68:72] == _COLLECTION.to_bytes(4, "big")
 
 

@@ -9,12 +9,13 @@ Every error says what was given, the rule, and the way out::
     │   ├── InvalidLabelsError                      y: length, kind, unknown to a fixed codebook
     │   └── InvalidCodesError                       codes: dtype, width, padding
     ├── UnknownNameError       (ValueError)         no such hasher, data set, protocol, ...
-    ├── UnknownIdError        (KeyError)           no such id in an index
+    ├── UnknownIdError         (KeyError)           no such id in an index
     ├── NotLearnedError        (AttributeError)     used before the first instance was learned
     ├── DataNotFoundError      (FileNotFoundError)  a data set that is not on this machine
     ├── FileFormatError        (ValueError)         a file that is damaged or not one of ours
     ├── StorageError           (OSError)            a collection's file cannot be read or written
     │   └── LockedError                             another process writes to the collection
+    ├── ServiceError                                a service cannot be reached, or refuses a request
     └── MissingExtraError      (ImportError)        an optional dependency that is not installed
 """
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class OnlineHashError(Exception):
@@ -91,6 +93,28 @@ class StorageError(OnlineHashError, OSError):
 
 class LockedError(StorageError):
     """Another process, or another part of this one, writes to the collection."""
+
+
+class ServiceError(OnlineHashError):
+    """The service cannot be reached, or refuses a request.
+
+    Parameters
+    ----------
+    message : str
+    status : int or None
+        HTTP status; None without an answer.
+    problem : dict
+        The problem document.
+
+    Examples
+    --------
+    >>> ServiceError("There is no item 7.", status=404).status
+    404
+    """
+
+    def __init__(self, message: str, status: int | None = None, problem: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.problem = status, problem or {}
 
 
 class MissingExtraError(OnlineHashError, ImportError):

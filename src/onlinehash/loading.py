@@ -1,4 +1,4 @@
-"""load: open any file of onlinehash, whatever it holds."""
+"""load: open any file that onlinehash wrote."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from onlinehash.hashers import OnlineHasher, load_hasher
 
 
 def load(path: str | os.PathLike[str]) -> OnlineHasher | Encoder | Collection:
-    """Open a file that onlinehash wrote: a hasher, an encoder or a collection, whichever it is.
+    """Open a file that onlinehash wrote: a hasher, an encoder or a collection.
 
     A collection is opened as :meth:`onlinehash.Collection.open` does, for reading and writing; close it when done.
 
     Parameters
     ----------
     path : str or path
-        What the file holds is read from the file, not from the ending of its name.
+        The kind is read from the content, not from the file name.
 
     Examples
     --------

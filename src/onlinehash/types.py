@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Features = NDArray[np.floating[Any]]
-"""Real vectors, one a row: float32 or float64, ``(n_samples, n_features)``."""
+"""Real vectors, one per row: float32 or float64, ``(n_samples, n_features)``."""
 
 Labels = NDArray[Any]
 """Class labels, integers or strings, ``(n_samples,)``."""
 
 
 class LabelSets(tuple[tuple[int | str, ...], ...]):
-    """Several labels a row: a tuple of labels for every row.
+    """Several labels per row, as a tuple of labels for every row.
 
     Examples
     --------
@@ -38,10 +38,10 @@ class LabelSets(tuple[tuple[int | str, ...], ...]):
 
 
 Targets = Labels | LabelSets | None
-"""What a hasher learns towards: a label a row, several, or nothing (unsupervised)."""
+"""Targets of a hasher: one label per row, several, or None (unsupervised)."""
 
 Codes = NDArray[np.uint8]
-"""Packed binary codes, one a row, ``(n_samples, ceil(n_bits / 8))``."""
+"""Packed binary codes, one per row, ``(n_samples, ceil(n_bits / 8))``."""
 
 Signs = NDArray[np.int8]
 """Codes as -1 and +1, ``(n_samples, n_bits)``."""

@@ -28,7 +28,7 @@ def test_create_takes_method_parameters_and_policy(run):
     with Collection.open("a.oh") as collection:
         hasher = collection.hasher
         assert (hasher.name, hasher.n_bits, hasher.n_anchors, hasher.random_state) == ("hmoh", 24, 50, 3)
-        assert collection._policy == WhenIdle(Every(500))
+        assert collection._reencoder._policy == WhenIdle(Every(500))
     result = run("collection create a.oh", code=2)
     assert "exists already" in result.stderr
 
@@ -36,7 +36,7 @@ def test_create_takes_method_parameters_and_policy(run):
 def test_ingesting_a_file_learns_and_stores(run, items, split):
     with Collection.open(items) as collection:
         assert len(collection) == collection.hasher.n_samples_seen_ == 300
-        assert collection._policy == Never()
+        assert collection._reencoder._policy == Never()
         assert collection.get(7)[0].labels == split.stream.y[7]
     result = run(f"ingest X.npy --into {items} --first-id 1000 --batch 64")
     assert "Added 300 items, 300 with labels; items.oh holds 600." in result.stderr
@@ -123,7 +123,7 @@ def test_export_writes_items_and_codes(run, items):
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
-        ("stats none.oh", 1, "There is no collection none.oh; make it with 'onlinehash collection create'"),
+        ("stats none.oh", 1, "There is no collection none.oh; create it with 'onlinehash collection create'"),
         ("stats X.npy", 1, "not a collection"),
         ("search items.oh", 2, "give a file of queries or --by-id"),
         ("search items.oh X.npy --radius 3 -k 2", 2, "--radius finds all items within"),

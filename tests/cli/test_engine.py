@@ -1,4 +1,4 @@
-"""Commands on collections that live in an engine."""
+"""Commands on collections that live in an store."""
 
 import json
 from itertools import count
@@ -31,17 +31,17 @@ def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):
     found = json.loads(run(f"collection search {place} --by-id 7 -k 3 --json").stdout)
     assert found["ids"][0] == 7
     stats = json.loads(run(f"collection stats {place} --json").stdout)
-    assert (stats["n_bits"], stats["index"]) == (16, "engine")
+    assert (stats["n_bits"], stats["index"]) == (16, "store")
     run(f"collection refresh {place}")
     run(f"collection export {place} items.npz")
-    engine, _, name = place.rpartition("#")
-    with Collection.open(name, engine=engine) as collection:
+    store, _, name = place.rpartition("#")
+    with Collection.open(name, store=store) as collection:
         assert len(collection) == stats["n_items"]
         assert 3 not in collection
 
 
 def test_what_is_wrong_with_a_place_is_said(run, place):
-    assert "make it with 'onlinehash collection create'" in run(f"collection stats {place}", code=1).stderr
+    assert "create it with 'onlinehash collection create'" in run(f"collection stats {place}", code=1).stderr
     run(f"collection create {place}")
     assert "exists already" in run(f"collection create {place}", code=2).stderr
     assert "names no" in run(f"collection stats {place.rpartition('#')[0]}", code=2).stderr

@@ -46,7 +46,7 @@ def holds(n_items, path="items.oh"):
 def test_json_lines_as_a_stream_are_applied_once(run):
     Path("items.jsonl").write_bytes(b"\n".join(line(id) for id in range(100)) + b"\nbad\n")
     said = call("items.jsonl", "--once", "--into", "items.oh", "--method", "hcoh", "--bits", "16", "--batch", "30")
-    assert "Stored 100 items, 1 sent to the dead letters; lag 0" in said
+    assert "Stored 100 items, 1 sent to the dead-letter file; lag 0" in said
     assert said.endswith("items.oh holds 100.\n")
     assert "items.jsonl: 1 not applied; the first is" in said
     assert holds(100)
@@ -128,7 +128,7 @@ def test_nats_once(tmp_path_factory):
 def test_a_file_is_read_as_a_table_and_creates_the_collection(run):
     Path("items.csv").write_text("sku,kind,a,b\n1,hat,1,2\n2,hat,0,1\n3,shoe,4,1\n")
     said = run("ingest items.csv --into items.oh --id sku --labels kind --set n_components=32 --dtype float16").stderr
-    assert "Made items.oh, which learns with HROH(n_components=32, random_state=0).\n" in said
+    assert "Created items.oh, which learns with HROH(n_components=32, random_state=0).\n" in said
     assert "items.csv: id: sku; labels: kind; vectors: a, b; payload: none\n" in said
     assert said.endswith("Added 3 items, 3 with labels; items.oh holds 3.\n")
     assert holds(3)

@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_nothing_behind(folder):
 def test_ctrl_c_in_a_callback_from_c_is_not_lost():
     code = """
 import ctypes, time
-from onlinehash.cli._interrupt import keep_interrupts
+from onlinehash.cli._errors import keep_interrupts
 
 @ctypes.CFUNCTYPE(None)
 def callback():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 import typer
 
+import onlinehash
 from onlinehash import Collection
 from onlinehash.cli import app
+from onlinehash.cli._errors import CLAUSES
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -22,6 +25,11 @@ def commands():
             yield from below((*names, name), one)
 
     return ["", *below((), typer.main.get_command(app))]
+
+
+def test_every_file_without_an_underscore_is_a_command():
+    files = (Path(onlinehash.__file__).parent / "cli").glob("[a-z]*.py")
+    assert {path.stem for path in files} == set(typer.main.get_command(app).commands)
 
 
 @pytest.mark.parametrize("command", commands())
@@ -70,6 +78,18 @@ def test_errors_name_options_and_no_python(run, line, words):
     assert error.count("\n") == 1
     for python in ("Traceback", "readonly=", "id=", "partial_fit", "change_hasher", "pass a hasher", "n_bits"):
         assert python not in error
+
+
+def test_every_phrase_that_is_replaced_is_in_a_message_of_the_library():
+    folder = Path(onlinehash.__file__).parent
+    modules = [path for path in folder.rglob("*.py") if folder / "cli" not in path.parents]
+    raised = [node for path in modules for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Raise)]
+    messages = ["".join(one.value for one in ast.walk(node) if is_text(one)) for node in raised]
+    assert [phrase for phrase in CLAUSES if not any(phrase in message for message in messages)] == []
+
+
+def is_text(node):
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def test_a_second_writer_is_told_to_wait(run):

@@ -70,7 +70,7 @@ def test_read_only_and_strided_input_is_accepted_and_left_alone():
         (np.zeros((1, 0)), r"The queries have shape \(1, 0\)"),
         (np.zeros((1, 3), np.uint8), "The queries have dtype uint8"),
         ([["a", "b", "c"]], "The queries have dtype"),
-        (np.zeros((1, 9)), "1 bytes a row, but 9 bits take 2"),
+        (np.zeros((1, 9)), "1 bytes per row, but 9 bits take 2"),
         (np.zeros((1, 2)), "bits set beyond bit 2"),
     ],
 )

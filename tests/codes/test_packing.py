@@ -38,7 +38,7 @@ def test_codes_of_the_wrong_dtype_or_shape_are_refused(codes):
 
 
 def test_codes_of_the_wrong_width_or_with_padding_set_are_refused():
-    with pytest.raises(InvalidCodesError, match="3 bytes a row, but 16 bits take 2"):
+    with pytest.raises(InvalidCodesError, match="3 bytes per row, but 16 bits take 2"):
         unpack_bits(np.zeros((2, 3), np.uint8), 16)
     with pytest.raises(InvalidCodesError, match="beyond bit 4"):
         unpack_bits(np.array([[0b10000]], np.uint8), 4)
@@ -47,7 +47,7 @@ def test_codes_of_the_wrong_width_or_with_padding_set_are_refused():
 def test_pack_bits_refuses_anything_but_bits():
     with pytest.raises(InvalidCodesError, match="other than 0 and 1"):
         pack_bits([[1, -1]])
-    with pytest.raises(InvalidCodesError, match="one row a code"):
+    with pytest.raises(InvalidCodesError, match="one row per code"):
         pack_signs([1.0, 2.0])
 
 

@@ -6,13 +6,15 @@ from onlinehash import hamming_distances
 
 
 def ranking(collection, query, keep=lambda item: True):
-    """Return (distance, id) of all items that have a code, nearest first, ties by id."""
+    """Return (distance, id) of all items that have a code, nearest first, ties in order of arrival."""
     items = [item for item in collection.items() if item.version is not None and keep(item)]
     if not items:
         return []
     codes = collection.encoder.encode(np.array([item.vectors for item in items]))
     distances = hamming_distances(collection.encoder.encode(query[np.newaxis]), codes)[0]
-    return sorted(zip(distances.tolist(), [item.id for item in items], strict=True))
+    ids = [item.id for item in items]
+    ranked = sorted(zip(distances.tolist(), collection._store.seqs(ids), ids, strict=True))
+    return [(distance, id) for distance, _, id in ranked]
 
 
 def pairs(hits):

@@ -12,19 +12,19 @@ class FilePlace:
 
     def __init__(self, folder):
         self.path = folder / "items.oh"
-        self.name, self.engine = str(self.path), None
+        self.name, self.store = str(self.path), None
 
     def open(self, *args, **kwargs):
-        return Collection.open(self.name, *args, engine=self.engine, **kwargs)
+        return Collection.open(self.name, *args, store=self.store, **kwargs)
 
     def source(self, **kwargs):
         """Return Python that opens it, for another process."""
         given = "".join(f", {name}={value!r}" for name, value in kwargs.items())
-        return f"Collection.open({self.name!r}, engine={self.engine!r}{given})"
+        return f"Collection.open({self.name!r}, store={self.store!r}{given})"
 
 
 class EnginePlace(FilePlace):
-    """A name of its own in an engine."""
+    """A name of its own in an store."""
 
-    def __init__(self, engine):
-        self.name, self.engine = f"items_{next(_numbers)}", engine
+    def __init__(self, store):
+        self.name, self.store = f"items_{next(_numbers)}", store

@@ -4,7 +4,7 @@ from tests.collection.brute import pairs, ranking
 from tests.collection.test_reopen import assert_same_hashing, crash
 
 from onlinehash import HROH, Collection, Encoder
-from onlinehash.collection import Never, WhenDrifted, learning
+from onlinehash.collection import Never, WhenDrifted, learner
 from onlinehash.exceptions import InvalidInputError
 
 
@@ -41,7 +41,8 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, n_before
 
 
 def stored(collection):
-    return np.array([item.vectors for item in collection.items()])
+    """Return the vectors of all items, in order of arrival."""
+    return np.array([item.vectors for item in collection.get(collection.codes()[0])])
 
 
 def test_bits_change_without_learning_again(path, data, monkeypatch):
@@ -51,7 +52,7 @@ def test_bits_change_without_learning_again(path, data, monkeypatch):
         collection.delete(range(10))
         before = collection.hasher
         with monkeypatch.context() as patch:
-            patch.setattr(learning, "relearn", None)
+            patch.setattr(learner, "_learn_stream", None)
             collection.change_hasher(24)
         assert collection.stats().n_bits == 24
         assert collection.hasher.general_bits == 4

@@ -9,7 +9,7 @@ import pytest
 from tests.collection.places import FilePlace
 
 from onlinehash import HCOH, HROH, load_dataset, mean_average_precision
-from onlinehash.collection import Every, Never, WhenDrifted, WhenIdle, renewal
+from onlinehash.collection import Every, Never, WhenDrifted, WhenIdle, reencoder
 from onlinehash.exceptions import InvalidInputError, StorageError
 
 pytestmark = pytest.mark.slow
@@ -87,8 +87,8 @@ def test_a_search_may_go_on_with_the_codes_there_are(place, digits, search):
 
 
 def test_patience_with_a_slow_refresh_ends_once_for_all_searches(place, digits, monkeypatch):
-    monkeypatch.setattr(renewal, "_CHUNK", 20)
-    monkeypatch.setattr(renewal, "_PAUSE", 0.2)
+    monkeypatch.setattr(reencoder, "_CHUNK", 20)
+    monkeypatch.setattr(reencoder, "_PAUSE", 0.2)
     with place.open(small_hroh(), WhenIdle(Never(), seconds=1000, patience=0.3)) as collection:
         load(collection, digits, 8, 400)
         start = time.monotonic()
@@ -113,11 +113,11 @@ def test_an_idle_collection_refreshes_by_itself(place, digits):
 
 def test_a_finished_refresh_is_followed_by_another_look_of_the_policy(place, data, monkeypatch):
     """While a generation is made, twice as much is learned; no later change asks the policy."""
-    monkeypatch.setattr(renewal, "_CHUNK", 15)
+    monkeypatch.setattr(reencoder, "_CHUNK", 15)
     collection = place.open(HCOH(n_bits=12, random_state=0), Every(50))
     X, y = data.take(300)
     collection.upsert(range(50), X[:50], y[:50])
-    step, fed = renewal.Renewal._encode_chunk, []
+    step, fed = reencoder.Reencoder._encode_chunk, []
 
     def between_chunks(self):
         more = step(self)
@@ -126,7 +126,7 @@ def test_a_finished_refresh_is_followed_by_another_look_of_the_policy(place, dat
             collection.upsert(range(100, 300), X[100:], y[100:])
         return more
 
-    monkeypatch.setattr(renewal.Renewal, "_encode_chunk", between_chunks)
+    monkeypatch.setattr(reencoder.Reencoder, "_encode_chunk", between_chunks)
     collection.upsert(range(50, 100), X[50:100], y[50:100])
     end = time.monotonic() + 30
     while collection.stats().version < 300 and time.monotonic() < end:
@@ -136,8 +136,8 @@ def test_a_finished_refresh_is_followed_by_another_look_of_the_policy(place, dat
 
 
 def test_a_reader_sees_what_is_pending(place, digits, monkeypatch):
-    monkeypatch.setattr(renewal, "_CHUNK", 50)
-    monkeypatch.setattr(renewal, "_PAUSE", 0.2)
+    monkeypatch.setattr(reencoder, "_CHUNK", 50)
+    monkeypatch.setattr(reencoder, "_PAUSE", 0.2)
     with place.open(small_hroh(), WhenIdle(Never(), seconds=1000)) as collection:
         load(collection, digits, 2, 400)
         with place.open(readonly=True) as reader:
@@ -255,8 +255,8 @@ def test_where_changes_and_searches_alternate_most_searches_do_not_wait(place, d
         monkeypatch.setattr(HROH, "snapshot", slow)
         X, y = digits.stream
         waits = []
-        hurry = renewal.Renewal.hurry
-        monkeypatch.setattr(renewal.Renewal, "hurry", lambda self: (waits.append(1), hurry(self)))
+        hurry = reencoder.Reencoder._hurry
+        monkeypatch.setattr(reencoder.Reencoder, "_hurry", lambda self: (waits.append(1), hurry(self)))
         for i in range(60):
             collection.upsert(i, X[i], y[i])
             collection.search(X[i])

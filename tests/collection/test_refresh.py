@@ -3,7 +3,7 @@ import pytest
 from tests.collection.brute import pairs, ranking
 
 from onlinehash import HCOH, LSH, OKH, Collection
-from onlinehash.collection import Every, Never, WhenDrifted, WhenInformative, renewal
+from onlinehash.collection import Every, Never, WhenDrifted, WhenInformative, reencoder
 from onlinehash.collection.refresh import Outlook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, StorageError
@@ -11,7 +11,7 @@ from onlinehash.exceptions import InvalidInputError, StorageError
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(renewal, "_CHUNK", 15)
+    monkeypatch.setattr(reencoder, "_CHUNK", 15)
 
 
 def filled(place, data, policy, n=40, hasher=None):
@@ -42,7 +42,7 @@ def test_codes_stay_until_a_refresh_takes_them_over_whole(place, data):
 def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypatch):
     collection, X, y = filled(place, data, Never())
     collection.upsert(40, X[0], y[0])
-    step = renewal.Renewal._encode_chunk
+    step = reencoder.Reencoder._encode_chunk
     done = []
 
     def between_chunks(self):
@@ -57,7 +57,7 @@ def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypat
         done.append(1)
         return more
 
-    monkeypatch.setattr(renewal.Renewal, "_encode_chunk", between_chunks)
+    monkeypatch.setattr(reencoder.Reencoder, "_encode_chunk", between_chunks)
     collection.refresh()
     assert len(done) > 2
     assert collection.stats().generation == 2
@@ -72,7 +72,7 @@ def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypat
 def test_an_interrupted_refresh_goes_on_when_opened_again(place, data, monkeypatch, chunks):
     collection, X, y = filled(place, data, Never())
     collection.upsert(range(40, 60), X[:20], y[:20])
-    step = renewal.Renewal._encode_chunk
+    step = reencoder.Reencoder._encode_chunk
     left = [chunks]
 
     def stopped(self):
@@ -83,13 +83,13 @@ def test_an_interrupted_refresh_goes_on_when_opened_again(place, data, monkeypat
         return step(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(renewal.Renewal, "_encode_chunk", stopped)
+        patch.setattr(reencoder.Reencoder, "_encode_chunk", stopped)
         collection.refresh()
         assert collection.stats().refreshing
         assert collection.stats().version == 40
         collection.close()
     with place.open() as again:
-        again._renewal.wait()
+        again._reencoder.wait()
         assert again.stats().version == 60
         assert again.stats().bits_recomputed == 60 * 12
         assert pairs(again.search(X[0], 300)) == ranking(again, X[0])
@@ -120,10 +120,10 @@ def test_every_refreshes_after_so_many_instances(place, data):
     collection.upsert(range(20, 40), X, y)
     assert collection.stats().generation == 1
     collection.upsert(range(40, 60), X, y)
-    collection._renewal.wait()
+    collection._reencoder.wait()
     assert (collection.stats().generation, collection.stats().version) == (2, 60)
     collection.upsert(range(60, 80), X, y)
-    collection._renewal.wait()
+    collection._reencoder.wait()
     assert collection.stats().generation == 2
     collection.close()
 
@@ -134,7 +134,7 @@ def test_a_policy_that_looks_refreshes_early_learners_and_leaves_settled_ones(pl
     for i in range(10):
         X, y = data.take(60)
         collection.upsert(range(60 * i + 10, 60 * i + 70), X, y)
-        collection._renewal.wait()
+        collection._reencoder.wait()
     assert 1 < collection.stats().generation < 10
     assert collection.stats().version > 4
     collection.close()

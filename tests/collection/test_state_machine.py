@@ -18,13 +18,13 @@ from hypothesis.stateful import (
 from tests.collection.places import EnginePlace, FilePlace
 
 from onlinehash import HCOH, hamming_distances
-from onlinehash.collection import Every, Never, renewal
+from onlinehash.collection import Every, Never, reencoder
 from onlinehash.exceptions import UnknownIdError
 
 pytestmark = pytest.mark.slow
 
 VECTORS = np.random.default_rng(3).normal(size=(12, 4)).astype(np.float32)
-CHUNK = renewal._CHUNK
+CHUNK = reencoder._CHUNK
 LABELS = [None, 0, 1, 2, (0, 1), (1, 2)]
 
 numbers = st.integers(0, 9)
@@ -34,7 +34,7 @@ rows = st.dictionaries(numbers, st.tuples(st.integers(0, 11), st.sampled_from(LA
 class CollectionMachine(RuleBasedStateMachine):
     @initialize(strings=st.booleans(), policy=st.sampled_from([Never(), Every(1), Every(5)]))
     def create(self, strings, policy):
-        renewal._CHUNK = 3
+        reencoder._CHUNK = 3
         self.make_place()
         self.name = (lambda number: "k" * (number % 3) + str(number)) if strings else (lambda number: number)
         self.items = {}  # by id: number of the vector, labels, payload
@@ -49,7 +49,7 @@ class CollectionMachine(RuleBasedStateMachine):
         if hasattr(self, "collection"):
             self.collection.close()
             self.leave_place()
-            renewal._CHUNK = CHUNK
+            reencoder._CHUNK = CHUNK
 
     def leave_place(self):
         self.folder.cleanup()
@@ -105,7 +105,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.close()
         self.collection = self.place.open()
         if wait:
-            self.collection._renewal.wait()
+            self.collection._reencoder.wait()
 
     @precondition(lambda self: self.n_learned)
     @rule(n_bits=st.integers(5, 20))
@@ -117,7 +117,7 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule(query=st.integers(0, 11), k=st.integers(1, 12), label=st.none() | st.integers(0, 2), some=st.sets(numbers))
     def search(self, query, k, label, some):
         """Search with and without filters."""
-        self.collection._renewal.wait()
+        self.collection._reencoder.wait()
         ids = [self.name(number) for number in some]
         encoder = self.collection.encoder
         stats = self.collection.stats()

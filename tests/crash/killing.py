@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from onlinehash import HCOH, Collection, hamming_distances
-from onlinehash.collection import Never, renewal
+from onlinehash.collection import Never, reencoder
 from onlinehash.exceptions import LockedError
 
 VECTORS = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
@@ -126,9 +126,9 @@ def warm_up(place):
     return time.perf_counter() - start
 
 
-def place_of(folder, kind, engine, name):
+def place_of(folder, kind, store, name):
     """Return where a collection is, as :meth:`Collection.open` takes it."""
-    return {"path": Path(folder) / f"{name}.oh" if engine is None else f"{name}_{kind}", "engine": engine}
+    return {"path": Path(folder) / f"{name}.oh" if store is None else f"{name}_{kind}", "store": store}
 
 
 def reopen(place):
@@ -138,16 +138,16 @@ def reopen(place):
         try:
             return Collection.open(**place)
         except LockedError:
-            if place["engine"] is None or time.monotonic() > deadline:
+            if place["store"] is None or time.monotonic() > deadline:
                 raise
 
 
-def main(folder, kind, n_kills, engine=None):
+def main(folder, kind, n_kills, store=None):
     """Kill so many writers, and say what they had done."""
-    renewal._CHUNK = 9
-    place, acknowledged = place_of(folder, kind, engine, "items"), Path(folder) / "acknowledged"
+    reencoder._CHUNK = 9
+    place, acknowledged = place_of(folder, kind, store, "items"), Path(folder) / "acknowledged"
     rng = random.Random(kind)
-    longest = 3 * warm_up(place_of(folder, kind, engine, "other"))  # that a writer may live
+    longest = 3 * warm_up(place_of(folder, kind, store, "other"))  # that a writer may live
     model, number, n_done, n_in_flight, n_cut_off = Model(), 0, 0, 0, 0
     Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh=Never()).close()
     for _ in range(n_kills):
@@ -167,7 +167,7 @@ def main(folder, kind, n_kills, engine=None):
             model = operation(kind, number, model)[1]()
             number, n_done = number + 1, n_done + 1
         with reopen(place) as collection:
-            collection._renewal.halt()  # look before it goes on
+            collection._reencoder.halt()  # look before it goes on
             after = operation(kind, number, model)[1]()
             if not holds(collection, model):
                 assert holds(collection, after), f"operation {number} is half applied, or one before it is lost"
@@ -175,8 +175,8 @@ def main(folder, kind, n_kills, engine=None):
             assert (collection.stats().version or 0) >= model.version or not model.items
             check_codes(collection)
             n_cut_off += collection.stats().refreshing
-            collection._renewal.start()
-            collection._renewal.wait()  # a refresh that was cut off has gone on to the end
+            collection._reencoder.start()
+            collection._reencoder.wait()  # a refresh that was cut off has gone on to the end
             assert not collection.stats().refreshing
             check_codes(collection)
     print(json.dumps({"acknowledged": n_done, "in_flight": n_in_flight, "cut_off": n_cut_off}))

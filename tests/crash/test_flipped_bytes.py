@@ -32,7 +32,7 @@ def build(path, id):
         collection.update(ids[30:33], payload=[1, 2, 3])
         collection.delete(ids[40:42])
         collection.upsert(ids[50:60], X[100:110], labels[100:110])
-        collection._unsaved = 0  # closed as if killed: the last changes are learned again
+        collection._learner._unsaved = 0  # closed as if killed: the last changes are learned again
     return ids
 
 

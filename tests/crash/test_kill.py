@@ -14,8 +14,8 @@ N_KILLS_IN_POSTGRES = 16
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"), pytest.mark.slow]
 
 
-def kill(folder, kind, n_kills, *engine):
-    program = [sys.executable, Path(__file__).with_name("killing.py"), folder, kind, str(n_kills), *engine]
+def kill(folder, kind, n_kills, *store):
+    program = [sys.executable, Path(__file__).with_name("killing.py"), folder, kind, str(n_kills), *store]
     run = subprocess.run(program, capture_output=True, text=True, check=False)
     assert not run.returncode, run.stderr
     return json.loads(run.stdout)

@@ -83,7 +83,7 @@ def test_a_users_own_features_load_under_the_name_of_the_data_set(tmp_path: Path
     [
         ({"y": None}, "it needs Xq, scale, power, y and classes, or X and y"),
         ({"scale": None}, "holds Xq, classes, power, y"),
-        ({"scale": np.ones(7)}, "scale is one number or one a feature"),
+        ({"scale": np.ones(7)}, "scale is one number or one per feature"),
         ({"power": np.ones(2)}, "power is one number"),
         ({"y": np.zeros(5, int)}, r"features of shape \(6, 3\) and labels of shape \(5,\)"),
         ({"y": np.full(6, 3)}, "from 0 to 2"),

@@ -241,7 +241,7 @@ def test_ctrl_c_ends_workers_at_once_and_keeps_what_is_done(tmp_path, moment):
     assert time.monotonic() - start < 20  # and not the 100 s of a run, on a busy machine
     assert process.returncode == 130
     assert output == ""
-    told = "Stopped. Finished runs are kept; give the same command again to do the others."
+    told = "Stopped. Finished runs are kept; run the same command again to do the others."
     assert errors.splitlines() == ["plan: 3 runs, 3 missing, 0 stale.", told]
     assert not any(Path(f"/proc/{worker}/exe").exists() for worker in workers)
     if moment == "workers start":

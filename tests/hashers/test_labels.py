@@ -84,7 +84,7 @@ def test_an_indicator_matrix_in_lists_is_not_taken_for_labels():
 
 
 def test_methods_that_compare_single_labels_refuse_several():
-    with pytest.raises(InvalidLabelsError, match="AdaptHash learns from one label a row"):
+    with pytest.raises(InvalidLabelsError, match="AdaptHash learns from one label per row"):
         AdaptHash(8).partial_fit(X, [[1, 2]] * 60)
 
 

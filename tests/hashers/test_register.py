@@ -73,6 +73,12 @@ def test_a_registered_hasher_goes_the_whole_way(module, by_name):
     assert python(loaded) == "Own"
 
 
+def test_a_class_of_your_own_learns_from_a_data_set(module):
+    line = ["learn", "--dataset", "digits", "--method", "own_hashers:Own", "--out", "own.oh"]
+    learned = CliRunner().invoke(app, line)
+    assert (learned.exit_code, "Saved Own(random_state=0) to own.oh" in learned.output) == (0, True), learned.output
+
+
 def test_the_command_line_takes_a_class_and_a_module(module):
     np.savez("items.npz", X=X, y=Y)
     runner = CliRunner()

@@ -3,7 +3,7 @@ import pytest
 
 from onlinehash import BucketIndex, FlatIndex
 from onlinehash.exceptions import FileFormatError, InvalidInputError
-from onlinehash.indexes._tables import CodeTable, KeyTable, by_bucket
+from onlinehash.indexes._tables import CodeTable, IdTable, by_bucket
 
 
 def both(n_bits):
@@ -131,7 +131,7 @@ def test_a_mapped_index_stays_on_disk_until_it_is_changed(tmp_path):
 def test_ids_that_collide_in_the_table_are_told_apart():
     rng = np.random.default_rng(0)
     ids = rng.permutation(np.concatenate([np.arange(-2000, 2000) << 40, np.arange(1, 4000)]))
-    table, expected = KeyTable(ids[:1], np.zeros(1, np.int32)), {int(ids[0]): 0}
+    table, expected = IdTable(ids[:1], np.zeros(1, np.int32)), {int(ids[0]): 0}
     for step in range(60):
         some = rng.choice(ids, 400, replace=False)
         if step % 3 < 2:

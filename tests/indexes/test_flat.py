@@ -94,7 +94,7 @@ def test_refused_changes_leave_the_index_as_it_was():
         (lambda: index.upsert(random_codes(2), [4]), InvalidInputError, "1 ids for 2 codes"),
         (lambda: index.upsert(random_codes(1), ["a"]), InvalidInputError, "integers"),
         (lambda: index.upsert(random_codes(1), [1.5]), InvalidInputError, "integers"),
-        (lambda: index.upsert(random_codes(1, 2)), InvalidCodesError, "2 bytes a row, but 8 bits take 1"),
+        (lambda: index.upsert(random_codes(1, 2)), InvalidCodesError, "2 bytes per row, but 8 bits take 1"),
         (lambda: index.upsert(np.zeros((1, 1))), InvalidCodesError, "dtype float64"),
         (lambda: index.delete([2, 7]), UnknownIdError, "no item with id 7"),
         (lambda: index.delete([2, 2]), InvalidInputError, "twice"),

@@ -325,8 +325,8 @@ def test_the_command_line_learns_goes_on_and_encodes(data, tmp_path):
         return result.stderr
 
     file, model = data[0] / "15000.parquet", tmp_path / "model.oh"
-    assert "(966 seen in all)" in run("learn", file, "--out", model, "--bits", 8, "--set", "n_components=32")
-    assert "(1932 seen in all)" in run("learn", file, "--out", model, "--resume", model, "--workers", 1)
+    assert "(966 seen in total)" in run("learn", file, "--out", model, "--bits", 8, "--set", "n_components=32")
+    assert "(1932 seen in total)" in run("learn", file, "--out", model, "--resume", model, "--workers", 1)
     hasher = load_hasher(model)
     assert (hasher.n_bits, hasher.n_components) == (8, 32)
     assert "in 5 parts" in run("encode", model, file, "--out", tmp_path / "codes")

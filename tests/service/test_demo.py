@@ -4,9 +4,9 @@ import pytest
 from tests.service.running import running
 
 from onlinehash.datasets import load_dataset
+from onlinehash.demo.race import Race
+from onlinehash.demo.stream import Demo, open_demo
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.service.demo import Demo, open_demo
-from onlinehash.service.race import Race
 
 pytestmark = pytest.mark.slow
 

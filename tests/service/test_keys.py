@@ -59,7 +59,7 @@ def test_with_keys_any_name_of_the_machine_will_do(server):
 def test_keys_are_checked_when_they_are_made(tmp_path):
     with pytest.raises(InvalidInputError, match="A key has 5 characters; use at least 16"):
         ApiKeys.of(read=["short"])
-    with pytest.raises(DataNotFoundError, match="There is no file of keys"):
+    with pytest.raises(DataNotFoundError, match="There is no key file"):
         ApiKeys.gather({}, read=tmp_path / "none")
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(InvalidInputError, match="holds no key"):

@@ -12,7 +12,7 @@ from playwright.sync_api import expect, sync_playwright
 from tests.service.running import X, Y, make, running
 
 from onlinehash import HCOH, Collection
-from onlinehash.service.demo import picture
+from onlinehash.demo.stream import picture
 
 pytestmark = pytest.mark.slow
 
@@ -154,7 +154,7 @@ def test_the_stream_raises_the_curve_and_brings_classes_and_versions(page):
 def test_a_refresh_takes_the_staleness_away(page):
     expect(page.locator("#stale-says")).to_contain_text("10 items learned since")
     page.click("#refresh")
-    expect(page.locator("#stale-says")).to_have_text("The codes know all 60 items learned.")
+    expect(page.locator("#stale-says")).to_have_text("The codes include all 60 items learned.")
     expect(page.locator("#versions li")).to_have_count(2)
     assert page.locator("#stale-meter").get_attribute("aria-valuenow") == "0"
 
@@ -246,7 +246,7 @@ def test_a_key_is_asked_for_and_kept_nowhere(visit, tmp_path):
         page = visit(server)
         page.fill("#api-key", "not-the-key-that-was-made")
         page.keyboard.press("Enter")
-        expect(page.locator("#key-says")).to_contain_text("does not know this key")
+        expect(page.locator("#key-says")).to_contain_text("does not accept this key")
         page.fill("#api-key", KEY)
         page.keyboard.press("Enter")
         ready(page)

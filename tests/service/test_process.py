@@ -165,7 +165,7 @@ def test_what_cannot_be_served_is_told_in_one_line(path, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert "cannot be listened on: Address already in use. Choose another --port" in said(path, "--port", port)
-    assert "--host '0.0.0.0' can be reached from other machines, and there are no keys. Set" in said(
+    assert "--host '0.0.0.0' can be reached from other machines, and there are no API keys. Set" in said(
         path, "--host", "0.0.0.0"
     )
 

@@ -1,19 +1,30 @@
-"""How promises are checked, and what is said when one is broken."""
+"""Helpers of the checks: promises, refusals, and the loop over all checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from onlinehash.exceptions import OnlineHashError
+
 
 def promise(kept: bool, otherwise: str) -> None:
-    """Raise ``AssertionError`` with what is true instead, unless the promise was kept."""
+    """Raise ``AssertionError`` with a message unless the promise was kept."""
     if not kept:
         raise AssertionError(otherwise)
 
 
+def refusal(call: Callable[[], Any], accepted: str) -> OnlineHashError:
+    """Return the error that a call raises; raise ``AssertionError`` with a message if it is accepted."""
+    try:
+        call()
+    except OnlineHashError as error:
+        return error
+    raise AssertionError(accepted)
+
+
 def check_all(checks: Iterable[Callable[[Any], None]], subject: Any, fresh: Callable[[Any], Any]) -> None:
-    """Do all checks, each on a fresh copy of the subject; name the first that it breaks."""
+    """Run all checks, each on a fresh copy of the subject; name the first that fails."""
     for check in checks:
         try:
             check(fresh(subject))

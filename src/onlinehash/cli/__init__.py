@@ -1,7 +1,7 @@
 """The command line: one command per file.
 
-Results go to standard output, everything else to standard error. A command ends with 0 when all is well, 1 with one
-``error:`` line when its input is at fault, 2 when it was called the wrong way, 130 after Ctrl-C.
+Results go to standard output, everything else to standard error. A command ends with 0 on success, 1 with one
+``error:`` line if its input is at fault, 2 if it was called with wrong arguments, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,36 +11,39 @@ import logging
 import sys
 import traceback
 from copy import copy
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from onlinehash import __version__
-from onlinehash.cli import (
-    collection,
-    compare,
-    datasets,
-    demo,
-    encode,
-    evaluate,
-    ingest,
-    learn,
-    report,
-    reproduce,
-    scale,
-    search,
-    serve,
-)
-from onlinehash.cli._interrupt import keep_interrupts
+from onlinehash.cli._errors import keep_interrupts, message_of
 from onlinehash.cli._screen import loudness, printable
-from onlinehash.cli._wording import in_options
-from onlinehash.cli.compile import run as compile_all
-from onlinehash.exceptions import OnlineHashError
+
+# Each is a module of this package with a function `run`, or with a Typer `app` of several commands.
+_COMMANDS = (
+    "demo",
+    "ingest",
+    "learn",
+    "encode",
+    "search",
+    "evaluate",
+    "reproduce",
+    "report",
+    "compare",
+    "datasets",
+    "collection",
+    "scale",
+    "serve",
+    "compile",
+)
+_COMMAND = "onlinehash.command"
+_UsageError: Any = typer.BadParameter.__mro__[2]  # the base class of errors about arguments
 
 
 class _Program(TyperGroup):
-    """Give every command the same options, and turn whatever goes wrong into one line."""
+    """The program: every command has the same common options, and an error is printed as one line."""
 
     def make_context(self, *given: Any, **named: Any) -> Any:
         _add_common_options(self)
@@ -49,38 +52,20 @@ class _Program(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, _CalledWrongly, BrokenPipeError):
-            raise  # the last is a reader that has gone, as in `onlinehash search ... | head`
+        except (typer.Exit, typer.Abort, _UsageError, BrokenPipeError):
+            raise  # the last is a closed pipe, as in `onlinehash search ... | head`
         except KeyboardInterrupt:
             message, code = "interrupted.", 130
         except Exception as error:
-            message, code = f"error: {_message(error, ctx.meta.get(_COMMAND))}", 1
+            message, code = f"error: {message_of(error, ctx.meta.get(_COMMAND))}", 1
             if loudness.verbose:
                 typer.echo(traceback.format_exc(), err=True)
         typer.echo(printable(" ".join(message.split())), err=True)
         raise typer.Exit(code)
 
 
-_CalledWrongly: Any = typer.BadParameter.__mro__[2]  # what it has in common with its siblings
-_COMMAND = "onlinehash.command"
-
-
-def _message(error: Exception, command: Any) -> str:
-    """Return what went wrong in one sentence; a bug is named as one."""
-    if isinstance(error, OnlineHashError):
-        return in_options(str(error), command)
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    if isinstance(error, UnicodeError):
-        return f"a file or an argument is not UTF-8 text: {error}."
-    too_large = isinstance(error, ValueError) and ("Maximum allowed" in str(error) or "too big" in str(error))
-    if too_large or isinstance(error, MemoryError | OverflowError):
-        return f"a number or a file is too large for this machine ({error}); use fewer bits or smaller values."
-    return f"{type(error).__name__}: {error} (a bug in onlinehash; run again with --verbose to see where)"
-
-
 def _add_common_options(group: Any) -> None:
-    """Give a group and all its commands --help, --quiet and --verbose, and flags no type in the help."""
+    """Add the common options to a group and to all its commands, and hide the type of flags in the help."""
     common = typer.main.get_command(_common).params
     for param in common:
         param.expose_value = False
@@ -107,9 +92,9 @@ def _set_verbose(ctx: typer.Context, wanted: bool) -> None:
 
 
 def _import(modules: list[str] | None) -> None:
-    from onlinehash.experiments.custom import load_module
-
     for module in modules or ():
+        from onlinehash.experiments.custom import load_module
+
         load_module(module)
 
 
@@ -119,17 +104,22 @@ def _show_help(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"onlinehash {__version__}")
+        raise typer.Exit
+
+
 _common = typer.Typer(add_completion=False)
 
 
 @_common.command(add_help_option=False)
-def _options_of_all(
+def _common_options(
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.", callback=_set_quiet)
+        bool, typer.Option("--quiet", "-q", help="Print only results, warnings and errors.", callback=_set_quiet)
     ] = False,
     verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Show the log, and where an error comes from.", callback=_set_verbose),
+        bool, typer.Option("--verbose", "-v", help="Show the log, and tracebacks of errors.", callback=_set_verbose)
     ] = False,
     modules: Annotated[
         list[str] | None,
@@ -156,35 +146,23 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.run)
-app.command("ingest")(ingest.run)
-app.command("learn")(learn.run)
-app.command("encode")(encode.run)
-app.command("search")(search.run)
-app.command("evaluate")(evaluate.run)
-app.command("reproduce")(reproduce.run)
-app.command("report")(report.run)
-app.command("compare", cls=compare.ListOptions)(compare.run)
-app.command("datasets")(datasets.run)
-app.add_typer(collection.app, name="collection")
-app.add_typer(scale.app, name="scale")
-app.command("serve")(serve.run)
-app.command("compile")(compile_all)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"onlinehash {__version__}")
-        raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
+
+
+for _name in _COMMANDS:
+    _module = import_module(f"onlinehash.cli.{_name}")
+    if hasattr(_module, "app"):
+        app.add_typer(_module.app, name=_name)
+    else:
+        app.command(_name, cls=getattr(_module, "ListOptions", None))(_module.run)
 
 
 def main() -> None:

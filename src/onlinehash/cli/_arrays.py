@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import csv
-import zipfile
-import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.cli._kinds import OURS, refuse_other_kinds
+from onlinehash import tables
+from onlinehash.cli._files import OURS, STDIN, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
-from onlinehash.cli._stdin import NAME, open_input
 from onlinehash.codes import pack_bits
-from onlinehash.collection.transfer import layout_of, read_items
-from onlinehash.collection.transfer.chunks import Columns
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidCodesError, InvalidFeaturesError
+from onlinehash.tables import Columns
+from onlinehash.tables.columns import USUAL
+from onlinehash.tables.npy import names_in, read_array
 from onlinehash.types import Codes, Labels
 
-_TABLES = (".csv", ".jsonl", ".parquet")
-_VECTORS = ("X", "features", "vectors", "vector")
-_HEADERS = {
-    "labels": ("label", "labels", "y", "class", "target", "category"),
-    "ids": ("id", "ids", "_id", "key", "keys"),
-}
+_TABLES = (".csv", ".jsonl", ".parquet", ".arrow")
+_HEADERS = {"labels": ("label", "labels", "y", "class", "target", "category"), "ids": USUAL["id"]}
 
 
 class Given(NamedTuple):
@@ -39,41 +35,31 @@ class Given(NamedTuple):
 def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
     """Read vectors or codes; those of an .npy file stay on disk, so that it may be larger than memory.
 
-    Parameters
-    ----------
-    path : Path
-        ``-`` is standard input.
-    columns : Columns, optional
-        What the user says about the columns of a table.
-    *names : str
-        Names under which a .npz file may hold the array, best first; an only array needs no name.
+    An .npz file may hold them under one of the ``names``, best first; an only array needs no name.
     """
+    columns = columns or Columns()
     with open_input(path) as file:
         suffix = _suffix_of(file, ".npy", ".npz", *_TABLES, ".bits")
-        if suffix in _TABLES:
-            return _read_table(file, columns or Columns(), NAME if file is not path else str(path))
         if suffix == ".bits":
             return Given(_read_bits(file))
+        if suffix == ".npy":
+            array = read_array(file)
+            return Given(array if file is path else np.array(array))
         if suffix == ".npz":
-            ids, y = (_read_named(file, some) for some in (("ids", "id", "keys"), ("y", "labels", "label")))
-            return Given(_read_npz(file, names or _VECTORS), ids, y)
-        array = _read_npy(file)
-        return Given(array if file is path else np.array(array))
+            columns = replace(columns, vectors=_name_in(file, names or ("X", *USUAL["vectors"])))
+        with progress_bar("Reading") as progress:
+            rows = tables.read_all(file, columns, progress=progress)
+        if suffix in _TABLES:
+            note(f"{STDIN if file is not path else path}: {tables.layout(file, columns)}")
+        return Given(rows.vectors, rows.ids, as_labels(rows.labels))
 
 
 def read_column(path: Path, role: str) -> NDArray[Any]:
-    """Read one value per row: .npy, the array of .npz, a column of .csv, or the lines of a .txt file.
-
-    Parameters
-    ----------
-    path : Path
-    role : "labels" or "ids"
-        What they are, and so what a column of them may be called.
-    """
+    """Read one value per row: .npy, the array of .npz, a column of .csv, or the lines of a .txt file."""
     with open_input(path) as file:
         suffix = _suffix_of(file, ".npy", ".npz", ".csv", ".txt")
         if suffix in (".npy", ".npz"):
-            array = _read_npz(file, _HEADERS[role]) if suffix == ".npz" else np.array(_read_npy(file))
+            array = np.array(read_array(file, _name_in(file, _HEADERS[role]) if suffix == ".npz" else ""))
             if array.ndim != 1 and array.shape[1:] != (1,):
                 raise FileFormatError(f"{file} has shape {array.shape}; {role} are one value per row.")
             return array.ravel()
@@ -125,58 +111,13 @@ def _suffix_of(path: Path, *known: str) -> str:
     return suffix
 
 
-def _read_table(path: Path, columns: Columns, name: str) -> Given:
-    with progress_bar("Reading") as progress:
-        rows = read_items(path, columns, progress=progress)
-    note(f"{name}: {layout_of(path, columns)}")
-    return Given(rows.vectors, rows.ids, None if rows.labels is None else as_labels(rows.labels))
-
-
-def _read_npy(path: Path) -> NDArray[Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise _unreadable(path) from error
-    if not isinstance(array, np.ndarray):
-        raise FileFormatError(f"{path} is an .npz archive; give it that extension.")
-    return array
-
-
-def _read_npz(path: Path, names: tuple[str, ...]) -> NDArray[Any]:
-    present = _names_in(path)
+def _name_in(path: Path, names: tuple[str, ...]) -> str:
+    """Return the first of the names that an .npz file has, or that of its only array."""
+    present = names_in(path)
     name = next((name for name in names if name in present), present[0] if len(present) == 1 else None)
     if name is None:
         raise FileFormatError(f"{path} holds no array {' or '.join(names)}, but {', '.join(present) or 'nothing'}.")
-    return _read_member(path, name)
-
-
-def _read_named(path: Path, names: tuple[str, ...]) -> NDArray[Any] | None:
-    present = _names_in(path)
-    name = next((name for name in names if name in present), None)
-    return None if name is None else _read_member(path, name)
-
-
-def _read_member(path: Path, name: str) -> NDArray[Any]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return np.asarray(archive[name])
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise _unreadable(path) from error
-
-
-def _names_in(path: Path) -> list[str]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return list(archive.files)
-    except (ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise _unreadable(path) from error
-
-
-def _unreadable(path: Path) -> FileFormatError:
-    return FileFormatError(
-        f"{path} is damaged, or holds Python objects (a pickle), which are never read; "
-        "write it with numpy from an array of numbers or of text."
-    )
+    return name
 
 
 def _read_bits(path: Path) -> Codes:
@@ -190,26 +131,23 @@ def _read_lines(path: Path, role: str | None) -> Labels:
     """Read one value per line, or the column of a .csv file that its header names."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
-            rows = (
-                [[field.strip() for field in row] for row in csv.reader(file)] if role else [[x.strip()] for x in file]
-            )
+            lines = csv.reader(file) if role else ([line] for line in file)
+            rows = [[field.strip() for field in row] for row in lines]
         except csv.Error as error:
             raise FileFormatError(f"{path} is not a CSV file: {error}.") from error
     while rows and not any(rows[-1]):
         rows.pop()
     if not rows:
         raise FileFormatError(f"{path} is empty.")
-    column, start = _find_column(path, rows, role)
+    column, start = _find_column(path, rows, role) if role else (0, 0)
     for number, row in enumerate(rows, 1):
         if len(row) <= column or not row[column]:
             raise FileFormatError(f"{path} has no value in line {number}; every line holds one value.")
     return _integers_or_text([row[column] for row in rows[start:]])
 
 
-def _find_column(path: Path, rows: list[list[str]], role: str | None) -> tuple[int, int]:
+def _find_column(path: Path, rows: list[list[str]], role: str) -> tuple[int, int]:
     """Return the place of the column, and how many lines come before its values."""
-    if role is None:
-        return 0, 0
     named = [i for i, field in enumerate(rows[0]) if field.lower() in _HEADERS[role]]
     if len(named) == 1:
         return named[0], 1

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from onlinehash._files import read_header
 from onlinehash.cli._arrays import as_codes, read_rows
 from onlinehash.cli._chunks import by_chunks
-from onlinehash.cli._kinds import refuse_other_kinds
+from onlinehash.cli._files import name_of, refuse_other_kinds
 from onlinehash.cli._screen import progress_bar
-from onlinehash.cli._stdin import name_of
 from onlinehash.codes import code_width
-from onlinehash.collection.transfer.chunks import Columns
 from onlinehash.encoders import Encoder
+from onlinehash.tables import Columns
 from onlinehash.types import Codes
 
 

@@ -1,4 +1,4 @@
-"""What the command line draws: tables, progress bars and notes."""
+"""Output of commands: messages, tables, JSON and progress bars."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from rich.text import Text
 
 from onlinehash.types import Progress as Callback
 
+MOST_SHOWN = 20  # queries on a terminal
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class _Loudness:
-    """What ``--quiet`` and ``--verbose`` say."""
+    """Whether ``--quiet`` and ``--verbose`` were given."""
 
     quiet = False
     verbose = False
@@ -31,18 +32,18 @@ loudness = _Loudness()
 
 
 def note(text: str) -> None:
-    """Say something that is not a result: one line on standard error, unless ``--quiet``."""
+    """Print a line on standard error, unless ``--quiet``."""
     if not loudness.quiet:
         typer.echo(printable(text), err=True)
 
 
 def warn(text: str) -> None:
-    """Say that something is not as it should be: one line on standard error, always."""
+    """Print a warning on standard error."""
     typer.echo(printable(f"warning: {text}"), err=True)
 
 
 def printable(value: object) -> str:
-    r"""Return a text that stays on its line and in its column, with escapes for what standard output cannot show.
+    r"""Return a value as text, with escapes for tabs, line breaks and what standard output cannot encode.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def printable(value: object) -> str:
 
 
 def number(value: float) -> str:
-    """Return a distance in few digits; those that rounding leaves of nothing are left out.
+    """Return a distance rounded to four digits.
 
     Examples
     --------
@@ -66,7 +67,7 @@ def number(value: float) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON on one line, with escapes only for what standard output cannot show."""
+    """Print JSON on one line, with escapes only for what standard output cannot encode."""
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -76,22 +77,17 @@ def print_json(value: Any) -> None:
 
 
 def on_terminal() -> bool:
-    """Return whether a person reads the results."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table on a terminal, and lines of tab-separated fields in a pipe."""
-    if on_terminal():
-        Console().print(make_table(columns, rows))
+    """Print a table on a terminal, and tab-separated lines elsewhere."""
+    if not on_terminal():
+        typer.echo("\t".join(columns))
+        for row in rows:
+            typer.echo("\t".join(map(printable, row)))
         return
-    typer.echo("\t".join(columns))
-    for row in rows:
-        typer.echo("\t".join(map(printable, row)))
-
-
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]] = ()) -> Table:
-    """Return a table with its numbers to the right."""
     cells = [[printable(cell) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(columns):
@@ -99,12 +95,12 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]] = ()) ->
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))  # as text: an id may look like markup
-    return table
+    Console().print(table)
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callback]:
-    """Give a callback that moves a bar on a terminal, and does nothing elsewhere."""
+    """Yield a progress callback, which moves a bar on a terminal and does nothing elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(
         *columns,
@@ -113,7 +109,7 @@ def progress_bar(title: str) -> Iterator[Callback]:
         disable=loudness.quiet or not sys.stderr.isatty(),
         expand=False,
     ) as bars:
-        task = bars.add_task(title, total=None, visible=False)  # until there is something to show
+        task = bars.add_task(title, total=None, visible=False)
 
         def move(done: int, total: int) -> None:
             bars.update(task, completed=done, total=total, visible=True)

@@ -1,55 +1,72 @@
-"""``onlinehash collection``: items in one file that learns and is searched."""
+"""``onlinehash collection``: create, search, change and export a collection."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._place import PLACE, Place
-from onlinehash.cli._refreshing import finish_refresh, warn_unless_searchable, watch_refresh
-from onlinehash.cli._settings import Bits, Dtype, Method, RefreshPolicy, Settings
+from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
+from onlinehash.cli._options import (
+    ASYMMETRIC,
+    MIN_RESCORED,
+    Bits,
+    Dtype,
+    Json,
+    K,
+    Method,
+    RefreshPolicy,
+    Rescore,
+    Settings,
+    hasher_from_options,
+    hasher_parameters,
+    parse_policy,
+)
+from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows, progress_bar
+from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable, watch_refresh
+from onlinehash.exceptions import DataNotFoundError
+from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
-    from onlinehash.collection import Collection, Item
-    from onlinehash.types import SearchResult
+    from onlinehash.collection import Collection
 
-app = typer.Typer(help="Keep items in one file, learn from them as they come, and search them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Items in one file, which learns from them as they arrive and is searched.", no_args_is_help=True
+)
 
-_Place = Annotated[Place, typer.Argument(metavar="COLLECTION", help=PLACE, parser=Place.parse)]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_SHOWN = 20
-_RESCORED = 1000  # items by code, at least, that are ordered by their vectors
+_Target = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
 
 
 @app.command("create")
 def create(
-    place: _Place,
+    target: _Target,
     method: Method = None,
     bits: Bits = None,
     settings: Settings = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the hasher.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
     refresh_policy: RefreshPolicy = None,
     dtype: Dtype = None,
 ) -> None:
-    """Make an empty collection."""
-    from onlinehash.cli._screen import note
-    from onlinehash.cli._settings import DEFAULT_METHOD, hasher_from_options, hasher_parameters, parse_policy
-
-    place.check()
-    if place.exists():
-        raise typer.BadParameter(f"{place} exists already; fill it with 'onlinehash ingest SOURCE --into {place}'.")
-    hasher = hasher_from_options(method or DEFAULT_METHOD, hasher_parameters(bits, settings), {"random_state": seed})
-    with place.open(hasher, parse_policy(refresh_policy), vector_dtype=dtype):
-        note(f"Made {place}, which learns with {hasher}.")
+    """Create an empty collection."""
+    target.check()
+    if target.exists():
+        raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
+    hasher = hasher_from_options(method, hasher_parameters(bits, settings), random_state=seed)
+    with target.open(hasher, parse_policy(refresh_policy), vector_dtype=dtype):
+        note(f"Created {target}, which learns with {hasher}.")
 
 
 @app.command("search")
 def search(
-    place: _Place,
+    target: _Target,
     queries: Annotated[
         Path | None,
         typer.Argument(
@@ -59,79 +76,65 @@ def search(
         ),
     ] = None,
     *,
-    by_id: Annotated[list[str] | None, typer.Option(metavar="ID", help="Ask by a stored item; repeatable.")] = None,
-    k: Annotated[int | None, typer.Option("-k", help="Nearest items to find.", show_default="10")] = None,
-    radius: Annotated[int | None, typer.Option(help="Find all items at most so many bits away instead.")] = None,
+    by_id: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Use a stored item as the query; repeatable.")
+    ] = None,
+    k: K = None,
+    radius: Annotated[int | None, typer.Option(help="Find all items within this Hamming distance instead.")] = None,
     label: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="Search items with this label only; repeatable.")
+        list[str] | None, typer.Option(metavar="LABEL", help="Search only items with this label; repeatable.")
     ] = None,
-    rescore: Annotated[
-        str | None,
-        typer.Option(
-            metavar="cosine|l2|none",
-            help="Order the best by the distance of their vectors.",
-            show_default="cosine",
-        ),
-    ] = None,
-    asymmetric: Annotated[
-        bool,
-        typer.Option(
-            "--asymmetric/--no-asymmetric", help="Compare the real values of the query with the bits of the codes."
-        ),
-    ] = False,
+    rescore: Rescore = None,
+    asymmetric: Annotated[bool, typer.Option("--asymmetric/--no-asymmetric", help=ASYMMETRIC)] = False,
     id: Id = None,
     vectors: Vectors = None,
     ignore: Ignore = None,
     header: Header = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
-    """Find the nearest items by their codes, the best of them ordered by their vectors.
+    """Find the nearest items by their codes, and order the best of them by their vectors.
 
-    Items of one class often share one code, and would come in order of their ids: '--rescore none' shows that, with
-    the distances in bits. Another process may write meanwhile.
+    Items of one class often share one code: with '--rescore none' they are ordered by arrival, with Hamming distances.
+    Another process may write to the collection at the same time.
     """
-    import numpy as np
-
     from onlinehash.cli._arrays import check_vectors, read_rows
-    from onlinehash.cli._stdin import name_of
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
-    if rescore not in (None, "cosine", "l2", "none"):
-        raise typer.BadParameter(f"{rescore!r} is not cosine, l2 or none.", param_hint="--rescore")
     if radius is not None and (k is not None or rescore in ("cosine", "l2") or asymmetric):
-        raise typer.BadParameter("--radius finds all items within; it goes without -k, --rescore and --asymmetric.")
-    with _open(place, readonly=True) as collection:
+        raise typer.BadParameter("--radius finds all items within it; leave out -k, --rescore and --asymmetric.")
+    with _open(target, readonly=True) as collection:
         warn_unless_searchable(collection.stats())
         if queries is not None:
             X = read_rows(queries, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
             check_vectors(X, name_of(queries))
         else:
             X = np.array([item.vectors for item in collection.get(_typed(by_id or [], collection.id_type))])
-        labels = None if not label else _typed(label, collection.label_kind)
+        labels = _typed(label, collection.label_kind) if label else None
         if radius is not None:
-            hits = collection.range_search(X, radius, labels=labels)
+            found = list(collection.range_search(X, radius, labels=labels))
         else:
-            hits = _search(collection, X, 10 if k is None else k, labels, rescore or "cosine", asymmetric=asymmetric)
-        _show(collection, hits, as_json=as_json)
+            found = _search(collection, X, 10 if k is None else k, labels, rescore or "cosine", asymmetric=asymmetric)
+        _show(collection, found, as_json=as_json)
 
 
 @app.command("delete")
 def delete(
-    place: _Place,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="IDS", help="What to delete.", show_default=False)] = None,
-    file: Annotated[Path | None, typer.Option("--from", help="Ids in a file: .npy, .csv or .txt, one a line.")] = None,
-    ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Pass over unknown ids.")] = False,
-    unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn them too; HROH can.")] = False,
+    target: _Target,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.", show_default=False)
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--from", help="File of ids: .npy, .csv or .txt, one per line.")] = None,
+    ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Ignore unknown ids.")] = False,
+    unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn the items too; needs HROH.")] = False,
 ) -> None:
-    """Delete items, all or none of them; what was learned from them stays learned, unless it is unlearned too."""
+    """Delete items, all or none of them. What was learned from them stays learned, unless --unlearn is given."""
     from onlinehash.cli._arrays import read_column
-    from onlinehash.cli._screen import note
 
     if (file is None) == (not ids):
         raise typer.BadParameter("give ids or --from, one of the two.")
-    with _open(place) as collection:
+    with _open(target) as collection:
         named = [str(id) for id in read_column(file, "ids").tolist()] if file is not None else ids or []
         before = len(collection)
         collection.delete(
@@ -139,19 +142,17 @@ def delete(
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
         )
-        note(f"Deleted {before - len(collection)} items; {place} holds {len(collection)}.")
+        note(f"Deleted {before - len(collection)} items; {target} holds {len(collection)}.")
         finish_refresh(collection)
 
 
 @app.command("refresh")
 def refresh(
-    place: _Place,
+    target: _Target,
     bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
 ) -> None:
-    """Encode all items again with what was learned since, or with another length."""
-    from onlinehash.cli._screen import note
-
-    with _open(place) as collection:
+    """Encode all items again with what was learned since, or with another code length."""
+    with _open(target) as collection:
         if bits is None:
             collection.refresh(wait=False)
         else:
@@ -162,13 +163,9 @@ def refresh(
 
 
 @app.command("stats")
-def stats(place: _Place, as_json: _Json = False) -> None:
-    """Show how many items there are, how many can be searched, and with which codes."""
-    from dataclasses import asdict
-
-    from onlinehash.cli._screen import print_json, print_rows
-
-    with _open(place, readonly=True) as collection:
+def stats(target: _Target, as_json: Json = False) -> None:
+    """Show collection statistics: number of items, number of searchable items, codes."""
+    with _open(target, readonly=True) as collection:
         now = collection.stats()
     values = asdict(now)
     if as_json:
@@ -180,7 +177,7 @@ def stats(place: _Place, as_json: _Json = False) -> None:
 
 @app.command("export")
 def export(
-    place: _Place,
+    target: _Target,
     out: Annotated[
         Path,
         typer.Argument(
@@ -192,23 +189,18 @@ def export(
     codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
 ) -> None:
     """Write all items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
-    import shutil
-    import sys
-    from tempfile import TemporaryDirectory
-
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._writing import check_place, is_stdout, name_of_output
     from onlinehash.collection import export_codes, export_items
-    from onlinehash.collection.transfer import CODE_FILES, ITEM_FILES
+    from onlinehash.collection.transfer import WRITERS
+    from onlinehash.tables import FORMATS
 
-    as_codes = codes or out.suffix.lower() in set(CODE_FILES) - set(ITEM_FILES)
-    if as_codes and is_stdout(out):
+    as_codes = codes or out.suffix.lower() in WRITERS.keys() - FORMATS.keys()
+    if as_codes and is_standard(out):
         raise typer.BadParameter("codes go to a file; only items go to standard output.")
-    check_place(out, *(CODE_FILES if as_codes else dict.fromkeys(ITEM_FILES + CODE_FILES)))
-    with _open(place, readonly=True) as collection:
+    check_output(out, *(WRITERS if as_codes else {**FORMATS, **WRITERS}))
+    with _open(target, readonly=True) as collection:
         if as_codes:
             n_items = export_codes(collection, out)
-        elif is_stdout(out):
+        elif is_standard(out):
             with TemporaryDirectory() as folder:
                 n_items = export_items(collection, Path(folder) / "items.jsonl")
                 with (Path(folder) / "items.jsonl").open("rb") as file:
@@ -219,22 +211,17 @@ def export(
     note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
 
 
-# ---------------------------------------------------------------------- parts
-
-
-def _open(place: Place, *, readonly: bool = False) -> Collection:
-    from onlinehash.exceptions import DataNotFoundError
-
+def _open(target: Target, *, readonly: bool = False) -> Collection:
     try:
-        return place.open(readonly=readonly)
+        return target.open(readonly=readonly)
     except DataNotFoundError as error:
         raise DataNotFoundError(
-            f"There is no collection {place}; make it with 'onlinehash collection create'."
+            f"There is no collection {target}; create it with 'onlinehash collection create'."
         ) from error
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:
-    """Return ids or labels from the command line as the collection has them."""
+    """Return ids or labels as the collection has them: integers or text."""
     if kind != "int":
         return list(texts)
     try:
@@ -244,42 +231,30 @@ def _typed(texts: list[str], kind: str | None) -> list[Any]:
         raise typer.BadParameter(f"{wrong!r} is not an integer; those of this collection are.") from None
 
 
-def _show(collection: Collection, hits: SearchResult, *, as_json: bool) -> None:
-    from onlinehash.cli._screen import note, number, on_terminal, print_json, print_rows
-
-    if as_json:
-        for query, some in enumerate(hits):
-            items = collection.get(some.ids)
-            found = {"query": query, "ids": some.ids, "distances": some.distances}
-            labels = [_labels(item) for item in items]
-            print_json(found | {"labels": labels, "payload": [item.payload for item in items]})
-        return
-    shown = list(hits)[:_SHOWN] if on_terminal() else list(hits)
-    rows = [
-        (query, item.id, number(distance), "-" if item.labels is None else _labels_text(item))
-        for query, some in enumerate(shown)
-        for item, distance in zip(collection.get(some.ids), some.distances, strict=True)
-    ]
-    print_rows(("query", "id", "distance", "labels"), rows)
-    if len(shown) < len(hits):
-        note(f"... and {len(hits) - len(shown)} more queries; --json gives all.")
-
-
 def _search(
     collection: Collection, X: Any, k: int, labels: list[Any] | None, rescore: str, *, asymmetric: bool
-) -> SearchResult:
-    """Find k items per query, rescored among ten times as many and more: many items may share one code."""
-    from onlinehash.types import SearchResult
-
+) -> list[SearchResult]:
+    """Return k items per query, rescored among ten times as many or more."""
     if rescore == "none" or k < 1:
-        return collection.search(X, k, labels=labels, asymmetric=asymmetric)
-    hits = collection.search(X, max(k, _RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
-    return SearchResult([ids[:k] for ids in hits.ids], [distances[:k] for distances in hits.distances])
+        return list(collection.search(X, k, labels=labels, asymmetric=asymmetric))
+    found = collection.search(X, max(k, MIN_RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
+    return [SearchResult(some.ids[:k], some.distances[:k]) for some in found]
 
 
-def _labels_text(item: Item) -> str:
-    return json.dumps(_labels(item), ensure_ascii=False)
-
-
-def _labels(item: Item) -> Any:
-    return list(item.labels) if isinstance(item.labels, tuple) else item.labels
+def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
+    shown = found[:MOST_SHOWN] if on_terminal() and not as_json else found
+    rows = []
+    for query, some in enumerate(shown):
+        items = collection.get(some.ids)
+        labels = [list(item.labels) if isinstance(item.labels, tuple) else item.labels for item in items]
+        if as_json:
+            about = {"labels": labels, "payload": [item.payload for item in items]}
+            print_json({"query": query, "ids": some.ids, "distances": some.distances, **about})
+        for id, distance, label in zip(some.ids, some.distances, labels, strict=True):
+            text = "-" if label is None else json.dumps(label, ensure_ascii=False)
+            rows.append((query, id, number(distance), text))
+    if as_json:
+        return
+    print_rows(("query", "id", "distance", "labels"), rows)
+    if len(shown) < len(found):
+        note(f"... and {len(found) - len(shown)} more queries; --json gives all.")

@@ -1,8 +1,7 @@
-"""``onlinehash compare``: a method of your own beside ours, under the same protocol."""
+"""``onlinehash compare``: a method of your own and others, under the same protocol."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean, stdev
@@ -11,6 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
+
+from onlinehash.cli import _screen
+from onlinehash.cli._files import check_output
+from onlinehash.cli._options import Json, Protocol, parse_setting
+from onlinehash.cli._screen import note, print_json, print_rows, progress_bar
+from onlinehash.exceptions import UnknownNameError
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Dataset
@@ -52,11 +57,11 @@ def run(
         str | None,
         typer.Option(
             metavar="COLUMN|FILE",
-            help="Column of the labels of your file; for .npy, the file that holds them.",
+            help="Column of the labels in your file; for .npy, the file of the labels.",
             show_default="labels, label or y",
         ),
     ] = None,
-    protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split it.")] = "online",
+    protocol: Protocol = "online",
     bits: Annotated[list[int] | None, typer.Option(min=1, help="Lengths of the codes.", show_default="16 32")] = None,
     seeds: Annotated[
         int, typer.Option(min=1, help="Number of runs, each with a split of its own; the spread needs at least 2.")
@@ -77,20 +82,18 @@ def run(
         typer.Option(metavar="FILE.jsonl", help="Keep results in this file, and reuse those that are not stale."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Run a method of your own beside ours and show one table.
+    """Compare a method of your own with others, in one table.
 
-    Your class has partial_fit(X, y) and snapshot(), whose snapshot has encode(X); or it is a scikit-learn estimator
-    with fit or partial_fit, and transform or decision_function. What it returns is packed codes if it is uint8, one
-    bit per column if it is bool, else the signs count. It gets n_bits, random_state and preprocess if it takes them.
+    Your class has partial_fit(X, y) and snapshot(), which returns an object with encode(X); or it is a scikit-learn
+    estimator with fit or partial_fit, and transform or decision_function. Its output is read as packed codes if it is
+    uint8, as one bit per column if it is bool, else the signs are used. The parameters n_bits, random_state and
+    preprocess are passed if the class has them.
 
-    The table shows the mean over seeds and the standard deviation. Of a file of your own, a fifth of the smallest
-    class, at most 100 rows per class, are queries; the rest is learned and searched.
+    The table shows means over seeds and standard deviations. A file of your own is split for every seed: the queries
+    are a fifth of the smallest class, at most 100 rows, from each class; the rest is learned and searched.
     """
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._writing import check_place
-    from onlinehash.exceptions import UnknownNameError
     from onlinehash.experiments import parse_plan, pending_runs, read_results, reproduce
     from onlinehash.experiments.own_data import find_dataset, is_file_name
 
@@ -107,7 +110,7 @@ def run(
     content |= {} if labels is None else {"labels": labels}
     content |= {} if k is None else {"precision_at": k}
     if results is not None:
-        check_place(results, ".jsonl")
+        check_output(results, ".jsonl")
     plan = parse_plan("compare", content)
     if is_file_name(dataset):
         note(_split_in_words(find_dataset(dataset, labels)))
@@ -123,7 +126,7 @@ def run(
     cut = found[0]["metrics"]["precision_at"]
     if as_json:
         about = {"dataset": dataset, "protocol": protocol, "seeds": seeds, "k": cut}
-        typer.echo(json.dumps({**about, "rows": rows}))
+        print_json({**about, "rows": rows})
     else:
         _print(rows, cut)
 
@@ -139,10 +142,8 @@ def _split_in_words(data: Dataset) -> str:
 
 
 def _print(rows: list[dict[str, Any]], cut: int) -> None:
-    """Print means and standard deviations: in one column for a reader, in two for a program."""
-    from onlinehash.cli._screen import on_terminal, print_rows
-
-    apart = not on_terminal()
+    """Print means and standard deviations: in one column on a terminal, in two elsewhere."""
+    apart = not _screen.on_terminal()
     columns = ["method", "bits"]
     for name in _MEASURES.values():
         title = name if name == "mAP" else f"{name}@{cut}"
@@ -159,21 +160,20 @@ def _cells(row: dict[str, Any], apart: bool) -> list[str]:
 
 
 def _parse(setting: str) -> tuple[str, Any]:
-    from onlinehash.cli._settings import parse_setting
     from onlinehash.experiments.plan import SHARED
 
     name, value = parse_setting(setting)
     if name in (*SHARED, "hasher", "bits", "seeds", "grid"):
-        raise typer.BadParameter(f"{name!r} is the same for all methods; it is no parameter.", param_hint="--set")
+        raise typer.BadParameter(f"{name!r} is the same for all methods; it cannot be set for one.", param_hint="--set")
     return name, value
 
 
 def _known(name: str, dataset: str) -> tuple[str, dict[str, Any]]:
-    """Return the row of a method of ours, and its settings."""
+    """Return the name of a method in the table, and its settings."""
     from onlinehash.datasets import dataset_names, load_dataset
     from onlinehash.hashers import HASHERS
 
-    if name not in HASHERS:  # a reference or another class; whatever else is refused with the plan
+    if name not in HASHERS:  # a reference or another class; unknown names are refused with the plan
         return name, {"hasher": name}
     settings: dict[str, Any] = {"hasher": name}
     if name == "hcoh" and dataset in dataset_names():  # whose published rate it is

@@ -1,17 +1,18 @@
-"""``onlinehash compile``: the machine code, ahead of its first use."""
+"""``onlinehash compile``: compile all kernels ahead of their first use."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from onlinehash.cli._screen import note, progress_bar
+
 
 def run() -> None:
-    """Compile everything now, so that no first call waits for it: for images, and for machines that many share.
+    """Compile all kernels now, for container images and shared machines.
 
-    Kernels are compiled for this processor when they are first used, which takes seconds, and are kept beside the
-    package, or in the folder that NUMBA_CACHE_DIR names.
+    Otherwise each kernel is compiled for this processor at its first use, which takes seconds. Compiled kernels are
+    cached beside the package, or in the folder that NUMBA_CACHE_DIR names.
     """
-    import numpy as np
-
-    from onlinehash.cli._screen import note, progress_bar
     from onlinehash.datasets import load_dataset
     from onlinehash.hashers import HASHERS
     from onlinehash.indexes import BucketIndex, FlatIndex

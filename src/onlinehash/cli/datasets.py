@@ -1,38 +1,37 @@
-"""``onlinehash datasets``: what there is to learn from."""
+"""``onlinehash datasets``: the data sets that commands know by name."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from onlinehash.cli._options import Json
+from onlinehash.cli._screen import print_json, print_rows, progress_bar
+
+if TYPE_CHECKING:
+    from onlinehash.datasets import Split
 
 
-def run(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False) -> None:
-    """List the data sets: their sizes, whether they are on this machine, and where from.
+def run(as_json: Json = False) -> None:
+    """List the data sets: their sizes, whether they are on this machine, and their sources.
 
-    Files are looked for in the folder that ONLINEHASH_DATA names, else in the user's cache folder.
+    Files are searched in the folder that ONLINEHASH_DATA names, else in the user's cache folder.
     """
-    from onlinehash.cli._screen import print_rows
     from onlinehash.datasets import describe
 
     if as_json:
-        typer.echo(json.dumps([asdict(info) for info in describe()], indent=2))
+        print_json([asdict(info) for info in describe()])
         return
-    columns = ("name", "rows", "features", "classes", "here", "where", "licence")
-    print_rows(
-        columns,
-        [
-            (
-                info.name,
-                info.n_samples,
-                info.n_features,
-                info.n_classes,
-                "yes" if info.available else "no",
-                info.where,
-                info.licence,
-            )
-            for info in describe()
-        ],
-    )
+    rows = [
+        (d.name, d.n_samples, d.n_features, d.n_classes, "yes" if d.available else "no", d.where, d.licence)
+        for d in describe()
+    ]
+    print_rows(("name", "rows", "features", "classes", "here", "where", "licence"), rows)
+
+
+def load_split(name: str, protocol: str, seed: int) -> Split:
+    """Load a data set, with a progress bar while it is downloaded, and split it."""
+    from onlinehash.datasets import load_dataset
+
+    with progress_bar(f"Downloading {name}") as progress:
+        return load_dataset(name, progress=progress).split(protocol, seed)

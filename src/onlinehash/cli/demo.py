@@ -1,137 +1,27 @@
-"""``onlinehash demo``: what the library does, on real data, in a few seconds."""
+"""``onlinehash demo``: the library on real data, in a few seconds."""
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
-if TYPE_CHECKING:
-    from onlinehash.cli._demo_run import Examples, Learned
-    from onlinehash.datasets import Dataset, Split
-    from onlinehash.experiments.run import Quality
-
-_SHOWN = 32  # bits of the codes in the examples
-_FOUND = 5  # items of a search
-_SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def run(
     dataset: Annotated[str, typer.Option(help="Data set; see 'onlinehash datasets'.")] = "digits",
-    out: Annotated[Path, typer.Option(help="Folder for the picture; made if need be.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Of the split and of the hashers.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer lengths and points.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the figure; created if missing.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the hashers.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure fewer code lengths and points.")] = False,
 ) -> None:
-    """Learn from a stream of real data with HROH and HCOH, watch mAP rise, search, and draw it all."""
+    """Learn from a stream of real data with HROH and HCOH, show mAP along the stream, search, and draw a figure."""
     console = Console(highlight=False)
     with console.status("Loading ..."):
-        from onlinehash.cli import _demo_run as work
         from onlinehash.datasets import load_dataset
+        from onlinehash.demo import terminal
 
         data = load_dataset(dataset)
         split = data.split(seed=seed)
-        work.warm_up(split)
-        baseline = work.rank_by_features(split)
-    console.print(
-        f"[bold]HROH and HCOH on {data.name}[/]: {data.description}\n"
-        f"{len(split.stream.X)} labelled instances arrive one by one; then {len(split.queries.X)} queries, which were "
-        f"never seen, search {len(split.database.X)} items. HROH has {work.N_COMPONENTS} random features here, by "
-        "default 2048.\n"
-    )
-    lengths = (8, _SHOWN) if quick else work.LENGTHS
-    results = [work.Learned(method, n_bits) for method in work.METHODS for n_bits in lengths]
-    points = work.instance_counts(len(split.stream.X), 6 if quick else 12 if len(split.database.X) > 20_000 else 24)
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        for learned in results:
-            for _ in work.learn(learned, split, points, seed):
-                live.update(_table(results, split, baseline), refresh=True)
-    console.print(_table(results, split, baseline))
-    console.print()
-    shown = [learned for learned in results if learned.n_bits == _SHOWN]
-    for learned in shown:
-        console.print(_rise(learned), soft_wrap=True)
-
-    encoders = {learned.method: learned.hasher.snapshot() for learned in shown if learned.hasher is not None}
-    examples = work.search_examples(encoders, split, n_queries=10, k=_FOUND)
-    console.print(f"\n[bold]Searching with {_SHOWN} bits[/] (label, right or wrong, Hamming distance)\n")
-    _print_examples(console, data, split, examples)
-    console.print(f"Picture: {_save_picture(out, data, split, results, baseline, examples)}", soft_wrap=True)
-
-
-def _table(results: list[Learned], split: Split, baseline: Quality | None) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("method")
-    table.add_column("bits", justify="right")
-    table.add_column("mAP as instances arrive", min_width=29)
-    cut = "" if split.map_at is None else f"@{split.map_at}"
-    for name in (f"mAP{cut}", f"P@{split.precision_at}", "learning, µs", "bytes"):
-        table.add_column(name, justify="right")
-    for learned in results:
-        quality, n_bits = learned.quality, learned.n_bits
-        measured = [f"{quality.mean_average_precision:.3f}", f"{quality.precision:.3f}"] if quality else ["", ""]
-        speed = "" if learned.microseconds is None else f"{learned.microseconds:.1f}"
-        rise = _sparkline(learned.curve.values)
-        table.add_row(learned.method, str(n_bits), rise, *measured, speed, str((n_bits + 7) // 8))
-    if baseline is not None:
-        size = str(split.database.X[0].nbytes)
-        values = (f"{baseline.mean_average_precision:.3f}", f"{baseline.precision:.3f}")
-        table.add_row("-", "", "the vectors, exact cosine", *values, "-", size, style="dim")
-    return table
-
-
-def _sparkline(values: list[float]) -> str:
-    return "".join(_SPARKS[min(int(value * len(_SPARKS)), len(_SPARKS) - 1)] for value in values)
-
-
-def _rise(learned: Learned) -> str:
-    """Say the curve in words: at every power of ten, and at the end."""
-    curve = dict(zip(learned.curve.instances, learned.curve.values, strict=True))
-    last = learned.curve.instances[-1]
-    steps = [n for n in curve if n == last or str(n).strip("0") == "1"]
-    return (
-        f"{learned.method}, {learned.n_bits} bits: mAP " + ", ".join(f"{curve[n]:.2f} after {n}" for n in steps) + "."
-    )
-
-
-def _print_examples(console: Console, data: Dataset, split: Split, examples: Examples) -> None:
-    from onlinehash.cli._demo_run import image_shape
-    from onlinehash.cli._pixels import draw
-
-    shape = image_shape(data)
-    for row, method in product(range(min(3, len(examples.queries))), examples.found):
-        query, matches = examples.queries[row], examples.found[method][row]
-        label = split.queries.y[query]
-        names = [f"{data.class_names[label]}"]
-        for id, distance in zip(matches.ids, matches.distances, strict=True):
-            found = split.database.y[id]
-            names.append(f"{data.class_names[found]} {'✓' if found == label else '✗'} {distance}")
-        if shape is None:
-            console.print(f"{method}, {names[0]}: {', '.join(names[1:])}\n", soft_wrap=True)
-            continue
-        rows = [split.queries.X[query], *split.database.X[matches.ids]]
-        pictures = [draw(row.reshape(shape), grey=console.color_system is not None) for row in rows]
-        width = len(pictures[0][0]) + 3
-        console.print(f"[bold]{method}[/]")
-        fitting = max(2, min(len(pictures), 80 // width))
-        for lines in zip(*pictures[:fitting], strict=True):
-            console.print(Text("   ").join(lines), soft_wrap=True)
-        console.print("".join(f"{name:{width}}" for name in names[:fitting]).rstrip() + "\n", soft_wrap=True)
-
-
-def _save_picture(
-    out: Path, data: Dataset, split: Split, results: list[Learned], baseline: Quality | None, examples: Examples
-) -> Path:
-    from onlinehash._files import whole_file
-    from onlinehash.cli._demo_picture import paint
-
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "demo.png"
-    with whole_file(path) as file:
-        paint(file, data, split, results, baseline, examples, shown=_SHOWN)
-    return path
+        baseline = terminal.prepare(split)
+    terminal.show(console, data, split, baseline, out, seed=seed, quick=quick)

@@ -1,61 +1,62 @@
-"""``onlinehash encode``: the codes of a file of features."""
+"""``onlinehash encode``: the codes of a file of vectors."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output, open_output
+from onlinehash.cli._screen import note
 
 _FORMATS = {".npy": "npy", ".npz": "npz", ".csv": "csv", ".bits": "bits", ".txt": "bits"}
 
 
 def run(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")],
-    features: Annotated[
+    source: Annotated[
         Path,
         typer.Argument(
-            metavar="FEATURES", help="Vectors: .npy, .npz (array X), .csv, .jsonl or .parquet; - for standard input."
+            metavar="VECTORS", help="Vectors: .npy, .npz (array X), .csv, .jsonl or .parquet; - for standard input."
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option(help="Where the codes go; - for standard output, as csv.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File for the codes; - for standard output, as csv.", show_default=False)],
     form: Annotated[
         str | None,
-        typer.Option("--format", metavar="npy|npz|csv|bits", help="By default what the extension of --out says."),
+        typer.Option(
+            "--format", metavar="npy|npz|csv|bits", help="Format of the file.", show_default="the extension of --out"
+        ),
     ] = None,
     id: Id = None,
     vectors: Vectors = None,
     ignore: Ignore = None,
     header: Header = None,
 ) -> None:
-    """Write the packed codes of vectors: one row of bytes per vector.
+    """Write the packed codes of vectors, one row of bytes per vector.
 
-    As npy, npz (array 'codes') and csv, codes are bytes, bit k in bit k % 8 of byte k // 8; as bits, lines of 0 and 1.
+    In npy, npz (array 'codes') and csv, bit k of a code is bit k % 8 of byte k // 8. In bits, a code is a line of 0s
+    and 1s.
     """
-    import numpy as np
-
     from onlinehash.cli._arrays import read_rows
     from onlinehash.cli._encoding import encode_rows, load_encoder
-    from onlinehash.cli._screen import note
-    from onlinehash.cli._stdin import name_of
-    from onlinehash.cli._writing import check_place, is_stdout, name_of_output, open_output
     from onlinehash.codes import unpack_bits
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
-    if form is None and is_stdout(out):
+    if form is None and is_standard(out):
         form = "csv"
     elif form is None:
-        check_place(out, *_FORMATS)
+        check_output(out, *_FORMATS)
         form = _FORMATS[out.suffix.lower()]
     elif form not in _FORMATS.values():
         raise typer.BadParameter(f"{form!r} is not npy, npz, csv or bits.", param_hint="--format")
-    check_place(out)
+    check_output(out)
     encoder = load_encoder(model)
     columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
-    codes = encode_rows(encoder, read_rows(features, columns).X, name_of(features))
+    codes = encode_rows(encoder, read_rows(source, columns).X, name_of(source))
     with open_output(out) as file:
         if form == "npy":
             np.save(file, codes)

@@ -1,20 +1,26 @@
-"""``onlinehash evaluate``: how well codes retrieve items of the same label."""
+"""``onlinehash evaluate``: retrieval metrics of codes."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash._validation import check_labels
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli._options import Json, Protocol
+from onlinehash.cli._screen import print_json, print_rows
+from onlinehash.cli.datasets import load_split
+from onlinehash.exceptions import InvalidLabelsError
+from onlinehash.types import Codes, Labels
 
 if TYPE_CHECKING:
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.metrics import Ranking
-    from onlinehash.types import Codes, Labels
+    from onlinehash.tables import Columns
 
 _FILE = "Vectors with --model, else packed codes: .npy, .npz, .csv, .jsonl or .parquet; - for standard input."
 _LABELS = "Labels: .npy, .csv or .txt; or a column of the file itself, by default labels or label, y in a .npz."
@@ -23,8 +29,8 @@ _LABELS = "Labels: .npy, .csv or .txt; or a column of the file itself, by defaul
 def run(
     model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Evaluate on this data set; needs --model.")] = None,
-    protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split a data set.")] = "online",
-    seed: Annotated[int, typer.Option(min=0, help="Of the split of a data set; use that of 'learn'.")] = 0,
+    protocol: Protocol = "online",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split of the data set; use that of 'learn'.")] = 0,
     queries: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     query_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
     database: Annotated[Path | None, typer.Option(help=_FILE)] = None,
@@ -42,19 +48,18 @@ def run(
     ] = None,
     radius: Annotated[int, typer.Option(help="Hamming radius of the precision within it.", min=0)] = 2,
     ties: Annotated[
-        str, typer.Option(metavar="expected|stable", help="Average over all orders of ties, or take storage order.")
+        str, typer.Option(metavar="expected|stable", help="Average over all orders of ties, or keep storage order.")
     ] = "expected",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Measure retrieval: mAP, mAP@k, Precision@k, Recall@k and precision within a radius.
+    """Measure mAP, mAP@k, Precision@k, Recall@k and precision within a Hamming radius.
 
-    mAP@k is given twice: divided by the relevant items that k places could hold ('possible'), and, as often
-    published, by those that were found, which flatters.
+    mAP@k is given twice: divided by the number of relevant items that k places can hold ('possible'), and by the
+    number of those found ('found'), which is often published and is higher.
     """
     from onlinehash.cli._encoding import load_encoder
-    from onlinehash.cli._screen import print_json, print_rows
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.metrics import Ranking
+    from onlinehash.tables import Columns
 
     encoder = load_encoder(model) if model is not None else None
     if dataset is not None:
@@ -82,23 +87,16 @@ def _of_dataset(
     encoder: Encoder, name: str, protocol: str, seed: int
 ) -> tuple[tuple[Codes, Labels, Codes, Labels], tuple[int | None, int]]:
     from onlinehash.cli._encoding import encode_rows
-    from onlinehash.cli._screen import progress_bar
-    from onlinehash.datasets import load_dataset
 
-    with progress_bar(f"Fetching {name}") as progress:
-        split = load_dataset(name, progress=progress).split(protocol, seed)
+    split = load_split(name, protocol, seed)
     query_codes = encode_rows(encoder, split.queries.X, name)
     codes = encode_rows(encoder, split.database.X, name)
     return (query_codes, split.queries.y, codes, split.database.y), (split.map_at, split.precision_at)
 
 
 def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Labels]:
-    from dataclasses import replace
-
-    from onlinehash._validation import check_labels
     from onlinehash.cli._arrays import read_column
     from onlinehash.cli._encoding import read_side
-    from onlinehash.exceptions import InvalidLabelsError
 
     is_column = labels is not None and path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
     is_column = is_column and labels != "-" and not Path(labels or "").is_file()
@@ -134,13 +132,13 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         f"Precision@{precision['k']}": precision["precision"],
         f"Recall@{precision['k']}": result["recall_at"]["recall"],
         f"Precision within radius {within['radius']}": within["precision"],
-        "Queries that find nothing there": within["empty_rate"],
+        "Queries without any item in it": within["empty_rate"],
     }
     return [(name, f"{value:.4f}") for name, value in values.items()]
 
 
 def _without_nan(value: Any) -> Any:
-    """Replace NaN, which JSON does not know, by null."""
+    """Replace NaN, which JSON does not have, by None."""
     if isinstance(value, dict):
-        return {id: _without_nan(item) for id, item in value.items()}
+        return {name: _without_nan(item) for name, item in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value

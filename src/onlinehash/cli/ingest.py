@@ -1,7 +1,10 @@
-"""``onlinehash ingest``: items of a file, a folder or a stream into a collection."""
+"""``onlinehash ingest``: store the items of a file, a folder or a stream in a collection."""
 
 from __future__ import annotations
 
+import logging
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,32 +13,45 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
+from onlinehash._validation import check_positive_int
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._place import PLACE, Place
-from onlinehash.cli._refreshing import Refresh, finish_refresh, warn_unless_searchable
-from onlinehash.cli._settings import Bits, Dtype, Method, RefreshPolicy, Settings
+from onlinehash.cli._files import name_of, open_input
+from onlinehash.cli._options import (
+    Bits,
+    Dtype,
+    Method,
+    RefreshPolicy,
+    Settings,
+    hasher_from_options,
+    hasher_parameters,
+    parse_policy,
+)
+from onlinehash.cli._screen import loudness, note, progress_bar
+from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable
+from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
     from onlinehash.collection.refresh import Policy
-    from onlinehash.collection.sources import Consumer, ConsumerStats
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.streams import Consumer, ConsumerStats
+    from onlinehash.tables import Columns
 
 _SOURCE = (
     "A file: .csv, .jsonl, .parquet, .npy or .npz, - for standard input; a folder of .parquet files; or a stream: "
     "redis://host:port/0/stream, nats://host:port/stream."
 )
-_TELL = 10.0  # seconds between two lines where there is no terminal
+_REPORT_EVERY = 10.0  # seconds between two lines where there is no terminal
 
 
 def run(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE, show_default=False)],
     *,
     into: Annotated[
-        Place,
+        Target,
         typer.Option(
-            metavar="COLLECTION", help=f"Created if there is none. {PLACE}", parser=Place.parse, show_default=False
+            metavar="COLLECTION", help=f"Created if missing. {TARGET}", parser=Target.parse, show_default=False
         ),
     ],
     id: Id = None,
@@ -48,36 +64,39 @@ def run(
     ] = None,
     ignore: Ignore = None,
     header: Header = None,
-    first_id: Annotated[int | None, typer.Option(help="Number the rows from here; for files without ids.")] = None,
-    batch: Annotated[int, typer.Option(help="Items stored at a time, each time all or none of them.")] = 1000,
+    first_id: Annotated[int | None, typer.Option(help="Number the rows from here on; for files without ids.")] = None,
+    batch: Annotated[int, typer.Option(help="Items per transaction.")] = 1000,
     follow: Annotated[
         bool | None,
         typer.Option(
             "--follow/--once",
-            help="Wait for more messages, or stop when there are none; both read a .jsonl file as a stream.",
+            help="Wait for more messages, or stop at the end; both read a .jsonl file as a stream.",
             show_default="--follow for redis:// and nats://",
         ),
     ] = None,
-    refresh: Refresh = True,
+    refresh: Annotated[
+        bool,
+        typer.Option(
+            "--refresh/--no-refresh",
+            help="Wait until all items are encoded with what was learned, or leave that to the next writer.",
+        ),
+    ] = True,
     method: Method = None,
     bits: Bits = None,
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of a new hasher.", show_default="0")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new hasher.", show_default="0")] = None,
     refresh_policy: RefreshPolicy = None,
     dtype: Dtype = None,
 ) -> None:
     """Store the items of a file, a folder or a stream in a collection, which learns from them.
 
-    An item whose id is there already is replaced. A column of a file is named as the file names it, or by its number:
-    1 is the first, -1 the last. For an .npy file of vectors the other columns are files: by default X.ids.npy and
-    X.labels.npy beside X.npy.
+    An item with a known id is replaced. A column of a file is given by its name or its number: 1 is the first, -1 the
+    last. For an .npy file of vectors the other columns are files: by default X.ids.npy and X.labels.npy beside X.npy.
 
     Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
-    whatever is stopped or killed in between. Ctrl-C or SIGTERM finish the current batch.
+    even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
-    from onlinehash._validation import check_positive_int
-    from onlinehash.cli._settings import hasher_parameters, parse_policy
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
@@ -102,31 +121,28 @@ def run(
 
 
 def _refuse(options: dict[str, Any], use: str) -> None:
-    """Raise if an option was given that makes no sense for the source."""
+    """Raise if an option was given that does not apply to the source."""
     for name, value in options.items():
         if value not in (None, []):
             raise typer.BadParameter(f"{name} is for {use}")
 
 
 def _open(
-    into: Place, method: str | None, given: dict[str, Any], policy: Policy | None, dtype: str | None
+    into: Target, method: str | None, given: dict[str, Any], policy: Policy | None, dtype: str | None
 ) -> Collection:
-    """Create the collection; or open it, if the options describe the hasher that it has."""
-    from onlinehash.cli._screen import note
-    from onlinehash.cli._settings import DEFAULT_METHOD, hasher_from_options
-    from onlinehash.collection.learning import same_recipe
-    from onlinehash.exceptions import InvalidInputError
+    """Create the collection; or open it, if the options agree with its hasher."""
+    from onlinehash.collection.learner import same_recipe
 
     if not into.exists():
         into.check()
-        hasher = hasher_from_options(method or DEFAULT_METHOD, given, {"random_state": 0})
+        hasher = hasher_from_options(method, given, random_state=0)
         collection = into.open(hasher, policy, vector_dtype=dtype)
-        note(f"Made {into}, which learns with {hasher}.")
+        note(f"Created {into}, which learns with {hasher}.")
         return collection
     if method is not None or given:
         with into.open(readonly=True) as present:
             own = present.hasher
-        wanted = hasher_from_options(method or own.name, given, {})
+        wanted = hasher_from_options(method or own.name, given)
         if wanted.name == own.name:
             wanted.set_params(**own.get_params(deep=False) | given)
         if not same_recipe(own, wanted):
@@ -134,12 +150,9 @@ def _open(
     return into.open(None, policy, vector_dtype=dtype)
 
 
-# ---------------------------------------------------------------------- files
-
-
 def _ingest_file(
     path: Path,
-    into: Place,
+    into: Target,
     opening: Callable[[], Collection],
     columns: Columns,
     *,
@@ -147,9 +160,8 @@ def _ingest_file(
     batch: int,
     refresh: bool,
 ) -> None:
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._stdin import name_of, open_input
-    from onlinehash.collection.transfer import add_chunks, layout_of
+    from onlinehash.collection.transfer import import_chunks
+    from onlinehash.tables import layout as layout_of
 
     n_items = n_labelled = 0
     with open_input(path) as file:
@@ -158,7 +170,7 @@ def _ingest_file(
             if layout is not None:
                 note(f"{name_of(path)}: {layout}")
             with progress_bar("Adding") as progress:
-                for chunk in add_chunks(collection, file, columns, first_id=first_id, batch=batch):
+                for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
                     n_items += len(chunk)
                     n_labelled += chunk.n_labelled
                     progress(chunk.done, chunk.total)
@@ -167,35 +179,31 @@ def _ingest_file(
             finish_refresh(collection, wanted=refresh)
 
 
-# ---------------------------------------------------------------------- streams
-
-
 def _ingest_stream(
     address: str,
-    into: Place,
+    into: Target,
     opening: Callable[[], Collection],
     *,
     batch: int,
     follow: bool | None,
     refresh: bool,
 ) -> None:
-    from onlinehash.cli._screen import note
-    from onlinehash.collection.sources import Consumer, open_source
+    from onlinehash.streams import Consumer, open_source
 
     with open_source(address) as source, opening() as collection:
         consumer = Consumer(source, collection, batch_size=batch)
-        with _stop_on_signals(consumer) as stopped, _shown() as show:
-            stats = consumer.run(follow=follow, progress=show)
-        note(f"{_said(stats)}. {into} holds {len(collection)}.")
+        with _stop_on_signals(consumer) as stopped, _reports() as report:
+            stats = consumer.run(follow=follow, progress=report)
+        note(f"{_summary(stats)}. {into} holds {len(collection)}.")
         warn_unless_searchable(collection.stats())
         finish_refresh(collection, wanted=refresh and not stopped)
 
 
-def _said(stats: ConsumerStats) -> str:
+def _summary(stats: ConsumerStats) -> str:
     counts = {
         "deleted": stats.deleted,
-        "sent to the dead letters": stats.dead_letters,
-        "there already": stats.redelivered,
+        "sent to the dead-letter file": stats.dead_letters,
+        "already applied": stats.redelivered,
     }
     some = "".join(f", {count} {what}" for what, count in counts.items() if count)
     left = "unknown" if stats.lag is None else stats.lag
@@ -204,9 +212,7 @@ def _said(stats: ConsumerStats) -> str:
 
 @contextmanager
 def _stop_on_signals(consumer: Consumer) -> Iterator[list[int]]:
-    """Finish the batch in hand at the first signal, which is given back; end at once at the second."""
-    import signal
-
+    """Finish the current batch at the first signal; end at once at the second. Yields the signals received."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     received: list[int] = []
 
@@ -228,30 +234,23 @@ def _stop_on_signals(consumer: Consumer) -> Iterator[list[int]]:
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[ConsumerStats], None]]:
-    """Give a callback that shows how far a consumer is: a line that changes, or one now and then; and show the log."""
-    import logging
-    import sys
-
-    from rich.console import Console
-
-    from onlinehash.cli._screen import loudness, note
-
-    console, told = Console(stderr=True), perf_counter()
+def _reports() -> Iterator[Callable[[ConsumerStats], None]]:
+    """Yield a progress callback: a status line on a terminal, else a line every few seconds. Warnings are shown too."""
+    console, reported = Console(stderr=True), perf_counter()
     logger, handler = logging.getLogger("onlinehash"), logging.StreamHandler(sys.stderr)
     with console.status("Waiting for messages") as status:
 
-        def show(stats: ConsumerStats) -> None:
-            nonlocal told
+        def report(stats: ConsumerStats) -> None:
+            nonlocal reported
             if console.is_terminal:
-                status.update(_said(stats))
-            elif perf_counter() >= told + _TELL:
-                note(_said(stats))
-                told = perf_counter()
+                status.update(_summary(stats))
+            elif perf_counter() >= reported + _REPORT_EVERY:
+                note(_summary(stats))
+                reported = perf_counter()
 
         if not loudness.verbose:  # which shows the log already
             logger.addHandler(handler)
         try:
-            yield show
+            yield report
         finally:
             logger.removeHandler(handler)

@@ -1,4 +1,4 @@
-"""``onlinehash learn``: a hasher from vectors in a file, or from a data set."""
+"""``onlinehash learn``: learn a hasher from a file or from a data set."""
 
 from __future__ import annotations
 
@@ -6,36 +6,52 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
+from onlinehash._validation import check_labels
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._settings import Bits, Method, Settings
+from onlinehash.cli._files import check_output, name_of, name_of_output, open_output, refuse_other_kinds
+from onlinehash.cli._options import (
+    Bits,
+    Method,
+    Protocol,
+    Settings,
+    hasher_from_options,
+    hasher_parameters,
+    registered,
+)
+from onlinehash.cli._screen import note, progress_bar, warn
+from onlinehash.cli.datasets import load_split
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
+    from onlinehash.tables import Columns
 
-_FEATURES = (
+_VECTORS = (
     "Vectors: .npy (may be larger than memory), .npz (arrays X, y), .csv, .jsonl or .parquet; - for standard input."
 )
 _LABELS = "Labels: .npy, .csv or .txt; not needed where the vectors come with labels."
 
 
 def run(
-    features: Annotated[Path | None, typer.Argument(metavar="FEATURES", help=_FEATURES, show_default=False)] = None,
+    source: Annotated[Path | None, typer.Argument(metavar="VECTORS", help=_VECTORS, show_default=False)] = None,
     labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS, show_default=False)] = None,
     *,
-    out: Annotated[Path, typer.Option(help="Where the hasher goes; - for standard output.", show_default=False)],
-    dataset: Annotated[str | None, typer.Option(help="Learn the stream of this data set instead of a file.")] = None,
-    protocol: Annotated[str, typer.Option(metavar="online|published", help="How to split a data set.")] = "online",
+    out: Annotated[Path, typer.Option(help="File for the hasher; - for standard output.", show_default=False)],
+    dataset: Annotated[
+        str | None, typer.Option(help="Learn from the stream of this data set instead of a file.")
+    ] = None,
+    protocol: Protocol = "online",
     label_column: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of the labels: its name, or its number; 1 is the first, -1 the last.",
+            help="Column of the labels: its name or its number; 1 is the first, -1 the last.",
             show_default="labels or label",
         ),
     ] = None,
@@ -46,41 +62,37 @@ def run(
     method: Method = None,
     bits: Bits = None,
     settings: Settings = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of a new hasher, and of the split of a data set.")] = 0,
-    resume: Annotated[Path | None, typer.Option(help="Go on with this saved hasher.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher, and of the split of the data set.")] = 0,
+    resume: Annotated[Path | None, typer.Option(help="Continue with this saved hasher.")] = None,
 ) -> None:
     """Learn a hasher from labelled vectors, row by row, and save it.
 
-    A data set gives the head of its database to learn from, and '--method hcoh' its published learning rate; the
-    queries that 'onlinehash evaluate' asks with the same seed stay unseen. Methods without labels need none.
+    With --dataset, the hasher learns from the first part of the database, and '--method hcoh' uses the published
+    learning rate; the queries of 'onlinehash evaluate' with the same seed are not learned from. Unsupervised methods
+    need no labels.
     """
     from onlinehash.cli._chunks import by_chunks
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._settings import DEFAULT_METHOD, hasher_from_options, hasher_parameters
-    from onlinehash.cli._stdin import name_of
-    from onlinehash.cli._writing import check_place, name_of_output, open_output
+    from onlinehash.tables import Columns
 
-    if (features is None) == (dataset is None):
-        raise typer.BadParameter("give a file of features or --dataset, one of the two.")
+    if (source is None) == (dataset is None):
+        raise typer.BadParameter("give a file of vectors or --dataset, one of the two.")
     if dataset is not None and label_column is not None:
         raise typer.BadParameter("--label-column is for a file with columns, not for --dataset.")
-    check_place(out)
+    check_output(out)
     given = hasher_parameters(bits, settings)
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
-    method = method or DEFAULT_METHOD
+    method = registered(method)
     defaults: dict[str, Any] = {"random_state": seed}
     if dataset is not None:
-        split = _load(dataset, protocol, seed)
+        split = load_split(dataset, protocol, seed)
         defaults |= _published(method, split)
-    hasher = _resume(resume) if resume is not None else hasher_from_options(method, given, defaults)
-    if features is None:
+    hasher = _resume(resume) if resume is not None else hasher_from_options(method, given, **defaults)
+    if source is None:
         X, y = split.stream
     else:
-        from onlinehash.collection.transfer.chunks import Columns
-
         columns = Columns(id=id, vectors=vectors, labels=label_column, ignore=ignore or (), header=header)
-        X, y = _read(features, labels, columns, hasher)
+        X, y = _read(source, labels, columns, hasher)
 
     start = perf_counter()
     with progress_bar("Learning") as progress:
@@ -88,35 +100,29 @@ def run(
             X,
             lambda rows: hasher.partial_fit(X[rows], None if y is None else y[rows]),
             progress,
-            str(dataset) if features is None else name_of(features),
+            str(dataset) if source is None else name_of(source),
         )
     seconds = perf_counter() - start
     with open_output(out) as file:
         file.write(hasher.to_bytes())
-    seen = f"({hasher.n_samples_seen_} seen in all)"
+    seen = f"({hasher.n_samples_seen_} seen in total)"
     note(f"Learned {len(X)} instances in {seconds:.2f} s {seen}. Saved {hasher} to {name_of_output(out)}.")
 
 
-def _read(features: Path, labels: Path | None, columns: Columns, hasher: OnlineHasher) -> tuple[NDArray[Any], Any]:
-    import numpy as np
-
-    from onlinehash._validation import check_labels
+def _read(source: Path, labels: Path | None, columns: Columns, hasher: OnlineHasher) -> tuple[NDArray[Any], Any]:
     from onlinehash.cli._arrays import check_vectors, read_column, read_rows
-    from onlinehash.cli._screen import warn
-    from onlinehash.cli._stdin import name_of
-    from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 
-    if columns.labels is not None and (labels is not None or features.suffix.lower() in (".npy", ".npz", ".bits")):
+    if columns.labels is not None and (labels is not None or source.suffix.lower() in (".npy", ".npz", ".bits")):
         raise InvalidInputError("--label-column is for a .csv, .jsonl or .parquet file that holds its own labels.")
-    given = read_rows(features, columns)
-    check_vectors(given.X, name_of(features))
+    given = read_rows(source, columns)
+    check_vectors(given.X, name_of(source))
     y = given.labels if labels is None else read_column(labels, "labels")
     if isinstance(y, np.ndarray):
         return given.X, check_labels(y, len(given.X))
     n_without = len(given.X) if y is None else sum(label is None for label in y)
     if hasher.supervised and n_without == len(given.X):
         raise InvalidLabelsError(
-            f"{name_of(features)} comes without labels, and {hasher.name} learns from them. Give a second file, "
+            f"{name_of(source)} comes without labels, and {hasher.name} learns from them. Give a second file, "
             "--label-column, or array y in a .npz; or use --method itq."
         )
     if hasher.supervised and n_without:
@@ -124,16 +130,8 @@ def _read(features: Path, labels: Path | None, columns: Columns, hasher: OnlineH
     return given.X, y
 
 
-def _load(dataset: str, protocol: str, seed: int) -> Split:
-    from onlinehash.cli._screen import progress_bar
-    from onlinehash.datasets import load_dataset
-
-    with progress_bar(f"Fetching {dataset}") as progress:
-        return load_dataset(dataset, progress=progress).split(protocol, seed)
-
-
 def _published(method: str, split: Split) -> dict[str, Any]:
-    """Return the settings that a data set prescribes to a method."""
+    """Return the published parameters of a method for a data set."""
     from onlinehash.hashers import make_hasher
 
     hasher = make_hasher(method)
@@ -145,7 +143,6 @@ def _published(method: str, split: Split) -> dict[str, Any]:
 
 
 def _resume(path: Path) -> OnlineHasher:
-    from onlinehash.cli._kinds import refuse_other_kinds
     from onlinehash.hashers import load_hasher
 
     refuse_other_kinds(path, "hasher")

@@ -1,4 +1,4 @@
-"""``onlinehash report``: results as one HTML page."""
+"""``onlinehash report``: results on one HTML page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from onlinehash.cli._files import check_output, name_of_output, open_output
+from onlinehash.cli._screen import note
+from onlinehash.exceptions import DataNotFoundError
 
 if TYPE_CHECKING:
     from onlinehash.experiments.report import Chapter
@@ -19,16 +23,14 @@ def run(
     ] = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
-    """Make one HTML page of the results of plans: text, figures and tables beside what the paper prints.
+    """Write the results of plans to one HTML page: text, figures, and tables with the published numbers.
 
-    Nothing is run; `onlinehash reproduce` does that. The page needs no network.
+    Nothing is run; `onlinehash reproduce` does that. The page works offline.
     """
-    from onlinehash.cli._writing import check_place
-    from onlinehash.exceptions import DataNotFoundError
     from onlinehash.experiments import load_plan
     from onlinehash.experiments.report import read_chapter
 
-    check_place(out, ".html", ".htm")
+    check_output(out, ".html", ".htm")
     for path in plans:
         if not path.is_file():
             raise DataNotFoundError(f"There is no plan {path}.")
@@ -42,9 +44,7 @@ def run(
 
 
 def write(out: Path, chapters: list[Chapter]) -> None:
-    """Write the page and say where it is."""
-    from onlinehash.cli._screen import note
-    from onlinehash.cli._writing import name_of_output, open_output
+    """Write the page."""
     from onlinehash.experiments.report import render
 
     page = render(chapters)

@@ -1,4 +1,4 @@
-"""``onlinehash reproduce``: plans, run and shown."""
+"""``onlinehash reproduce``: run plans and show their tables."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Annotated
 import typer
 
 from onlinehash.cli import report as report_command
+from onlinehash.cli._files import check_output
+from onlinehash.cli._screen import note, progress_bar
+from onlinehash.exceptions import DataNotFoundError, OnlineHashError
 
 
 def run(
@@ -17,7 +20,8 @@ def run(
         list[Path] | None, typer.Argument(metavar="PLAN...", help="Plans: .toml files, see experiments/.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Every method on a small data set, with a report, in less than a minute.")
+        bool,
+        typer.Option("--quick", help="Run every method on a small data set, with a report, in less than a minute."),
     ] = False,
     results: Annotated[
         Path | None,
@@ -37,9 +41,9 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Do the missing runs of plans and show their tables.
+    """Run what is missing of plans and show their tables.
 
-    Every run is one line of the plan's .jsonl file. Stop at any time with Ctrl-C: finished runs are kept.
+    Every run is one line of the plan's .jsonl file. Ctrl-C stops at any time: finished runs are kept.
 
     A run is stale if the source of its hasher, its data set or the runner changed since. Stale runs stay in the tables;
     on a terminal, the command offers to repeat them.
@@ -49,16 +53,13 @@ def run(
     try:
         _reproduce(plans or [], quick, results, stale, workers or os.cpu_count() or 1, report)
     except KeyboardInterrupt:
-        typer.echo("Stopped. Finished runs are kept; give the same command again to do the others.", err=True)
+        typer.echo("Stopped. Finished runs are kept; run the same command again to do the others.", err=True)
         raise typer.Exit(130) from None
 
 
 def _reproduce(
     plans: list[Path], quick: bool, results: Path | None, stale: bool, workers: int, report: Path | None
 ) -> None:
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._writing import check_place
-    from onlinehash.exceptions import DataNotFoundError, OnlineHashError
     from onlinehash.experiments import load_plan, read_results, reproduce
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
     from onlinehash.experiments.results import is_stale
@@ -71,7 +72,7 @@ def _reproduce(
         folder.mkdir(parents=True, exist_ok=True)
         places = [(QUICK_PLAN, folder, "onlinehash reproduce --quick")]
     if report is not None:
-        check_place(report, ".html", ".htm")
+        check_output(report, ".html", ".htm")
     chapters = []
     for path, folder, command in places:
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""``onlinehash scale``: data sets in Parquet, learned and encoded by many processes."""
+"""``onlinehash scale``: learn and encode Parquet files with many processes."""
 
 from __future__ import annotations
 
@@ -8,52 +8,51 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Learn and encode data sets in Parquet with many processes (Ray).", no_args_is_help=True)
+from onlinehash.cli._files import check_output
+from onlinehash.cli._options import Bits, Settings, hasher_from_options, hasher_parameters
+from onlinehash.cli._screen import note, progress_bar
+
+app = typer.Typer(help="Learn and encode Parquet files with many processes (Ray).", no_args_is_help=True)
 
 _Paths = Annotated[list[Path], typer.Argument(metavar="PATHS", help="Parquet files, or folders of them.")]
 _Vector = Annotated[str, typer.Option(help="Column of the vectors: lists of numbers.")]
-_Address = Annotated[str | None, typer.Option(help="Of a Ray cluster; by default Ray is started on this machine.")]
-_Workers = Annotated[int | None, typer.Option(help="Tasks at a time.", show_default="one a CPU")]
+_Address = Annotated[
+    str | None, typer.Option(help="Address of a Ray cluster.", show_default="start Ray on this machine")
+]
+_Workers = Annotated[int | None, typer.Option(help="Tasks at a time.", show_default="one per CPU")]
 
 
 @app.command("learn")
 def learn(
     paths: _Paths,
     *,
-    out: Annotated[Path, typer.Option(help="Where the hasher goes.", show_default=False)],
-    bits: Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of HROH; repeatable.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of a new hasher.")] = 0,
-    resume: Annotated[Path | None, typer.Option(help="Go on with this saved HROH.")] = None,
+    out: Annotated[Path, typer.Option(help="File for the hasher.", show_default=False)],
+    bits: Bits = None,
+    settings: Settings = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher.")] = 0,
+    resume: Annotated[Path | None, typer.Option(help="Continue with this saved HROH.")] = None,
     vectors: _Vector = "vectors",
     labels: Annotated[str, typer.Option(help="Column of the labels: integers, strings, or lists of them.")] = "label",
     address: _Address = None,
     workers: _Workers = None,
 ) -> None:
-    """Learn HROH from labelled vectors, and save it: the same hasher as one process would learn, row by row."""
+    """Learn HROH from labelled vectors and save it; the result equals that of one process."""
     from onlinehash import scale
-    from onlinehash.cli._screen import note, progress_bar
-    from onlinehash.cli._settings import hasher_from_options, parse_setting
-    from onlinehash.cli._writing import check_place
     from onlinehash.hashers import load_hasher
 
-    check_place(out)
-    given = {} if bits is None else {"n_bits": bits}
-    given |= dict(parse_setting(setting) for setting in settings or ())
+    check_output(out)
+    given = hasher_parameters(bits, settings)
     if resume is not None and given:
         raise typer.BadParameter("--resume takes the parameters from the file; leave them out.")
-    hasher = hasher_from_options("hroh", given, {"random_state": seed}) if resume is None else load_hasher(resume)
+    hasher = hasher_from_options("hroh", given, random_state=seed) if resume is None else load_hasher(resume)
     start = perf_counter()
     with progress_bar("Learning") as progress:
         learned = scale.learn(
             paths, hasher, vectors=vectors, labels=labels, address=address, n_workers=workers, progress=progress
         )
     learned.save(out)
-    note(
-        f"Learned in {perf_counter() - start:.2f} s ({learned.n_samples_seen_} seen in all). Saved {learned} to {out}."
-    )
+    seconds, n_seen = perf_counter() - start, learned.n_samples_seen_
+    note(f"Learned in {seconds:.2f} s ({n_seen} seen in total). Saved {learned} to {out}.")
 
 
 @app.command("encode")
@@ -61,16 +60,15 @@ def encode(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")],
     paths: _Paths,
     *,
-    out: Annotated[Path, typer.Option(help="Folder that the codes go to.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder for the codes.", show_default=False)],
     vectors: _Vector = "vectors",
     id: Annotated[str, typer.Option(help="Column of the ids: integers or strings.")] = "id",
     address: _Address = None,
     workers: _Workers = None,
 ) -> None:
-    """Write the codes of vectors to a folder, a Parquet file for every row group; run again, it goes on."""
+    """Write the codes of vectors to a folder, one Parquet file per row group; a second run continues the first."""
     from onlinehash import scale
     from onlinehash.cli._encoding import load_encoder
-    from onlinehash.cli._screen import note, progress_bar
 
     with progress_bar("Encoding") as progress:
         parts = scale.encode(

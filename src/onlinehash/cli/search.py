@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
+from onlinehash._validation import check_positive_int
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli._files import check_output, is_standard, name_of_output, open_output, refuse_other_kinds
+from onlinehash.cli._options import ASYMMETRIC, MIN_RESCORED, Json, K, Rescore
+from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows
+from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onlinehash.cli._encoding import Side
-    from onlinehash.collection.transfer.chunks import Columns
     from onlinehash.encoders import Encoder
     from onlinehash.indexes import FlatIndex
-
-_SHOWN = 20
-_RESCORED = 1000  # items by code, at least, that are ordered by their vectors: many share one code
+    from onlinehash.tables import Columns
 
 
 class _Found(NamedTuple):
@@ -27,7 +32,7 @@ class _Found(NamedTuple):
 
 
 class _Items(NamedTuple):
-    """What is searched: an index of row numbers or integer ids, the ids that are text, and vectors by row or id."""
+    """An index by row number or integer id, the ids that are text, the vectors, and their row numbers by id."""
 
     flat: FlatIndex
     names: list[str] | None = None
@@ -40,39 +45,32 @@ def run(
         Path,
         typer.Argument(
             metavar="ITEMS",
-            help="What is searched: codes, vectors with --model, or an .ohi index. .npy, .npz, .csv, .jsonl, .parquet, "
+            help="Codes, vectors with --model, or an .ohi index to search in: .npy, .npz, .csv, .jsonl, .parquet, "
             ".bits; - for standard input.",
         ),
     ],
     queries: Annotated[
-        Path | None, typer.Argument(metavar="QUERIES", help="What is asked: codes, or vectors with --model.")
+        Path | None, typer.Argument(metavar="QUERIES", help="Codes, or vectors with --model, to search for.")
     ] = None,
     *,
-    k: Annotated[int | None, typer.Option("-k", help="Nearest items to find.", show_default="10")] = None,
+    k: K = None,
     radius: Annotated[
-        int | None, typer.Option(help="Find all items at most so many bits away; -k then limits their number.")
+        int | None, typer.Option(help="Find all items within this Hamming distance; -k limits their number.")
     ] = None,
-    rescore: Annotated[
-        str | None,
-        typer.Option(
-            metavar="cosine|l2|none",
-            help="Order the best by the distance of their vectors, where both files hold vectors.",
-            show_default="cosine",
-        ),
-    ] = None,
+    rescore: Rescore = None,
     asymmetric: Annotated[
         bool | None,
         typer.Option(
             "--asymmetric/--no-asymmetric",
-            help="Compare the real values of the query with the bits of the codes.",
+            help=ASYMMETRIC,
             show_default="where queries are vectors and items are codes",
         ),
     ] = None,
     ids: Annotated[
         Path | None,
-        typer.Option(help="Ids of the items, in a file: integers or text.", show_default="of ITEMS, or row numbers"),
+        typer.Option(help="File with the ids of the items: integers or text.", show_default="of ITEMS, or row numbers"),
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder, to encode vectors with.")] = None,
+    model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder, to encode vectors.")] = None,
     id: Id = None,
     vectors: Vectors = None,
     ignore: Ignore = None,
@@ -82,33 +80,29 @@ def run(
         Path | None,
         typer.Option(help="Write query, id, distance to a .csv or .npz file; - for standard output, as csv."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per query.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Find the nearest items by the Hamming distance of their codes.
 
-    Items of one class often share one code. So the best are ordered more finely where that is possible: by their
+    Items of one class often share one code. The best are therefore ordered by their vectors where both files hold
     vectors, or else by the real values of the query. '--rescore none --no-asymmetric' gives Hamming distances, ties
     by id.
 
-    With --model a file is taken as vectors when it has their width, else as codes.
+    With --model, a file is read as vectors if it has as many columns as the model learned from, else as codes.
     """
     from onlinehash.cli._encoding import load_encoder, read_side
-    from onlinehash.cli._screen import note, print_json
-    from onlinehash.cli._writing import check_place
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash.tables import Columns
 
     if queries is None and save_index is None:
         raise typer.BadParameter("give queries, or --save-index to only build an index.")
-    if str(items) == str(queries) == "-":
-        raise typer.BadParameter("standard input is only one of ITEMS and QUERIES.")
-    if rescore not in (None, "cosine", "l2", "none"):
-        raise typer.BadParameter(f"{rescore!r} is not cosine, l2 or none.", param_hint="--rescore")
+    if queries is not None and is_standard(items) and is_standard(queries):
+        raise typer.BadParameter("standard input can be ITEMS or QUERIES, not both.")
     if radius is not None and (rescore in ("cosine", "l2") or asymmetric):
-        raise typer.BadParameter("--radius counts bits; it goes without --rescore and --asymmetric.")
+        raise typer.BadParameter("--radius counts bits; leave out --rescore and --asymmetric.")
     if save_index is not None:
-        check_place(save_index, ".ohi")
+        check_output(save_index, ".ohi")
     if out is not None:
-        check_place(out, ".csv", ".npz")
+        check_output(out, ".csv", ".npz")
     encoder = load_encoder(model) if model is not None else None
     columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
     searched = _read_items(items, ids, encoder, columns)
@@ -119,17 +113,17 @@ def run(
         return
     asked = read_side(queries, encoder, columns)
     if radius is not None:
-        found = [_Found(ids.tolist()[:k], away.tolist()[:k]) for ids, away in _within(searched.flat, asked, radius)]
+        matches = searched.flat.range_search(asked.codes, radius)
+        found = [_Found(some.ids.tolist()[:k], some.distances.tolist()[:k]) for some in matches]
     else:
         found = _search(searched, asked, encoder, 10 if k is None else k, rescore, asymmetric)
     if searched.names is not None:
-        names = searched.names
-        found = [_Found([names[row] for row in ids], distances) for ids, distances in found]
+        found = [_Found([searched.names[row] for row in ids], distances) for ids, distances in found]
     if out is not None:
         _write(out, found)
     if as_json:
-        for query, (ids_of, distances) in enumerate(found):
-            print_json({"query": query, "ids": ids_of, "distances": distances})
+        for query, some in enumerate(found):
+            print_json({"query": query, **some._asdict()})
     elif out is None:
         _show(found)
 
@@ -137,8 +131,6 @@ def run(
 def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns: Columns) -> _Items:
     from onlinehash.cli._arrays import read_column
     from onlinehash.cli._encoding import read_side
-    from onlinehash.cli._kinds import refuse_other_kinds
-    from onlinehash.exceptions import InvalidInputError
     from onlinehash.indexes import FlatIndex
 
     if items.suffix.lower() == ".ohi":
@@ -162,8 +154,6 @@ def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns:
 
 
 def _save(items: _Items, path: Path) -> None:
-    from onlinehash.exceptions import InvalidInputError
-
     if items.names is not None:
         raise InvalidInputError(
             "An index holds integer ids, and these are text. Search without --save-index, leave out the ids with "
@@ -172,15 +162,11 @@ def _save(items: _Items, path: Path) -> None:
     items.flat.save(path)
 
 
-def _within(index: FlatIndex, asked: Side, radius: int) -> list[tuple[Any, Any]]:
-    return [(matches.ids, matches.distances) for matches in index.range_search(asked.codes, radius)]
-
-
 def _search(
     items: _Items, asked: Side, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
 ) -> list[_Found]:
-    """Find k items per query, ordered as finely as what is given allows."""
-    from onlinehash._validation import check_positive_int
+    """Return k items per query: rescored by their vectors, or by asymmetric distance, where that is possible."""
+    from onlinehash.collection.rescoring import vector_distances
 
     check_positive_int("k", k)
     has_both = items.X is not None and asked.X is not None
@@ -189,45 +175,36 @@ def _search(
     if asymmetric and asked.X is None:
         raise typer.BadParameter("it needs queries that are vectors, and --model.", param_hint="--asymmetric")
     measure = None if rescore == "none" else rescore or ("cosine" if has_both else None)
-    is_soft = asked.X is not None and measure is None if asymmetric is None else asymmetric
-    wanted = k if measure is None else max(10 * k, _RESCORED)
-    if is_soft:
+    n_wanted = k if measure is None else max(10 * k, MIN_RESCORED)
+    by_default = asked.X is not None and measure is None
+    if by_default if asymmetric is None else asymmetric:
         assert encoder is not None
         assert asked.X is not None
-        matches = items.flat.search(encoder.encode_asymmetric(asked.X), wanted, asymmetric=True)
+        matches = items.flat.search(encoder.encode_asymmetric(asked.X), n_wanted, asymmetric=True)
     else:
-        matches = items.flat.search(asked.codes, wanted)
+        matches = items.flat.search(asked.codes, n_wanted)
+    found = [_Found(some.ids.tolist(), some.distances.tolist()) for some in matches]
     if measure is None:
-        return [_Found(some.ids.tolist(), some.distances.tolist()) for some in matches]
+        return found
     assert asked.X is not None
+    row_lists = [ids if items.rows is None else [items.rows[id] for id in ids] for ids, _ in found]
+    rescored = []
+    for query, (ids, _), rows in zip(asked.X, found, row_lists, strict=True):
+        ranked = sorted(zip(vector_distances(query, items.X[rows], measure).tolist(), ids, strict=True))[:k]
+        rescored.append(_Found([id for _, id in ranked], [distance for distance, _ in ranked]))
+    return rescored
+
+
+def _flattened(found: list[_Found]) -> list[tuple[int, Any, Any]]:
     return [
-        _rescored(items, query, some.ids.tolist(), measure, k) for query, some in zip(asked.X, matches, strict=True)
-    ]
-
-
-def _rescored(items: _Items, query: Any, ids: list[int], measure: str, k: int) -> _Found:
-    from onlinehash.collection.rescoring import rescored
-    from onlinehash.collection.stores.protocol import Rows
-
-    rows = ids if items.rows is None else [items.rows[id] for id in ids]
-    return _Found(*rescored(query, Rows(ids, [], items.X[rows], [], []), measure, k))
-
-
-def _write(out: Path, found: list[_Found]) -> None:
-    import csv
-    import io
-
-    import numpy as np
-
-    from onlinehash.cli._screen import note
-    from onlinehash.cli._writing import name_of_output, open_output
-
-    rows = [
         (query, id, distance)
         for query, (ids, distances) in enumerate(found)
         for id, distance in zip(ids, distances, strict=True)
     ]
-    names = ("query", "id", "distance")
+
+
+def _write(out: Path, found: list[_Found]) -> None:
+    rows, names = _flattened(found), ("query", "id", "distance")
     with open_output(out) as file:
         if out.suffix.lower() == ".npz":
             columns: dict[str, Any] = {name: np.array([row[i] for row in rows]) for i, name in enumerate(names)}
@@ -240,20 +217,14 @@ def _write(out: Path, found: list[_Found]) -> None:
 
 
 def _show(found: list[_Found]) -> None:
-    from onlinehash.cli._screen import note, number, on_terminal, print_rows
-
     if not on_terminal():
-        lines = (
-            (query, id, number(distance))
-            for query, (ids, distances) in enumerate(found)
-            for id, distance in zip(ids, distances, strict=True)
-        )
-        print_rows(("query", "id", "distance"), lines)
+        rows = [(query, id, number(distance)) for query, id, distance in _flattened(found)]
+        print_rows(("query", "id", "distance"), rows)
         return
-    rows = [
+    lines = [
         (query, "  ".join(f"{id} ({number(distance)})" for id, distance in zip(ids, distances, strict=True)))
-        for query, (ids, distances) in enumerate(found[:_SHOWN])
+        for query, (ids, distances) in enumerate(found[:MOST_SHOWN])
     ]
-    print_rows(("query", "ids (distance), nearest first"), rows)
-    if len(found) > _SHOWN:
-        note(f"... and {len(found) - _SHOWN} more queries; --json or --out give all.")
+    print_rows(("query", "ids (distance), nearest first"), lines)
+    if len(found) > MOST_SHOWN:
+        note(f"... and {len(found) - MOST_SHOWN} more queries; --json or --out give all.")

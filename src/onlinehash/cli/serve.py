@@ -9,55 +9,62 @@ from typing import Annotated
 
 import typer
 
-from onlinehash.cli._place import PLACE, Place
+from onlinehash.cli._options import Engine, registered
+from onlinehash.cli._screen import note
+from onlinehash.cli._target import TARGET, Target
 
 
 def run(
-    place: Annotated[
-        Place | None,
-        typer.Argument(metavar="COLLECTION", help=PLACE, parser=Place.parse, show_default=False),
+    target: Annotated[
+        Target | None,
+        typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse, show_default=False),
     ] = None,
     *,
-    host: Annotated[str, typer.Option(help="Address; any but this machine's own demands keys.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 for any that is free.", min=0, max=65535)] = 8000,
+    search: Engine = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; all but this machine's own need keys.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 for any that is free.", min=0, max=65535)] = 8000,
     method: Annotated[
         str | None,
         typer.Option(
-            help="Create the collection, with this hasher (a name, or module:Class), if there is none.",
+            help="Create the collection with this hasher (a name, or module:Class) if there is none.",
             show_default=False,
         ),
     ] = None,
     readonly: Annotated[
-        bool, typer.Option("--readonly", help="Follow a collection that another process writes.")
+        bool, typer.Option("--readonly", help="Follow a collection that another process writes to.")
     ] = False,
     read_keys: Annotated[
         Path | None,
-        typer.Option(help="File with keys that read, one a line; or set ONLINEHASH_READ_KEY.", show_default=False),
+        typer.Option(
+            help="File of API keys for reading, one per line; or set ONLINEHASH_READ_KEY.", show_default=False
+        ),
     ] = None,
     write_keys: Annotated[
         Path | None,
-        typer.Option(help="File with keys that write, one a line; or set ONLINEHASH_WRITE_KEY.", show_default=False),
+        typer.Option(
+            help="File of API keys for writing, one per line; or set ONLINEHASH_WRITE_KEY.", show_default=False
+        ),
     ] = None,
-    max_body: Annotated[int, typer.Option(help="MiB of one request.", min=1)] = 64,
-    max_batch: Annotated[int, typer.Option(help="Items, keys or queries of one request.", min=1)] = 10_000,
-    max_k: Annotated[int, typer.Option(help="Neighbours of a query.", min=1)] = 1000,
-    max_width: Annotated[int, typer.Option(help="Numbers in a vector.", min=1)] = 65_536,
-    threads: Annotated[int, typer.Option(help="Threads that search.", min=1)] = 4,
-    demo: Annotated[bool, typer.Option("--demo", help="Serve a collection of real data that ends with it.")] = False,
+    max_body: Annotated[int, typer.Option(help="MiB per request.", min=1)] = 64,
+    max_batch: Annotated[int, typer.Option(help="Items, ids or queries per request.", min=1)] = 10_000,
+    max_k: Annotated[int, typer.Option(help="Neighbours per query.", min=1)] = 1000,
+    max_width: Annotated[int, typer.Option(help="Dimensions of a vector.", min=1)] = 65_536,
+    threads: Annotated[int, typer.Option(help="Threads for searches.", min=1)] = 4,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a temporary collection of real data.")] = False,
     dataset: Annotated[
-        str | None, typer.Option(help="Data set of --demo.", show_default="MNIST if it is there, else digits")
+        str | None, typer.Option(help="Data set of --demo.", show_default="MNIST if it is on this machine, else digits")
     ] = None,
 ) -> None:
-    """Serve a collection over HTTP until it is told to stop.
+    """Serve a collection over HTTP until stopped.
 
-    The routes are listed in /openapi.json. What was acknowledged is on the disk; a stop finishes what has begun.
+    The routes are listed in /openapi.json. Acknowledged changes are on disk; running requests finish before a stop.
     """
-    if demo == (place is not None):
+    if demo == (target is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
-    from onlinehash.cli._screen import note
-    from onlinehash.cli._settings import registered
+    from onlinehash.demo.stream import make_demo_router, open_demo
     from onlinehash.service import ApiKeys, Limits, create_app, server
-    from onlinehash.service.demo import make_demo_router, open_demo
 
     keys = ApiKeys.gather(os.environ, read_keys, write_keys)
     limits = Limits(
@@ -69,12 +76,12 @@ def run(
     )
     with ExitStack() as stack:
         listening = stack.enter_context(server.listen(host, port, keys))
-        if place is None:
+        if target is None:
             shown = stack.enter_context(open_demo(dataset))
             collection, routers = shown.collection, [make_demo_router(shown, keys)]
         else:
-            hasher = None if place.exists() or method is None else registered(method)
-            collection, routers = place.open(hasher, readonly=readonly), []
+            hasher = None if target.exists() or method is None else registered(method)
+            collection, routers = target.open(hasher, readonly=readonly, search=search), []
             stack.callback(collection.close, refresh=False)  # a stop must not wait for a refresh
         app = create_app(collection, limits=limits, keys=keys, routers=routers)
         note(f"Serving {len(collection)} items on {server.url_of(listening)} (Ctrl-C stops)")

@@ -186,7 +186,7 @@ def _draw_rows(n: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDA
 
 
 def _draw_bits(chain: _Chain, n_bits: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the bits to keep, in random order; of several draws that which keeps the first words furthest apart."""
+    """Return the bits to keep, in random order: of several draws, the one that keeps the first words furthest apart."""
     n = chain.length
     if n_bits == n:
         return rng.permutation(n)
@@ -232,7 +232,7 @@ def _field(m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _powers_of_a_primitive_element(m: int) -> list[int]:
-    """Return all 2 ** m - 1 powers of x modulo the first polynomial over GF(2) of degree m that has so many."""
+    """Return all 2 ** m - 1 powers of x modulo the first primitive polynomial over GF(2) of degree m."""
     n = 1 << m
     for polynomial in range(n + 1, 2 * n, 2):
         powers = [1]

@@ -18,8 +18,8 @@ def swap_for_learnability(explained: NDArray[np.float64], words: Signs, movable:
     """Return which word each class should take, so that similar classes get similar words.
 
     With M the matrix of what the features explain of the classes, t^T M t is the variance of a bit t that they explain.
-    Its sum over the bits rises with every swap of two words, until no swap helps. Where all words are orthogonal
-    it is the same whatever the order.
+    Its sum over the bits rises with every swap of two words, until no swap helps. If all words are
+    orthogonal, it does not depend on the order.
 
     Parameters
     ----------

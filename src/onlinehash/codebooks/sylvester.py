@@ -26,7 +26,9 @@ def hadamard_rows(rows: int | slice | list[int], order: int) -> Signs:
     if order < 1 or order & (order - 1):
         raise InvalidInputError(f"order={order} is not a power of two; use 1, 2, 4, 8, ...")
     columns = np.arange(order)
-    return _signs_of_parity(np.bitwise_count(columns[rows][..., None] & columns))
+    parity = np.bitwise_count(columns[rows][..., None] & columns) & 1
+    signs: Signs = np.int8(1) - np.int8(2) * parity.astype(np.int8)
+    return signs
 
 
 def hadamard_matrix(order: int) -> Signs:
@@ -39,7 +41,3 @@ def hadamard_matrix(order: int) -> Signs:
            [ 1, -1]], dtype=int8)
     """
     return hadamard_rows(slice(None), order)
-
-
-def _signs_of_parity(counts: np.typing.NDArray[np.uint8]) -> Signs:
-    return np.int8(1) - np.int8(2) * (counts & 1).astype(np.int8)

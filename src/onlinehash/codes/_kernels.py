@@ -5,8 +5,8 @@ widest unsigned integer that divides the row), so that one popcount covers up to
 a tile of rows go into a small buffer first: that loop has no branch and becomes vector
 instructions; whether any row of the tile is of interest is then one comparison.
 
-A soft query is a table for each byte of a code instead of a row of words (``fill_tables``): loops that take queries
-take either, and codes are then rows of bytes.
+An asymmetric query is a table for each byte of a code instead of a row of words (``fill_tables``): loops that take
+queries take either, and codes are then rows of bytes.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ popcount: Any = _popcount
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_tables(soft: Any, out: Any) -> None:
+def fill_tables(queries: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_bytes, 256) with what each value of each byte of a code adds to a query's distance.
 
     A bit adds (1 - q) / 2 where it is set and (1 + q) / 2 where it is not. Each bit doubles the part of the table that
     is done; bits beyond the last add nothing. Sums of terms that are not negative are not negative, even rounded.
     """
     half = np.float32(0.5)
-    for q in range(soft.shape[0]):
+    for q in range(queries.shape[0]):
         for b in range(out.shape[1]):
             table = out[q, b]
             table[0] = 0.0
             for bit in range(8):
                 size = 1 << bit
                 unset, is_set = np.float32(0.0), np.float32(0.0)
-                if 8 * b + bit < soft.shape[1]:
-                    unset, is_set = half + half * soft[q, 8 * b + bit], half - half * soft[q, 8 * b + bit]
+                if 8 * b + bit < queries.shape[1]:
+                    unset, is_set = half + half * queries[q, 8 * b + bit], half - half * queries[q, 8 * b + bit]
                 for value in range(size):
                     table[size + value] = table[value] + is_set
                     table[value] += unset
@@ -180,37 +180,6 @@ def top_k(queries: Any, words: Any, ids: Any, ordered: bool, buffer: Any, out_di
                     sift_down(best, best_ids, k)
                     bound = best[0]
         unwind(best, best_ids)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def count_within(queries: Any, words: Any, radius: int, buffer: Any, out: Any) -> None:
-    """Count the rows within ``radius`` of each query."""
-    n_rows = words.shape[0]
-    for q in range(queries.shape[0]):
-        found = 0
-        for start in range(0, n_rows, TILE):
-            stop = min(start + TILE, n_rows)
-            distances(queries[q], words[start:stop], buffer)
-            for i in range(stop - start):
-                found += buffer[i] <= radius
-        out[q] = found
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def rows_within(query: Any, words: Any, radius: int, buffer: Any, out_rows: Any, out_distances: Any) -> None:
-    """List the rows within ``radius`` of one query, in storage order."""
-    n_rows = words.shape[0]
-    found = 0
-    for start in range(0, n_rows, TILE):
-        stop = min(start + TILE, n_rows)
-        distances(query, words[start:stop], buffer)
-        if lowest(buffer, stop - start) > radius:
-            continue
-        for i in range(stop - start):
-            if buffer[i] <= radius:
-                out_rows[found] = start + i
-                out_distances[found] = buffer[i]
-                found += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -13,52 +13,40 @@ from onlinehash.codes.packing import code_width
 from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, QueryValues
 
-_QUERIES = 64  # whose tables are in memory at a time
+_QUERIES = 64  # number of queries whose tables are in memory at a time
 
 
-def byte_tables(soft: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Yield some queries at a time and what each value of each byte of a code adds to their distances.
-
-    Examples
-    --------
-    >>> [(rows, tables.shape) for rows, tables in byte_tables(np.zeros((3, 12), np.float32))]
-    [(slice(0, 3, None), (3, 2, 256))]
-    """
-    for start in range(0, len(soft), _QUERIES):
-        rows = slice(start, min(start + _QUERIES, len(soft)))
-        tables = np.empty((rows.stop - start, code_width(soft.shape[1]), 256), np.float32)
-        _kernels.fill_tables(soft[rows], tables)
+def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Yield a slice of the queries, and what each value of each byte of a code adds to their distances."""
+    for start in range(0, len(queries), _QUERIES):
+        rows = slice(start, min(start + _QUERIES, len(queries)))
+        tables = np.empty((rows.stop - start, code_width(queries.shape[1]), 256), np.float32)
+        _kernels.fill_tables(queries[rows], tables)
         yield rows, tables
 
 
-def table_distances(soft: QueryValues, codes: Codes) -> NDArray[np.float32]:
-    """Return :func:`asymmetric_distances` of input that was checked.
-
-    Examples
-    --------
-    >>> table_distances(np.array([[0.5, -0.5]], np.float32), np.array([[0b01]], np.uint8))
-    array([[0.5]], dtype=float32)
-    """
-    if codes.shape[1] != code_width(soft.shape[1]):
+def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
+    """Return :func:`asymmetric_distances` of validated input."""
+    if codes.shape[1] != code_width(queries.shape[1]):
         raise InvalidCodesError(
-            f"codes has {codes.shape[1]} bytes per row, soft {soft.shape[1]} bits; encode both alike."
+            f"codes has {codes.shape[1]} bytes per row, queries have {queries.shape[1]} bits; encode both alike."
         )
-    out = np.empty((len(soft), len(codes)), np.float32)
-    for rows, tables in byte_tables(soft):
+    out = np.empty((len(queries), len(codes)), np.float32)
+    for rows, tables in byte_tables(queries):
         _kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])
     return out
 
 
-def asymmetric_distances(soft: ArrayLike, codes: ArrayLike) -> NDArray[np.float32]:
-    """Return the distance of each code from each soft query: the Hamming distance, weighted by the query's confidence.
+def asymmetric_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[np.float32]:
+    """Return the asymmetric distance of each query and code: the Hamming distance, weighted by the query's confidence.
 
-    For a query q and a code of signs s that is the sum of (1 - q_k s_k) / 2 over the bits: a bit on which the query is
-    certain counts 0 or 1, an uncertain one about 1/2. Equal codes get equal distances, to the
-    last bit. Costs a table of 256 values per byte for each query, then n_bytes lookups per code.
+    For a query q and a code of signs s it is the sum of (1 - q_k s_k) / 2 over the bits: a bit on which the query is
+    certain counts 0 or 1, an uncertain one about 1/2. Equal codes have bitwise equal distances. Costs a table of 256
+    values per byte and query, then n_bytes lookups per code.
 
     Parameters
     ----------
-    soft : array-like of shape (n_queries, n_bits)
+    queries : array-like of shape (n_queries, n_bits)
         Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_asymmetric` returns.
     codes : array-like of uint8, shape (n_codes, ceil(n_bits / 8))
 
@@ -71,5 +59,5 @@ def asymmetric_distances(soft: ArrayLike, codes: ArrayLike) -> NDArray[np.float3
     >>> asymmetric_distances([[1.0, -0.5, 0.0]], np.array([[0b001], [0b010]], np.uint8))
     array([[0.75, 2.25]], dtype=float32)
     """
-    queries = check_query_values(soft)
-    return table_distances(queries, check_codes(codes, queries.shape[1]))
+    values = check_query_values(queries)
+    return table_distances(values, check_codes(codes, values.shape[1]))

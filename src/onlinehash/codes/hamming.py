@@ -15,13 +15,7 @@ Words = NDArray[np.unsignedinteger[Any]]
 
 
 def as_words(codes: Codes) -> Words:
-    """View rows of bytes as rows of the widest unsigned integers that fit, without a copy.
-
-    Examples
-    --------
-    >>> as_words(np.zeros((3, 6), np.uint8)).shape
-    (3, 3)
-    """
+    """View rows of bytes as rows of the widest unsigned integers that fit, without a copy."""
     codes = np.ascontiguousarray(codes)
     for word in (np.uint64, np.uint32, np.uint16):
         size = np.dtype(word).itemsize
@@ -31,13 +25,7 @@ def as_words(codes: Codes) -> Words:
 
 
 def distance_dtype(n_bytes: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest integer type that holds every distance between codes of that width.
-
-    Examples
-    --------
-    >>> [distance_dtype(n_bytes).__name__ for n_bytes in (8, 32, 8192)]
-    ['uint8', 'uint16', 'uint32']
-    """
+    """Return the smallest integer type that holds every distance between codes of that width."""
     return next(dtype for dtype in (np.uint8, np.uint16, np.uint32) if n_bytes * 8 <= np.iinfo(dtype).max)
 
 

@@ -88,5 +88,5 @@ def unpack_signs(codes: ArrayLike, n_bits: int) -> Signs:
 def _two_dimensional(name: str, values: ArrayLike) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise InvalidCodesError(f"{name} has shape {array.shape}; pass one row a code, (n_samples, n_bits).")
+        raise InvalidCodesError(f"{name} has shape {array.shape}; pass one row per code, (n_samples, n_bits).")
     return array

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.order import Numbers
+from onlinehash.collection.arrivals import Seqs
 from onlinehash.collection.types import Label
 
 _RECENT = 1000  # changes kept apart, or an eighth of all items, if that is more
@@ -16,7 +16,7 @@ _GONE = -1
 
 
 class LabelIndex:
-    """Find the numbers of the items that have a label.
+    """Find the sequence numbers of the items that have a label.
 
     Each item has one entry: the number of its labels among all texts seen. Recent changes are kept apart and merged
     into the sorted arrays now and then, so a change costs O(1) on average and a new filter one pass over the entries.
@@ -32,36 +32,25 @@ class LabelIndex:
     def __init__(self) -> None:
         self._ids: dict[str | None, int] = {}
         self._labels: list[frozenset[Label]] = []
-        self._numbers: Numbers = np.empty(0, np.int64)
+        self._seqs: Seqs = np.empty(0, np.int64)
         self._entries: NDArray[np.int32] = np.empty(0, np.int32)
         self._recent: dict[int, int] = {}
-        self._found: dict[Label, Numbers] = {}
+        self._found: dict[Label, Seqs] = {}
 
-    def put(self, numbers: Numbers, labels: Sequence[str | None]) -> None:
+    def put(self, seqs: Seqs, labels: Sequence[str | None]) -> None:
         """Set the labels of items, as JSON texts."""
-        self._change(numbers, [self._id(text) for text in labels])
+        self._change(seqs, [self._id(text) for text in labels])
 
-    def delete(self, numbers: Numbers) -> None:
+    def delete(self, seqs: Seqs) -> None:
         """Remove items, where they are there."""
-        self._change(numbers, [_GONE] * len(numbers))
+        self._change(seqs, [_GONE] * len(seqs))
 
-    def renumber(self, old: Numbers, new: Numbers) -> None:
-        """Give items other numbers."""
-        if len(old):
-            self._merge()
-            places = np.searchsorted(self._numbers, old)
-            here = places < len(self._numbers)
-            here[here] = self._numbers[places[here]] == old[here]
-            entries = self._entries[places[here]].tolist()
-            self.delete(old[here])
-            self._change(new[here], entries)
-
-    def having(self, label: Label) -> Numbers:
-        """Return the numbers of the items that have a label, sorted."""
+    def having(self, label: Label) -> Seqs:
+        """Return the sequence numbers of the items that have a label, sorted."""
         found = self._found.get(label)
         if found is None:
             wanted = [i for i, labels in enumerate(self._labels) if label in labels]
-            found = self._numbers[np.isin(self._entries, wanted)]
+            found = self._seqs[np.isin(self._entries, wanted)]
             if self._recent:
                 changed = np.fromiter(self._recent, np.int64, len(self._recent))
                 entries = np.fromiter(self._recent.values(), np.int32, len(self._recent))
@@ -79,18 +68,18 @@ class LabelIndex:
             self._labels.append(frozenset(listed))
         return known
 
-    def _change(self, numbers: Numbers, entries: Sequence[int]) -> None:
+    def _change(self, seqs: Seqs, entries: Sequence[int]) -> None:
         self._found.clear()
-        self._recent.update(zip(numbers.tolist(), entries, strict=True))
-        if len(self._recent) > max(_RECENT, len(self._numbers) // 8):
+        self._recent.update(zip(seqs.tolist(), entries, strict=True))
+        if len(self._recent) > max(_RECENT, len(self._seqs) // 8):
             self._merge()
 
     def _merge(self) -> None:
         changed = np.fromiter(self._recent, np.int64, len(self._recent))
         entries = np.fromiter(self._recent.values(), np.int32, len(self._recent))
-        kept = ~np.isin(self._numbers, changed)
-        numbers = np.concatenate([self._numbers[kept], changed[entries != _GONE]])
-        order = np.argsort(numbers)
-        self._numbers = numbers[order]
+        kept = ~np.isin(self._seqs, changed)
+        seqs = np.concatenate([self._seqs[kept], changed[entries != _GONE]])
+        order = np.argsort(seqs)
+        self._seqs = seqs[order]
         self._entries = np.concatenate([self._entries[kept], entries[entries != _GONE]])[order]
         self._recent = {}

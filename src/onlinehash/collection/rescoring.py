@@ -1,40 +1,51 @@
-"""Order what was found by code by the features themselves."""
+"""Order what was found by code by the stored vectors."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.stores.protocol import Rows
+from onlinehash.collection.stores.protocol import Store
+from onlinehash.types import SearchResult
 
 
-def rescored(query: NDArray[Any], rows: Rows, measure: str, k: int) -> tuple[list[Any], list[float]]:
-    """Return the ids of the k rows nearest to a query and their distances, ties by id.
+def rescored(found: SearchResult, queries: NDArray[Any], store: Store, measure: str, k: int) -> SearchResult:
+    """Return the k nearest of what was found, by the distance of the stored vectors; ties in order of arrival.
 
     Parameters
     ----------
-    query : ndarray of shape (n_features,)
-    rows : Rows
+    found : SearchResult
+    queries : ndarray of shape (n_queries, n_features)
+    store : Store
     measure : "cosine" or "l2"
-        One minus the cosine of the angle (1 where a vector is zero), or the Euclidean distance.
     k : int
+    """
+    ids, distances = [], []
+    for query, row in zip(queries, found, strict=True):
+        rows = store.rows(row.ids)
+        ranked = sorted(zip(vector_distances(query, rows.vectors, measure).tolist(), rows.seqs, rows.ids, strict=True))[
+            :k
+        ]
+        ids.append([id for _, _, id in ranked])
+        distances.append([distance for distance, _, _ in ranked])
+    return replace(found, ids=ids, distances=distances)
+
+
+def vector_distances(query: NDArray[Any], vectors: NDArray[Any], measure: str) -> NDArray[np.float64]:
+    """Return the Euclidean distances, or one minus the cosines of the angles (1 where a vector is zero).
 
     Examples
     --------
-    >>> rows = Rows(["b", "a", "c"], [1, 2, 3], np.array([[3.0, 4.0], [3.0, 4.0], [0.0, 1.0]]), [], [])
-    >>> rescored(np.array([0.0, 0.0]), rows, "l2", 2)
-    (['c', 'a'], [1.0, 5.0])
+    >>> vector_distances(np.zeros(2), np.array([[3.0, 4.0], [0.0, 1.0]]), "l2")
+    array([5., 1.])
     """
-    if not len(rows):
-        return [], []
-    features, q = rows.vectors.astype(np.float64), np.asarray(query, np.float64)
+    if not len(vectors):
+        return np.empty(0)
+    rows, q = vectors.astype(np.float64), np.asarray(query, np.float64)
     if measure == "l2":
-        distances = np.sqrt(((features - q) ** 2).sum(axis=1))
-    else:
-        lengths = np.sqrt((features**2).sum(axis=1)) * np.sqrt(q @ q)
-        products = np.divide(features @ q, lengths, out=np.zeros(len(rows)), where=lengths > 0)
-        distances = 1.0 - products
-    ranked = sorted(zip(distances.tolist(), rows.ids, strict=True))[:k]
-    return [id for _, id in ranked], [distance for distance, _ in ranked]
+        return np.asarray(np.sqrt(((rows - q) ** 2).sum(axis=1)))
+    lengths = np.sqrt((rows**2).sum(axis=1)) * np.sqrt(q @ q)
+    return np.asarray(1.0 - np.divide(rows @ q, lengths, out=np.zeros(len(rows)), where=lengths > 0))

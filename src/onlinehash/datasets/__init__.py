@@ -1,24 +1,16 @@
 """Labelled data sets and the protocols that experiments run on them.
 
-A new data set is a new file with an `Entry`, and one line in the registry below.
+A new data set is a new `Entry` in the catalogue.
 """
 
 from __future__ import annotations
 
 import os
 
+from onlinehash.datasets._catalogue import ENTRIES
 from onlinehash.datasets._entry import DatasetInfo
-from onlinehash.datasets.cifar10 import CIFAR10
-from onlinehash.datasets.cifar10_vgg16 import CIFAR10_VGG16
-from onlinehash.datasets.clinc150 import CLINC150
 from onlinehash.datasets.dataset import Dataset, Split
-from onlinehash.datasets.digits import DIGITS
-from onlinehash.datasets.fashion_mnist import FASHION_MNIST
-from onlinehash.datasets.miniplaces import MINIPLACES
-from onlinehash.datasets.mnist import MNIST
-from onlinehash.datasets.places205 import PLACES205
 from onlinehash.datasets.protocols import PROTOCOLS, ProtocolSizes, SplitProtocol
-from onlinehash.datasets.tinyimagenet import TINYIMAGENET
 from onlinehash.exceptions import UnknownNameError
 from onlinehash.types import Progress
 
@@ -34,20 +26,7 @@ __all__ = [
     "load_dataset",
 ]
 
-_ENTRIES = {
-    entry.name: entry
-    for entry in (
-        DIGITS,
-        MNIST,
-        FASHION_MNIST,
-        CIFAR10,
-        CIFAR10_VGG16,
-        MINIPLACES,
-        PLACES205,
-        TINYIMAGENET,
-        CLINC150,
-    )
-}
+_ENTRIES = {entry.name: entry for entry in ENTRIES}
 
 
 def dataset_names() -> tuple[str, ...]:

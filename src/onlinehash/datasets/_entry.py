@@ -1,10 +1,10 @@
-"""An entry of the registry: a description of a data set, and the files it loads from."""
+"""An entry of the catalogue: a description of a data set, and the files it loads from."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from onlinehash.datasets._files import ENVIRONMENT_VARIABLE, data_folder
@@ -16,7 +16,17 @@ from onlinehash.types import Progress
 
 
 @dataclass(frozen=True)
-class DatasetInfo:
+class _Facts:
+    name: str
+    description: str
+    licence: str
+    n_samples: int
+    n_features: int
+    n_classes: int
+
+
+@dataclass(frozen=True)
+class DatasetInfo(_Facts):
     """Description of a data set, and whether it is on this machine.
 
     Parameters
@@ -27,7 +37,7 @@ class DatasetInfo:
     available : bool
         Whether it loads without a download.
     where : str
-        The place it loads from, or else what is missing.
+        The path it loads from, or what is missing.
 
     Examples
     --------
@@ -36,47 +46,25 @@ class DatasetInfo:
     ['clinc150']
     """
 
-    name: str
-    description: str
-    licence: str
-    n_samples: int
-    n_features: int
-    n_classes: int
     available: bool
     where: str
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Describe a data set to the registry.
+class Entry(_Facts):
+    """A data set of the catalogue.
 
-    Parameters
-    ----------
-    name, description, licence : str
-    n_samples, n_features, n_classes : int
-        The size of the reference file.
-    sizes : ProtocolSizes
-    origins : tuple of Origin
-        In the order of preference.
-    obtain : str
-        How to get the data, in one sentence.
-    class_names : tuple of str, default=()
-        Names for files that only number the classes from 0.
+    ``origins`` are in the order of preference, ``obtain`` is a sentence on how to get the data, and ``class_names`` are
+    for files that only number the classes from 0.
     """
 
-    name: str
-    description: str
-    licence: str
-    n_samples: int
-    n_features: int
-    n_classes: int
     sizes: ProtocolSizes
     origins: tuple[Origin, ...]
     obtain: str
     class_names: tuple[str, ...] = ()
 
     def load(self, data_dir: str | os.PathLike[str] | None, download: bool, progress: Progress | None) -> Dataset:
-        """Read the data set from the first origin that is here, after a download if necessary."""
+        """Read the data set from the first origin that is on this machine, after a download if necessary."""
         folders = self._folders(data_dir)
         found = self._find(folders)
         if found is None and download:
@@ -101,16 +89,8 @@ class Entry:
         """Describe the data set and where it is on this machine."""
         found = self._find(self._folders(data_dir))
         elsewhere = f"download from {self._mirrors[0]}" if self._mirrors else f"needs {self.origins[0].wanted}"
-        return DatasetInfo(
-            name=self.name,
-            description=self.description,
-            licence=self.licence,
-            n_samples=self.n_samples,
-            n_features=self.n_features,
-            n_classes=self.n_classes,
-            available=found is not None,
-            where=str(found[1]) if found else elsewhere,
-        )
+        facts = {field.name: getattr(self, field.name) for field in fields(_Facts)}
+        return DatasetInfo(**facts, available=found is not None, where=str(found[1]) if found else elsewhere)
 
     @property
     def _mirrors(self) -> list[str]:

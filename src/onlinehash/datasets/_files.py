@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
 from urllib.request import urlopen
-from uuid import uuid4
 
+from onlinehash._files import whole_file
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 from onlinehash.types import Progress
 
@@ -22,13 +22,7 @@ _TIMEOUT_SECONDS = 30
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Return `data_dir`, else the folder that ``ONLINEHASH_DATA`` names, else the user's cache folder.
-
-    Examples
-    --------
-    >>> data_folder("features").name
-    'features'
-    """
+    """Return `data_dir`, else the folder that ``ONLINEHASH_DATA`` names, else the user's cache folder."""
     chosen = data_dir or os.environ.get(ENVIRONMENT_VARIABLE)
     return Path(chosen).expanduser() if chosen else _user_cache()
 
@@ -49,11 +43,7 @@ def file_sha256(path: Path) -> str:
 
 
 def read_published(path: Path, sha256: str) -> bytes:
-    """Return the uncompressed content of a plain or gzip file, or raise if it is not the published content.
-
-    The digest is that of the uncompressed content, so that it holds for a plain file, for the published gzip
-    file, and for one that a distribution packed again.
-    """
+    """Return the uncompressed content of a plain or gzip file, or raise if its sha256 is not the published one."""
     content = path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
         try:
@@ -70,18 +60,9 @@ def read_published(path: Path, sha256: str) -> bytes:
 
 
 def download(urls: Sequence[str], target: Path, sha256: str, progress: Progress | None = None) -> None:
-    """Fetch a file from the first mirror that has it; it appears under `target` only whole and verified.
+    """Download a file from the first mirror that has it; `target` is written only complete and verified.
 
-    Parameters
-    ----------
-    urls : sequence of str
-        Mirrors, tried in order.
-    target : Path
-        Where the file goes; the folder is created if necessary.
-    sha256 : str
-        Digest of the uncompressed content.
-    progress : callable, optional
-        Called as ``progress(bytes_done, bytes_total)``.
+    ``sha256`` is the digest of the uncompressed content.
     """
     failures = []
     for url in urls:
@@ -96,19 +77,15 @@ def download(urls: Sequence[str], target: Path, sha256: str, progress: Progress 
 
 def _download_one(url: str, target: Path, sha256: str, progress: Progress | None) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{uuid4().hex}.part")
-    try:
-        with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, part.open("wb") as file:
-            total = int(response.headers.get("Content-Length") or 0)
-            done = 0
-            while chunk := response.read(_CHUNK):
-                file.write(chunk)
-                done += len(chunk)
-                if progress is not None:
-                    progress(done, max(done, total))
+    with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, whole_file(target) as file:
+        total = int(response.headers.get("Content-Length") or 0)
+        done = 0
+        while chunk := response.read(_CHUNK):
+            file.write(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, max(done, total))
         if done < total:
             raise OSError(f"the connection ended after {done} of {total} bytes")
-        read_published(part, sha256)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+        file.flush()
+        read_published(Path(file.name), sha256)

@@ -21,20 +21,9 @@ _LABELS = ("train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte")
 
 
 def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
-    """Return the array of bytes that an idx file holds.
+    """Return the array of bytes in an uncompressed idx file; ``name`` is used for errors.
 
-    Parameters
-    ----------
-    content : bytes
-        The uncompressed file: two zero bytes, the type, the number of dimensions, the big-endian dimensions,
-        the data.
-    name : str
-        What to call the file in an error.
-
-    Examples
-    --------
-    >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 5, 6, 7]), "labels").tolist()
-    [5, 6, 7]
+    The file has two zero bytes, the type, the number of dimensions, the big-endian dimensions, and the data.
     """
     start = 4 + 4 * content[3] if len(content) >= 4 else 4
     if len(content) < start or content[:3] != bytes([0, 0, _UNSIGNED_BYTE]):
@@ -49,14 +38,8 @@ def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
 class IdxFiles(Origin):
     """Read the four published idx files, plain or gzip, from one folder: pixels / 255, train then test rows.
 
-    Parameters
-    ----------
-    digests : mapping of str to str
-        sha256 of the uncompressed content, by file name without ``.gz``.
-    base_urls : tuple of str
-        Addresses of folders with the gzip files, tried in order.
-    system_folders : tuple of str, default=()
-        Folders where distributions install the files.
+    ``digests`` maps file names to the sha256 of their uncompressed content, ``base_urls`` are folders with the gzip
+    files, and ``system_folders`` those where distributions install the files.
     """
 
     digests: Mapping[str, str]

@@ -33,15 +33,8 @@ _LAYOUTS = (
 class MatFile(Origin):
     """Read features and labels from a MATLAB file by their published names, else by their shapes.
 
-    By shape: a matrix and the only vector with as many entries as it has rows (or columns: then it is
-    transposed). Of two such pairs, the one with ``test`` in its name comes last.
-
-    Parameters
-    ----------
-    name : str
-        File name.
-    pixels : bool, default=False
-        Whether features beyond 1 are grey levels up to 255, to be divided by 255.
+    By shape: a matrix and the only vector with as many entries as it has rows (or columns: then it is transposed). Of
+    two such pairs, the one with ``test`` in its name comes last. With ``pixels``, features beyond 1 are divided by 255.
     """
 
     name: str

@@ -22,15 +22,9 @@ _DAMAGED = (OSError, ValueError, TypeError, EOFError, KeyError, zipfile.BadZipFi
 class NpzFile(Origin):
     """Read an archive with `Xq`, `scale`, `power`, `y` and `classes`, or with plain `X` and `y`.
 
-    In the first schema the features are ``(Xq * scale) ** power`` in float32, with `Xq` of 8 bits; `scale` is
-    one number, or one per feature. `classes` are names; without them the labels are the names.
-
-    Parameters
-    ----------
-    name : str
-        File name.
-    sha256 : str, default=""
-        Digest of the reference file. Another file of that name is read too, and its source says so.
+    In the first schema, the features are ``(Xq * scale) ** power`` in float32, with `Xq` of 8 bits; `scale` is one
+    number, or one per feature. `classes` are names; without them, the labels are the names. ``sha256`` is the digest of
+    the reference file; another file of that name is read too, and its source says so.
     """
 
     name: str
@@ -76,6 +70,6 @@ def _decoded(
     except (TypeError, ValueError) as error:
         raise FileFormatError(
             f"{path} has Xq of shape {Xq.shape}, scale of shape {scale.shape} and power of shape "
-            f"{power.shape}; scale is one number or one a feature, power is one number."
+            f"{power.shape}; scale is one number or one per feature, power is one number."
         ) from error
     return X

@@ -1,9 +1,11 @@
-"""The interface of every origin of a data set: find, read, download."""
+"""Origins of a data set: where it is found, read and downloaded from."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,15 +31,15 @@ class Origin(ABC):
     @property
     @abstractmethod
     def wanted(self) -> str:
-        """What to put in a folder so that it is found, for messages."""
+        """Files to put in a folder so that it is found, for messages."""
 
     @abstractmethod
     def find(self, folders: Sequence[Path]) -> Path | None:
-        """Return the first place that holds the data, without reading it."""
+        """Return the first path that holds the data, without reading it."""
 
     @abstractmethod
     def read(self, path: Path) -> Content:
-        """Return the content of the place that was found."""
+        """Return the content of the path that was found."""
 
     @property
     def mirrors(self) -> tuple[str, ...]:
@@ -55,15 +57,9 @@ def first_file(name: str, folders: Sequence[Path]) -> Path | None:
 
 
 def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str], path: Path, source: str) -> Content:
-    """Return float32 features and labels as positions in the class names, or say what is wrong with the file.
+    """Return float32 features and labels as positions in the class names; raise if the file is invalid.
 
     Without class names, the sorted distinct labels are the names: they may count from 0 or 1, or be strings.
-
-    Examples
-    --------
-    >>> content = checked_content(np.ones((2, 3)), np.array([7, 5]), (), Path("my.npz"), "my.npz")
-    >>> content.y.tolist(), content.class_names
-    ([1, 0], ('5', '7'))
     """
     y = y.ravel() if y.size == max(y.shape, default=0) else y
     if X.ndim != 2 or 0 in X.shape or y.shape != X.shape[:1]:
@@ -90,3 +86,19 @@ def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str]
             f"from 0 to {len(class_names) - 1}."
         )
     return Content(X, y.astype(np.int64), tuple(class_names), source)
+
+
+class ScikitLearnDigits(Origin):
+    """Read the digits that scikit-learn carries; pixels / 16."""
+
+    @property
+    def wanted(self) -> str:
+        return "scikit-learn"
+
+    def find(self, folders: Sequence[Path]) -> Path | None:
+        module = find_spec("sklearn")
+        return Path(module.origin).parent if module and module.origin else None
+
+    def read(self, path: Path) -> Content:
+        X, y = import_module("sklearn.datasets").load_digits(return_X_y=True)
+        return checked_content(X / np.float32(16), y, (), path, "scikit-learn")

@@ -84,28 +84,7 @@ PROTOCOLS: Mapping[str, SplitProtocol] = MappingProxyType(
 
 
 def choose_rows(y: NDArray[Any], queries_per_class: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Draw the rows of the database and of the queries, each in random order.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n_samples,)
-        Labels.
-    queries_per_class : int
-        Queries of every class; a class needs at least one more row.
-    seed : int
-        The same labels and seed give the same rows.
-
-    Returns
-    -------
-    database, queries : ndarray of int
-        Row numbers; together they hold every row once.
-
-    Examples
-    --------
-    >>> database, queries = choose_rows(np.array([0, 0, 0, 1, 1]), queries_per_class=1, seed=0)
-    >>> len(database), len(queries)
-    (3, 2)
-    """
+    """Return the rows of the database and of the queries, each in random order; together they hold every row once."""
     if queries_per_class < 1:
         raise InvalidInputError(f"queries_per_class={queries_per_class} is not positive; use at least 1.")
     order = np.random.default_rng(seed).permutation(len(y))
@@ -113,7 +92,7 @@ def choose_rows(y: NDArray[Any], queries_per_class: int, seed: int) -> tuple[NDA
     if len(labels) and counts.min() <= queries_per_class:
         smallest = counts.argmin()
         raise InvalidInputError(
-            f"Class {labels[smallest]} has {counts[smallest]} rows, but {queries_per_class} queries a class "
+            f"Class {labels[smallest]} has {counts[smallest]} rows, but {queries_per_class} queries per class "
             f"need at least {queries_per_class + 1}; set a smaller queries_per_class in the data set's sizes."
         )
     by_class = np.argsort(codes, kind="stable")

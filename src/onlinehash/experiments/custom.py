@@ -51,13 +51,7 @@ class Learner(Protocol):
 
 
 def load_class(name: str) -> type[Any]:
-    """Import ``module:Class``; modules of the current folder are found, as by ``python -m``.
-
-    Examples
-    --------
-    >>> load_class("onlinehash:HCOH")
-    <class 'onlinehash.hashers.hcoh.HCOH'>
-    """
+    """Import ``module:Class``; modules of the current folder are found, as by ``python -m``."""
     module_name, _, class_name = name.partition(":")
     if not module_name or not class_name:
         raise UnknownNameError(f"{name!r} does not name a class; write module:Class.")
@@ -123,24 +117,7 @@ def make_custom(
     ``n_components`` and not ``n_bits`` gets the number of bits as ``n_components``. Rows are centred for an estimator,
     as for the hashers here; a class with ``snapshot`` preprocesses its rows itself.
 
-    Parameters
-    ----------
-    name : str
-        ``module:Class``.
-    settings : dict
-        Its parameters.
-    n_bits, seed : int
-    preprocess : {"running", "none"}
-        The preprocessing of the features.
-    classes : ndarray
-        All labels of the stream, for classifiers whose ``partial_fit`` takes ``classes``.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).normal(size=(20, 5))
-    >>> learner = make_custom("sklearn.decomposition:PCA", {}, n_bits=3, seed=0, preprocess="running", classes=[0])
-    >>> learner.partial_fit(X, np.zeros(20)).snapshot().encode(X).shape
-    (20, 1)
+    ``classes`` are all labels of the stream, for classifiers whose ``partial_fit`` takes ``classes``.
     """
     own = load_class(name)
     check_settings(name, own, settings)

@@ -1,7 +1,7 @@
 """A user's own file as a data set.
 
 A data set with the name of a file, such as ``mine.csv``, is read as by
-:func:`onlinehash.collection.transfer.import_items`; paths are relative to the current folder. The split is that of the
+:func:`onlinehash.tables.read`; paths are relative to the current folder. The split is that of the
 other data sets, with counts determined by the file: a fifth of the smallest class, but at most 100 rows per class and
 10 000 in total, are queries; all other rows are the database, and all of them are learned.
 """
@@ -24,9 +24,8 @@ from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInp
 from onlinehash.types import Labels
 
 if TYPE_CHECKING:
-    from onlinehash.collection.transfer.chunks import Chunk
+    from onlinehash.tables import Chunk
 
-_BATCH = 10_000  # rows read at a time
 _LEARNING_RATE = 0.2  # of HCOH, which is its own default
 _QUERIES_PER_CLASS, _QUERIES, _PLACES = 100, 10_000, 100
 
@@ -144,29 +143,19 @@ def _digest(path: Path, changed: int, size: int) -> str:
 
 
 def _read(path: Path, column: str | None) -> tuple[NDArray[np.float32], Labels]:
-    from onlinehash.collection.transfer import arrays, parquet, text
-    from onlinehash.collection.transfer.chunks import Columns
+    from onlinehash import tables
 
-    readers = {
-        ".npy": (arrays.read, arrays.PLACE),
-        ".npz": (arrays.read, arrays.PLACE),
-        ".parquet": (parquet.read, parquet.PLACE),
-        ".csv": (text.read_csv, text.PLACE),
-        ".jsonl": (text.read_jsonl, text.PLACE),
-    }
-    if path.suffix.lower() not in readers:
-        raise FileFormatError(f"{path} has the extension {path.suffix!r}; use one of {', '.join(readers)}.")
-    read, place = readers[path.suffix.lower()]
+    tables.format_of(path)
     _files(str(path), column)
     rows: list[NDArray[Any]] = []
     labels: list[Any] = []
-    for chunk in _with_hint(read(path, Columns(labels=column), _BATCH), column):
+    for chunk in _with_hint(tables.read(path, tables.Columns(labels=column)), column):
         if chunk.labels is None:
             raise InvalidLabelsError(
                 f"{path} comes without labels; name their column, or for .npy their file, as labels."
             )
-        rows.append(np.asarray(chunk.vectors))
-        labels += map(_one_label, chunk.labels, (f"{path}, {place} {number}" for number in chunk.places))
+        rows.append(chunk.vectors)
+        labels += map(_one_label, chunk.labels, (f"{path}, {chunk.unit} {number}" for number in chunk.places))
     if not rows:
         raise FileFormatError(f"{path} has no rows.")
     try:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,11 @@ from onlinehash.exceptions import FileFormatError, InvalidInputError, OnlineHash
 from onlinehash.experiments.custom import check_settings, class_digest, load_class
 from onlinehash.experiments.own_data import data_digest, find_dataset, is_file_name
 from onlinehash.experiments.references import REFERENCES
-from onlinehash.experiments.streams import StreamOptions
+from onlinehash.experiments.streams import STREAM_DEFAULTS, StreamOptions
 from onlinehash.hashers import HASHERS
 
-_STREAM = {option.name: option.default for option in fields(StreamOptions)}
 _RANKINGS = ("hamming", "asymmetric")
-SHARED = ("dataset", "labels", "protocol", "checkpoints", "precision_at", "ranking", *_STREAM)
+SHARED = ("dataset", "labels", "protocol", "checkpoints", "precision_at", "ranking", *STREAM_DEFAULTS)
 """Settings of a plan that a method may override; other settings of a method are parameters of its hasher."""
 
 KEY = ("dataset", "method", "n_bits", "seed")
@@ -99,7 +98,7 @@ class Run(StreamOptions):
 
         Options at their default are left out: results from before an option existed stay valid.
         """
-        optional = {name: default for name, default in _STREAM.items() if name != "order"}
+        optional = {name: default for name, default in STREAM_DEFAULTS.items() if name != "order"}
         optional |= {"ranking": "hamming", "labels": None, "precision_at": None}
         idle = {name for name, default in optional.items() if getattr(self, name) == default}
         config = {name: value for name, value in asdict(self).items() if name not in idle}
@@ -228,21 +227,19 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
             raise FileFormatError("a reference has no bits to choose; leave out bits.")
         check_settings(hasher, REFERENCES[hasher], own)
         bits = [_stored_bits(hasher, shared["dataset"], shared.get("labels"))]
-    elif is_custom(hasher := _spelled(hasher)):
-        own.pop("bits", None)
-        check_settings(hasher, load_class(hasher), own)
-    elif hasher in HASHERS:
-        own.pop("bits", None)
-        check_settings(hasher, HASHERS[hasher], own)
     else:
-        raise UnknownNameError.among("hasher", hasher, (*HASHERS, *REFERENCES))
+        hasher = _spelled(hasher)
+        if not is_custom(hasher) and hasher not in HASHERS:
+            raise UnknownNameError.among("hasher", hasher, (*HASHERS, *REFERENCES))
+        own.pop("bits", None)
+        check_settings(hasher, load_class(hasher) if is_custom(hasher) else HASHERS[hasher], own)
     for n_bits in bits:
         for seed in seeds:
             yield Run(method, hasher, n_bits=n_bits, seed=seed, params=own, **shared)
 
 
 def _spelled(hasher: str) -> str:
-    """Return ``module:Class`` for a registered hasher that is not one of ours: every process of a run finds it so."""
+    """Return ``module:Class`` for a registered hasher that is not built in, so that every process can import it."""
     own = HASHERS.get(hasher)
     if own is None or own.__module__.startswith("onlinehash."):
         return hasher

@@ -1,7 +1,6 @@
-"""Figures of results, as SVG text: readable in black and white, by the colour-blind, on paper and on dark screens.
+"""Figures of results as SVG text, readable in black and white, by the colour-blind, on paper and on dark screens.
 
-A method has the same colour and marker in every figure; a variant of it keeps both, with another line and an empty
-marker. Everything drawn is read from results or from their tables.
+A method has the same colour and marker in every figure; its variants have another line style and an open marker.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from onlinehash.experiments.tables import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of middle lightness, so that they stand out from white and from black; the first six are told apart by the
-# colour-blind (after Okabe and Ito), and no two methods share both colour and marker.
+# Colours of medium lightness, visible on white and on black; the first six are distinct for the colour-blind (after
+# Okabe and Ito), and no two methods share both colour and marker.
 _LOOKS = {
     "HCOH": ("#0072B2", "o"),
     "MIHash": ("#D55E00", "s"),
@@ -62,9 +61,9 @@ _VARIANT_LINES = {"as released": ":", "hinge": "--", "asymmetric": "--", "hybrid
 _LENGTH_LINES = {"8 bits": ":", "16 bits": "-.", "64 bits": "--"}
 _EMPHASISED = ("HCOH", "HROH")
 
-_INK = "#4d4d4e"  # a mark: becomes the colour of the text around the figure
+_INK = "#4d4d4e"  # a placeholder, replaced by the colour of the surrounding text
 _FONT = 10.5
-_WIDTH = 382.0  # points: a phone shows letters at their true size, a larger screen scales the figure up
+_WIDTH = 382.0  # points: the width of a phone; larger screens scale the figure up
 _LABEL_STEP = 13.0
 _STYLE = (
     ".onlinehash-figure{color:#222;max-width:100%;height:auto}"
@@ -87,17 +86,17 @@ def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> str:
     levels = {
         method: next(iter(row.values())) for method, row in measured(references, "mean_average_precision").items()
     }
-    title = f"{label} against the number of bits"
-    return _against_bits(measured(learned, "mean_average_precision"), label, title, levels)
+    cells = measured(learned, "mean_average_precision")
+    return _against_bits(cells, label, f"{label} against the number of bits", levels)
 
 
 def auc_against_bits(results: Iterable[Result], *, label: str = "area under the mAP curve") -> str:
-    """Draw the area under the learning curve against the number of bits, one line a method."""
+    """Draw the area under the learning curve against the number of bits, one line per method."""
     return _against_bits(areas(results), label, "Area under the learning curve against the number of bits")
 
 
 def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> str:
-    """Draw learning curves: mAP against the number of instances, one panel a length, all with the same axes."""
+    """Draw learning curves: mAP against the number of instances, one panel per length, all with the same axes."""
     drawn = curves(results)
     lengths = sorted({n_bits for row in drawn.values() for n_bits in row})
     if not lengths:
@@ -127,7 +126,7 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
         panel.set_axis_off()
     for panel in list(panels.flat)[len(lengths) - n_columns : len(lengths)]:
         panel.tick_params(labelbottom=True)
-        first, _, end = panel.get_xticklabels()  # those of neighbours would run into each other
+        first, _, end = panel.get_xticklabels()  # otherwise they overlap with those of the next panel
         first.set_horizontalalignment("left")
         end.set_horizontalalignment("right")
     figure.supxlabel("instances learned from", fontsize=_FONT, color=_INK)
@@ -142,13 +141,9 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
 
 
 def learning_time(results: Iterable[Result], *, n_bits: int | None = None) -> str:
-    """Draw the CPU seconds that learning the stream took, at one length, as bars on a logarithmic scale.
+    """Draw the CPU seconds of learning the stream at one length, as bars on a logarithmic scale.
 
-    Parameters
-    ----------
-    results : iterable of dict
-    n_bits : int, optional
-        32, the paper's choice, where all methods have it; else the longest that most have.
+    The default length is 32 bits if all methods have it, otherwise the longest that most have.
     """
     cells = learning_seconds(separate_references(results)[0])
     n_bits = timed_length(cells) if n_bits is None else n_bits
@@ -156,70 +151,37 @@ def learning_time(results: Iterable[Result], *, n_bits: int | None = None) -> st
     if not seconds:
         raise InvalidInputError(f"No result has a time of learning at {n_bits} bits.")
     ordered = sorted(seconds, key=lambda method: -seconds[method])
-    height = 16.0 * len(ordered) + 48
-    left = 5.8 * max(map(len, ordered)) + 14
-    figure = _figure(height)
-    axes = figure.add_axes((left / _WIDTH, 36 / height, (_WIDTH - left - 42) / _WIDTH, 1 - 42 / height))
+    figure, axes = _named_rows(ordered, inner=16.0 * len(ordered) + 6, above=6.0, right=42.0)
     low = 10.0 ** math.floor(math.log10(min(seconds.values()) * 0.7))
     for place, method in enumerate(ordered):
-        look = _look(method)
-        filled = method == base_name(method)
-        axes.barh(
-            place,
-            seconds[method] - low,
-            left=low,
-            height=0.68,
-            color=look["color"] if filled else "none",
-            edgecolor=look["color"],
-            linewidth=1,
-            linestyle="-" if filled else "--",
-        )
-        axes.annotate(
-            f"{_rounded(seconds[method])} s",
-            (seconds[method], place),
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=_FONT - 1,
-            color=_INK,
-            annotation_clip=False,
-        )
+        colour, filled = _look(method)["color"], method == base_name(method)
+        bar = {"color": colour if filled else "none", "edgecolor": colour, "linestyle": "-" if filled else "--"}
+        axes.barh(place, seconds[method] - low, left=low, height=0.68, linewidth=1, **bar)
+        text: dict[str, Any] = {"va": "center", "fontsize": _FONT - 1, "color": _INK, "annotation_clip": False}
+        end = (seconds[method], place)
+        axes.annotate(f"{_rounded(seconds[method])} s", end, (4, 0), textcoords="offset points", **text)
     axes.set_xscale("log")
     axes.set_xlim(low, max(10 * low, max(seconds.values()) * 1.1))
     axes.set_ylim(-0.6, len(ordered) - 0.4)
-    axes.set_yticks(range(len(ordered)), ordered)
     axes.set_xlabel(f"CPU seconds to learn the stream, {n_bits} bits", fontsize=_FONT, color=_INK)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    _dress(axes, grid="x")
-    for tick, method in zip(axes.get_yticklabels(), ordered, strict=True):
-        tick.set_fontweight("bold" if method in _EMPHASISED else "normal")
     return _svg(figure, f"CPU seconds to learn the stream at {n_bits} bits")
 
 
 def map_of_two_streams(
     first: Iterable[Result], second: Iterable[Result], names: tuple[str, str], *, n_bits: int, label: str = "mAP"
 ) -> str:
-    """Draw, for the methods that have both, mAP after one kind of stream and after another, joined by a line.
+    """Draw mAP after one kind of stream and after another, joined by a line, for the methods that have both.
 
-    Parameters
-    ----------
-    first, second : iterables of dict
-        Results of the two kinds of stream; the second has an open mark.
-    names : pair of str
-        What to call the two.
-    n_bits : int
-    label : str
+    ``names`` are the names of the two kinds of stream; the second has an open marker.
     """
     sides = [measured(separate_references(results)[0], "mean_average_precision") for results in (first, second)]
     methods = [method for method in sides[0] if all(n_bits in side.get(method, {}) for side in sides)]
     if not methods:
         raise InvalidInputError(f"No method has results for both streams at {n_bits} bits.")
     methods.sort(key=lambda method: sides[1][method][n_bits])
-    height = 19.0 * len(methods) + 62
-    left = 5.8 * max(map(len, methods)) + 14
-    figure = _figure(height)
-    axes = figure.add_axes((left / _WIDTH, 36 / height, (_WIDTH - left - 20) / _WIDTH, 1 - 62 / height))
+    figure, axes = _named_rows(methods, inner=19.0 * len(methods), above=26.0, right=20.0)
     for place, method in enumerate(methods):
         look = _look(method) | {"linestyle": "none", "markersize": 8}
         ends = [side[method][n_bits] for side in sides]
@@ -228,31 +190,19 @@ def map_of_two_streams(
         axes.plot(ends[1:], [place], **look | {"markerfacecolor": "white"})
     axes.set_xlim(0, _top(max(side[method][n_bits] for side in sides for method in methods)))
     axes.set_ylim(-0.7, len(methods) - 0.3)
-    axes.set_yticks(range(len(methods)), methods)
     axes.set_xlabel(f"{label}, {n_bits} bits", fontsize=_FONT, color=_INK)
-    marks: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 7, "color": _INK}
+    mark: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 7, "color": _INK}
     handles = [
-        Line2D([], [], label=names[0], **marks),
-        Line2D([], [], label=names[1], **marks | {"markerfacecolor": "white"}),
+        Line2D([], [], label=names[0], **mark),
+        Line2D([], [], label=names[1], **mark | {"markerfacecolor": "white"}),
     ]
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=2,
-        frameon=False,
-        fontsize=_FONT,
-        labelcolor=_INK,
-        borderaxespad=0.2,
-    )
-    _dress(axes, grid="x")
-    for tick, method in zip(axes.get_yticklabels(), methods, strict=True):
-        tick.set_fontweight("bold" if method in _EMPHASISED else "normal")
+    style: dict[str, Any] = {"frameon": False, "fontsize": _FONT, "labelcolor": _INK, "borderaxespad": 0.2}
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, **style)
     return _svg(figure, f"{label} after two kinds of stream, {n_bits} bits")
 
 
 def map_against_parameter(results: Iterable[Result], *, label: str = "mAP") -> str:
-    """Draw mAP against the one parameter that the methods of the results differ in."""
+    """Draw mAP against the one parameter in which the methods of the results differ."""
     found = study(results, "mean_average_precision")
     if found is None:
         raise InvalidInputError("The results do not differ in exactly one number; this is not a study of a parameter.")
@@ -263,7 +213,7 @@ def map_against_parameter(results: Iterable[Result], *, label: str = "mAP") -> s
 
 
 def timed_length(cells: Mapping[str, Mapping[int, float]]) -> int:
-    """Return the length at which times are compared: 32 bits where all have it, else the longest that most have."""
+    """Return the length at which times are compared: 32 bits if all have it, otherwise the longest that most have."""
     lengths = [n_bits for row in cells.values() for n_bits in row]
     if not lengths:
         raise InvalidInputError("There are no results to draw.")
@@ -287,7 +237,7 @@ def _lines(
     scale: str,
     levels: Sequence[str] = (),
 ) -> str:
-    """Draw lines, each with its name beside its end."""
+    """Draw lines, each labelled at its end."""
     plot_height = max(240.0, _LABEL_STEP * len(lines) + 8)
     height = plot_height + 58
     right = 5.6 * max(map(len, lines)) + 32
@@ -303,36 +253,15 @@ def _lines(
         look = _level_look(levels.index(name)) if name in levels else _look(name)
         points = sorted(line.items())
         axes.plot([x for x, _ in points], [y for _, y in points], clip_on=False, **look)
-        # From the end of the line to its marker and name.
-        axes.annotate(
-            "",
-            (1 + 10 / width, heights[name]),
-            (max(line), ends[name]),
-            xycoords=("axes fraction", "data"),
-            textcoords="data",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": look["color"],
-                "linewidth": 0.6,
-                "shrinkA": 3,
-                "shrinkB": 0,
-                "alpha": 0.7,
-            },
-            annotation_clip=False,
-        )
+        end = (1 + 10 / width, heights[name])
+        arrow = {"arrowstyle": "-", "color": look["color"], "linewidth": 0.6, "shrinkA": 3, "shrinkB": 0, "alpha": 0.7}
+        places: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "data"}
+        axes.annotate("", end, (max(line), ends[name]), **places, arrowprops=arrow, annotation_clip=False)
         transform = axes.get_yaxis_transform()
         axes.plot([1 + 16 / width], [heights[name]], transform=transform, clip_on=False, **look | {"linestyle": "none"})
-        weight = "bold" if name in _EMPHASISED else "normal"
-        axes.text(
-            1 + 24 / width,
-            heights[name],
-            name,
-            transform=transform,
-            va="center",
-            fontsize=_FONT - 0.5,
-            color=_INK,
-            weight=weight,
-        )
+        text: dict[str, Any] = {"va": "center", "fontsize": _FONT - 0.5, "color": _INK}
+        text["weight"] = "bold" if name in _EMPHASISED else "normal"
+        axes.text(1 + 24 / width, heights[name], name, transform=transform, **text)
     if scale == "log":
         axes.set_xscale("log", base=2 if x_label == "bits" else 10)
     axes.xaxis.set_major_locator(FixedLocator(_sparse(xs, scale)))
@@ -346,8 +275,21 @@ def _lines(
     return _svg(figure, title)
 
 
+def _named_rows(names: Sequence[str], *, inner: float, above: float, right: float) -> tuple[Figure, Axes]:
+    """Return a figure with one named row per method; ``inner`` is the height of the axes, all lengths are in points."""
+    height = 36 + inner + above
+    left = 5.8 * max(map(len, names)) + 14
+    figure = _figure(height)
+    axes = figure.add_axes((left / _WIDTH, 36 / height, (_WIDTH - left - right) / _WIDTH, 1 - (36 + above) / height))
+    axes.set_yticks(range(len(names)), names)
+    _dress(axes, grid="x")
+    for tick, method in zip(axes.get_yticklabels(), names, strict=True):
+        tick.set_fontweight("bold" if method in _EMPHASISED else "normal")
+    return figure, axes
+
+
 def _look(method: str) -> dict[str, Any]:
-    """Return how the line of a method is drawn, everywhere the same."""
+    """Return the line style of a method, the same in all figures."""
     row, length = (method, "") if not method.endswith(" bits") else method.rsplit(", ", maxsplit=1)
     base = base_name(row)
     colour, marker = _LOOKS.get(base) or _OTHERS[crc32(base.encode()) % len(_OTHERS)]
@@ -366,7 +308,7 @@ def _look(method: str) -> dict[str, Any]:
 
 
 def _level_look(place: int) -> dict[str, Any]:
-    """Return how the line of a reference is drawn: grey and level, with a marker at its label only."""
+    """Return the line style of a reference: grey, with a marker at its label only."""
     return {
         "color": "#888888",
         "linestyle": ((0, (8, 2)), (0, (4, 2)), (0, (1, 2)))[place % 3],
@@ -377,7 +319,7 @@ def _level_look(place: int) -> dict[str, Any]:
 
 
 def _sparse(xs: Sequence[float], scale: str, share: float = 0.12) -> list[float]:
-    """Return those of the ticks whose labels do not run into each other, the last one always."""
+    """Return the ticks whose labels do not overlap, always including the last."""
     places = [math.log(x) for x in xs] if scale == "log" else list(xs)
     kept = [len(xs) - 1]
     for i in reversed(range(len(xs) - 1)):
@@ -387,21 +329,19 @@ def _sparse(xs: Sequence[float], scale: str, share: float = 0.12) -> list[float]
 
 
 def _apart(heights: Mapping[str, float], gap: float, top: float) -> dict[str, float]:
-    """Move labels as little as it takes until they do not overlap and stay within the axes."""
+    """Move labels as little as needed so that they do not overlap and stay within the axes."""
     names = sorted(heights, key=lambda name: heights[name])
     steps = gap * np.arange(len(names))
-    # Labels a gap apart are, each minus its steps, values that do not fall.
+    # Labels are at least a gap apart if their heights minus their steps do not decrease.
     level = isotonic_regression(np.array([heights[name] for name in names]) - steps).x
     placed = np.clip(level, gap / 2, max(gap / 2, top - steps[-1] - gap / 2)) + steps
     return dict(zip(names, placed.tolist(), strict=True))
 
 
 def _top(value: float) -> float:
-    """Return a round end of an axis from 0 that leaves room above the largest value."""
+    """Return a round end of an axis from 0 that is not below the largest value."""
     step = 10.0 ** math.floor(math.log10(max(value, 1e-3)))
-    return min(
-        t for t in (1.0 * step, 2 * step, 3 * step, 4 * step, 5 * step, 6 * step, 8 * step, 10 * step) if t >= value
-    )
+    return next(factor * step for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * step >= value)
 
 
 def _rounded(value: float) -> str:
@@ -427,16 +367,16 @@ def _dress(axes: Axes, grid: Any = "both") -> None:
 
 
 def _svg(figure: Figure, title: str) -> str:
-    """Return a figure as one element that needs nothing else and disturbs nothing around it."""
+    """Return a figure as one self-contained element that does not affect the page around it."""
     file = io.StringIO()
-    # Letters stay text: smaller, selectable, found by a search. The salt makes the same figure the same text.
+    # Letters stay text: smaller, selectable, searchable. The salt makes the output deterministic.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", text, count=1, flags=re.DOTALL)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)  # names such as axes_1 would stand twice in a page
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # ids such as axes_1 would be duplicated in a page
     text = text.replace(_INK, "currentColor")
     name = escape(title)
     text = text.replace("<svg", f'<svg class="onlinehash-figure" role="img" aria-label="{name}"', 1)

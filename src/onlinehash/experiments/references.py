@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,9 @@ from onlinehash._validation import check_positive
 from onlinehash.codes import pack_bits, pack_signs
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import NotLearnedError
-from onlinehash.experiments.custom import Frozen
 from onlinehash.features import FeatureMap, StreamFeatures, make_features
 from onlinehash.hashers import HROH
-from onlinehash.types import Codes, Features, Labels
+from onlinehash.types import Features, Labels
 
 _CHUNK = 1 << 20  # elements of X processed at a time
 _SCORES = 1 << 22  # scores in memory at a time
@@ -61,7 +60,7 @@ class Reference(ABC):
         return self
 
     @abstractmethod
-    def snapshot(self) -> Frozen:
+    def snapshot(self) -> ReferenceEncoder:
         """Return an immutable encoder with the current state."""
 
     def _learn(self, X: Features, y: Labels | None) -> None:  # noqa: B027 (optional)
@@ -71,6 +70,12 @@ class Reference(ABC):
         if self._features is None:
             raise NotLearnedError(f"This {type(self).__name__} has not learned from any instance yet.")
         return self._features.freeze()
+
+
+class ReferenceEncoder(NamedTuple):
+    """Encode rows by a function: to packed codes, or to features that :func:`cosine_quality` ranks."""
+
+    encode: Callable[[Features], NDArray[Any]]
 
 
 class FloatReference(Reference):
@@ -88,9 +93,9 @@ class FloatReference(Reference):
         """Return 32 bits per feature."""
         return 32 * n_features
 
-    def snapshot(self) -> FloatEncoder:
-        """Return an encoder that gives the features to rank."""
-        return FloatEncoder(self._frozen_features())
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to centred features."""
+        return ReferenceEncoder(self._frozen_features().transform)
 
 
 class SignReference(Reference):
@@ -107,9 +112,10 @@ class SignReference(Reference):
         """Return one bit per feature."""
         return n_features
 
-    def snapshot(self) -> SignEncoder:
-        """Return an encoder that gives the signs of features."""
-        return SignEncoder(self._frozen_features())
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to one bit per feature, packed."""
+        features = self._frozen_features()
+        return ReferenceEncoder(lambda X: np.concatenate([pack_signs(features.transform(X[i])) for i in _chunks(X)]))
 
 
 class ClassifierReference(Reference):
@@ -148,25 +154,25 @@ class ClassifierReference(Reference):
         if y is None:
             return
         labelled = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), bool)
-        inputs, labels = _with_constant(X[labelled]), y[labelled]
+        inputs, labels = np.hstack([X[labelled].astype(np.float64), np.ones((labelled.sum(), 1))]), y[labelled]
         if self._gram is None:
             self._gram = np.zeros((inputs.shape[1], inputs.shape[1]))
         self._gram += inputs.T @ inputs
         for label in np.unique(labels).tolist():
             self._sums[label] = self._sums.get(label, 0.0) + inputs[labels == label].sum(axis=0)
 
-    def snapshot(self) -> ClassifierEncoder:
-        """Return an encoder with the current classifier."""
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to the predicted class, one-hot: the Hamming distance is 0 for the same class."""
         features = self._frozen_features()
         if self._gram is None or not self._sums:
             raise NotLearnedError("This ClassifierReference has not seen a label yet.")
         ridge = self._gram + self.regularisation * np.eye(len(self._gram))
         weights = solve(ridge, np.array(list(self._sums.values())).T, assume_a="pos")
-        return ClassifierEncoder(Encoder(weights[:-1], weights[-1], features))
+        return _class_encoder(Encoder(weights[:-1], weights[-1], features))
 
 
 class HROHReference(Reference):
-    """Store the class that HROH predicts: the highest of the scores that its codes are made of.
+    """Store the class that HROH predicts: the one with the highest of the scores that its codes are computed from.
 
     Parameters
     ----------
@@ -196,9 +202,15 @@ class HROHReference(Reference):
             self._hasher.partial_fit(X, y)
         return self
 
-    def snapshot(self) -> ClassifierEncoder:
-        """Return an encoder with the current scores."""
-        return ClassifierEncoder(replace(self._hasher.snapshot(), codewords=None))
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to the class of the highest score, one-hot."""
+        return _class_encoder(replace(self._hasher.snapshot(), codewords=None))
+
+
+def _class_encoder(scores: Encoder) -> ReferenceEncoder:
+    """Return an encoder to the class of the highest score, one-hot."""
+    classes = np.arange(scores.n_bits)
+    return ReferenceEncoder(lambda X: pack_bits(classes == scores.project(X).argmax(axis=1)[:, np.newaxis]))
 
 
 REFERENCES: dict[str, type[Reference]] = {
@@ -207,40 +219,6 @@ REFERENCES: dict[str, type[Reference]] = {
     "reference:classifier": ClassifierReference,
     "reference:hroh": HROHReference,
 }
-
-
-@dataclass(frozen=True)
-class FloatEncoder:
-    """Encode to the features that :func:`cosine_quality` ranks."""
-
-    features: FeatureMap
-
-    def encode(self, X: Features) -> Features:
-        """Return centred rows, or X itself if there is nothing to do."""
-        return self.features.transform(X)
-
-
-@dataclass(frozen=True)
-class SignEncoder:
-    """Encode to the signs of features."""
-
-    features: FeatureMap
-
-    def encode(self, X: Features) -> Codes:
-        """Return one bit per feature, packed."""
-        return np.concatenate([pack_signs(self.features.transform(X[rows])) for rows in _chunks(X)])
-
-
-@dataclass(frozen=True)
-class ClassifierEncoder:
-    """Encode to the predicted class as a one-hot code, so that the Hamming distance is 0 for the same class."""
-
-    scores: Encoder
-
-    def encode(self, X: Features) -> Codes:
-        """Return one bit per class, packed."""
-        best = self.scores.project(X).argmax(axis=1)
-        return pack_bits(np.arange(self.scores.n_bits) == best[:, np.newaxis])
 
 
 def cosine_quality(
@@ -257,12 +235,6 @@ def cosine_quality(
     Precision and recall are those of the first ``precision_at``. As published, mAP@k divides by the relevant items
     found, and queries without any are left out. Costs O(n_queries n_items (n_features + log n_items)); queries are
     processed in blocks.
-
-    Examples
-    --------
-    >>> items = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-    >>> cosine_quality(items[:1], np.array([0]), items, np.array([0, 1, 0]), map_at=None, precision_at=2)
-    (0.8333333333333333, 0.5, 0.5)
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", items, items))
     lengths[lengths == 0] = 1
@@ -300,7 +272,3 @@ def _best(scores: NDArray[Any], n: int) -> NDArray[np.intp]:
 def _chunks(X: Features) -> Iterator[slice]:
     step = max(1, _CHUNK // X.shape[1])
     return (slice(start, start + step) for start in range(0, len(X), step))
-
-
-def _with_constant(X: Features) -> NDArray[np.float64]:
-    return np.hstack([X.astype(np.float64), np.ones((len(X), 1))])

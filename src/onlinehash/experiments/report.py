@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -12,6 +12,7 @@ from statistics import median
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.experiments import plots
 from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.report_tables import NO_PRINT, form_seconds, form_signed, html_table
 from onlinehash.experiments.results import Result, is_stale, read_results
 from onlinehash.experiments.tables import (
     Cells,
@@ -25,6 +26,7 @@ from onlinehash.experiments.tables import (
     curves,
     differences,
     explanation,
+    form_value,
     groups,
     learning_seconds,
     lengths_of,
@@ -36,15 +38,12 @@ from onlinehash.experiments.tables import (
     study,
 )
 
-_STEPS = (0.01, 0.03, 0.1)  # differences at which the colour becomes stronger
 _CLOSE, _LARGE = 0.02, 0.05
-_NO_PRINT = Printed({})
 _UNSEEN = {
     "seen_at_seen": "mAP of queries of seen classes, among items of seen classes",
     "unseen_at_unseen": "mAP of queries of unseen classes, among items of unseen classes",
     "unseen_at_all": "mAP of queries of unseen classes, among all items",
 }
-_MINUS = "\N{MINUS SIGN}"
 
 QUICK_PLAN = Path(__file__).parent / "quick.toml"
 """Every method on a small data set, in seconds."""
@@ -63,18 +62,9 @@ class Chapter:
 
 
 def make_report(plans: Iterable[Plan], results_folder: Path) -> str:
-    """Return the report of plans as one HTML page.
+    """Return the report of plans as one self-contained HTML page.
 
-    Parameters
-    ----------
-    plans : iterable of Plan
-    results_folder : path
-        Holds one ``.jsonl`` file per plan, with the name of the plan.
-
-    Returns
-    -------
-    str
-        The page. It opens without a network.
+    The folder holds one ``.jsonl`` file per plan, with the name of the plan.
     """
     return render([read_chapter(plan, results_folder) for plan in plans])
 
@@ -114,7 +104,7 @@ def render(chapters: Sequence[Chapter]) -> str:
 
 
 def _environments(results: Sequence[Result]) -> str:
-    """Return the versions and machines that made the results, the most frequent first."""
+    """Return the versions and machines of the results, the most frequent first."""
     seen: dict[str, Counter[str]] = {}
     for result in results:
         for key, value in result["environment"].items():
@@ -173,7 +163,7 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
         for method in methods
     }
     caption = f"mAP at {n_bits} bits, all streams"
-    table = _table(caption, {m: row for m, row in rows.items() if row}, _NO_PRINT, columns=dict(enumerate(by_part)))
+    table = html_table(caption, {m: row for m, row in rows.items() if row}, NO_PRINT, columns=dict(enumerate(by_part)))
     studied = study(learned, "mean_average_precision")
     return table + (_figure_grid([_study_figure(learned, "mAP", studied)]) if studied else "")
 
@@ -184,26 +174,25 @@ def _part(results: list[Result]) -> str:
     label, precision_label = _labels(results)
     ours = measured(learned, "mean_average_precision")
     theirs, theirs_precision = (
-        printed_for(dataset, measure) if as_in_the_paper(results) else _NO_PRINT
+        printed_for(dataset, measure) if as_in_the_paper(results) else NO_PRINT
         for measure in ("mean_average_precision", "precision")
     )
     precision = measured(learned, "precision")
     seconds = learning_seconds(learned)
     found = differences(ours, theirs.cells) if theirs.comparable else []
     studied = study(learned, "mean_average_precision")
-    times = (
-        ""
-        if studied
-        else _table("CPU seconds to learn the stream", seconds, printed_seconds(dataset), form=_time, rising=True)
-    )
+    times = ""
+    if not studied:
+        caption = "CPU seconds to learn the stream"
+        times = html_table(caption, seconds, printed_seconds(dataset), form=form_seconds, rising=True)
     return "\n".join(
         [
             _story(ours, areas(learned), {} if studied else seconds, label, theirs),
             _compared(found, label),
             _figures(results, label, studied),
-            _table(label, ours, theirs, references=measured(references, "mean_average_precision"),
+            html_table(label, ours, theirs, references=measured(references, "mean_average_precision"),
                    seeds=spread(learned, "mean_average_precision")),
-            _table(precision_label, precision, theirs_precision, references=measured(references, "precision"),
+            html_table(precision_label, precision, theirs_precision, references=measured(references, "precision"),
                    seeds=spread(learned, "precision")),
             *_unseen_tables(learned, references),
             _notes(ours, theirs),
@@ -225,7 +214,7 @@ def _labels(results: Sequence[Result]) -> tuple[str, str]:
 def _unseen_tables(learned: list[Result], references: list[Result]) -> list[str]:
     """Return the tables of the three searches of runs with unseen classes."""
     return [
-        _table(caption, measured(learned, name), _NO_PRINT, references=measured(references, name))
+        html_table(caption, measured(learned, name), NO_PRINT, references=measured(references, name))
         for name, caption in _UNSEEN.items()
         if all(name in result["metrics"] for result in [*learned, *references])
     ]
@@ -246,10 +235,10 @@ def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: Printed
     times = {method: row[n_bits] for method, row in seconds.items() if n_bits in row}
     if len(times) > 1:
         fast, slow = min(times, key=lambda m: times[m]), max(times, key=lambda m: times[m])
-        middle = f", HCOH {_time(times['HCOH'])} s" if "HCOH" in times and "HCOH" not in {fast, slow} else ""
+        middle = f", HCOH {form_seconds(times['HCOH'])} s" if "HCOH" in times and "HCOH" not in {fast, slow} else ""
         sentences.append(
-            f"To learn the stream at {n_bits} bits, {escape(fast)} takes {_time(times[fast])} s of CPU time{middle}, "
-            f"{escape(slow)} {_time(times[slow])} s."
+            f"To learn the stream at {n_bits} bits, {escape(fast)} takes {form_seconds(times[fast])} s of CPU time"
+            f"{middle}, {escape(slow)} {form_seconds(times[slow])} s."
         )
     return f'<p class="story">{" ".join(sentences)}</p>'
 
@@ -265,11 +254,11 @@ def _lead(cells: Cells, verb: str) -> str:
         (best, places), *_ = won.items()
         if len(places) > 2:
             (first, low), (last, high) = places[0], places[-1]
-            values = f"from {_form(low)} at {first} bits to {_form(high)} at {last} bits"
+            values = f"from {form_value(low)} at {first} bits to {form_value(high)} at {last} bits"
             return f"{escape(best)} {verb} at every length, {values}."
     phrases = []
     for place, (method, places) in enumerate(won.items()):
-        at = _listed([f"{n_bits} ({_form(value)})" for n_bits, value in places])
+        at = _listed([f"{n_bits} ({form_value(value)})" for n_bits, value in places])
         phrases.append(f"{escape(method)} {verb if place == 0 else ''} at {at}".replace("  ", " "))
     return _listed(phrases) + " bits."
 
@@ -285,22 +274,22 @@ def _compared(found: list[Difference], label: str) -> str:
     sizes = [abs(difference.size) for difference in found]
     close = sum(size <= _CLOSE for size in sizes)
     text = (
-        f"{len(found)} cells have a printed {label}: {close} of them are within {_form(_CLOSE)} of it, "
-        f"half of them within {_form(median(sizes))}."
+        f"{len(found)} cells have a printed {label}: {close} of them are within {form_value(_CLOSE)} of it, "
+        f"half of them within {form_value(median(sizes))}."
     )
     farthest: dict[str, list[Difference]] = {}
     for difference in found:
         if abs(difference.size) >= _LARGE:
             farthest.setdefault(difference.method, []).append(difference)
     if not farthest:
-        return f"<p>{text} None is farther than {_form(max(sizes))}.</p>"
+        return f"<p>{text} None is farther than {form_value(max(sizes))}.</p>"
     items = [
         f"<li><b>{escape(method)}</b>: "
-        + _listed([f"{_signed(d.size)} at {d.n_bits}" for d in sorted(cells, key=lambda d: d.n_bits)])
+        + _listed([f"{form_signed(d.size)} at {d.n_bits}" for d in sorted(cells, key=lambda d: d.n_bits)])
         + f" bits. {escape(explanation(method))}</li>"
         for method, cells in farthest.items()
     ]
-    return f"<p>{text} Off by {_form(_LARGE)} or more:</p><ul>{''.join(items)}</ul>"
+    return f"<p>{text} Off by {form_value(_LARGE)} or more:</p><ul>{''.join(items)}</ul>"
 
 
 def _notes(ours: Cells, theirs: Printed) -> str:
@@ -341,100 +330,3 @@ def _figure(caption: str, svg: str) -> str:
 
 def _figure_grid(figures: Iterable[str]) -> str:
     return f'<div class="figures">{"".join(figures)}</div>'
-
-
-def _table(
-    caption: str,
-    ours: Cells,
-    theirs: Printed,
-    *,
-    columns: dict[int, str] | None = None,
-    references: Cells | None = None,
-    seeds: dict[str, dict[int, list[float]]] | None = None,
-    form: Callable[[float], str] | None = None,
-    rising: bool = False,
-) -> str:
-    """Return a sortable table; a cell has the measured value, the printed value and the difference."""
-    form = form or _form
-    lengths = lengths_of(ours)
-    names = columns or {n_bits: f"{n_bits} bits" for n_bits in lengths}
-    choose = min if rising else max
-    best = {n_bits: choose(row[n_bits] for row in ours.values() if n_bits in row) for n_bits in lengths}
-    rows = []
-    for method, row in ours.items():
-        row_printed = beside(method, ours, theirs.cells)
-        cells = []
-        for n_bits in lengths:
-            value, other = row.get(n_bits), row_printed.get(n_bits)
-            if value is None:
-                cells.append(_empty(other, form))
-                continue
-            inner = f'<span class="{"ours best" if value == best[n_bits] else "ours"}">{form(value)}</span>'
-            if other is not None:
-                inner += f'<span class="theirs">{form(other)}</span>'
-                inner += _chip(value - other) if theirs.comparable else ""
-            all_seeds = (seeds or {}).get(method, {}).get(n_bits, [])
-            hint = f' title="seeds: {", ".join(map(form, all_seeds))}"' if len(all_seeds) > 1 else ""
-            cells.append(f'<td data-value="{value!r}"{hint}>{inner}</td>')
-        rows.append(f'<tr><th scope="row">{escape(method)}</th>{"".join(cells)}</tr>')
-    heads = "".join(
-        f'<th scope="col" aria-sort="none"><button type="button">{escape(name)}</button></th>'
-        for name in ("method", *(names[n_bits] for n_bits in lengths))
-    )
-    foot = "".join(
-        f'<tr><th scope="row">{escape(name)} <small class="theirs">{stored:,} bits per item</small></th>'
-        + f'<td><span class="ours">{form(value)}</span></td>' * len(lengths)
-        + "</tr>"
-        for name, row in (references or {}).items()
-        for stored, value in row.items()
-    )
-    compared = bool(differences(ours, theirs.cells))
-    return (
-        '<div class="box"><table class="sortable">'
-        f"<caption><div>{escape(caption)}{_key(theirs, compared)}</div></caption>"
-        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>"
-        f"{f'<tfoot>{foot}</tfoot>' if foot else ''}</table></div>"
-    )
-
-
-def _key(theirs: Printed, compared: bool) -> str:
-    """Return the legend of the cells."""
-    if not compared:
-        return ""
-    if not theirs.comparable:
-        return (
-            f"<small>The small values are {escape(theirs.label)}. They are for orientation only: what is measured here "
-            "is something else, so no difference is shown.</small>"
-        )
-    shades = " ".join(
-        _chip(sign * size)
-        for sign, size in (*((-1, size) for size in reversed(_STEPS)), *((1, size) for size in _STEPS))
-    )
-    return f"<small>Below ours: {escape(theirs.label)}, and the difference, coloured from {shades} on.</small>"
-
-
-def _empty(other: float | None, form: Callable[[float], str]) -> str:
-    return (
-        '<td data-value="">&ndash;'
-        + (f'<span class="theirs">{form(other)}</span>' if other is not None else "")
-        + "</td>"
-    )
-
-
-def _chip(difference: float) -> str:
-    strength = sum(abs(difference) >= step - 1e-12 for step in _STEPS)
-    direction = "up" if difference >= 0 else "down"
-    return f'<span class="diff {direction}{strength}">{_signed(difference)}</span>'
-
-
-def _form(value: float) -> str:
-    return f"{value:.3f}".removeprefix("0")
-
-
-def _signed(value: float) -> str:
-    text = _form(abs(value))
-    return text if text == ".000" else ("+" if value > 0 else _MINUS) + text
-
-
-def _time(value: float) -> str:
-    return f"{value:.4f}" if value < 0.01 else f"{value:.3f}" if value < 1 else f"{value:.3g}"

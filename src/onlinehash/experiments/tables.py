@@ -5,20 +5,18 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.streams import StreamOptions
+from onlinehash.experiments.streams import STREAM_DEFAULTS
 
 _LENGTHS = (8, 16, 32, 64, 128)
 _TIMED_LENGTH = 32
 _RELEASED = " (as released)"
-# Stream options and their defaults, which give a plain shuffled stream.
-_STREAM = {option.name: option.default for option in fields(StreamOptions)}
 
 Cells = dict[str, dict[int, float]]
 """Method, then number of bits, then value."""
@@ -29,20 +27,11 @@ Curves = dict[str, dict[int, tuple[list[int], list[float]]]]
 
 @dataclass(frozen=True)
 class Printed:
-    """Values printed in the paper for a data set.
-
-    Parameters
-    ----------
-    cells : Cells
-    label : str
-        What the values are printed for.
-    comparable : bool
-        Whether they are for the same data, so that differences are meaningful.
-    """
+    """Values printed in the paper for a data set, and what they are printed for."""
 
     cells: Cells
     label: str = "printed"
-    comparable: bool = True
+    comparable: bool = True  # whether they are for the same data, so that differences are meaningful
 
 
 @dataclass(frozen=True)
@@ -86,14 +75,7 @@ def printed(dataset: str, measure: str) -> Cells:
 
 
 def printed_for(dataset: str, measure: str) -> Printed:
-    """Return the values printed for a data set or, for orientation, for the one that it stands in for.
-
-    Examples
-    --------
-    >>> beside = printed_for("miniplaces", "precision")
-    >>> beside.label, beside.comparable, beside.cells["HCOH"][64]
-    ('printed for Places205', False, 0.298)
-    """
+    """Return the values printed for a data set or, for orientation, for the one that it stands in for."""
     stands_in = _paper()["stands_in"].get(dataset)
     if stands_in is None:
         return Printed(printed(dataset, measure))
@@ -109,13 +91,7 @@ def printed_seconds(dataset: str) -> Printed:
 
 
 def explanation(method: str) -> str:
-    """Return why a row differs from the printed one, or an empty text; variants share the text of their method.
-
-    Examples
-    --------
-    >>> explanation("OSH (as released)")[:30]
-    'The released code forgets whic'
-    """
+    """Return why a row differs from the printed one, or an empty text; variants share the text of their method."""
     text: str = _paper()["notes"].get(base_name(method), "")
     return text
 
@@ -132,31 +108,22 @@ def base_name(method: str) -> str:
 
 
 def row_name(method: str, settings: Iterable[str] | None = None) -> str:
-    """Return the name of a method without the settings that a grid adds: all, or those named.
-
-    Examples
-    --------
-    >>> row_name("HCOH, learning_rate=0.1, order=sorted"), row_name("HCOH, learning_rate=0.1, order=sorted", ["order"])
-    ('HCOH', 'HCOH, learning_rate=0.1')
-    """
+    """Return the name of a method without the settings that a grid adds: all, or those named."""
     known = None if settings is None else set(settings)
     parts = (part.partition("=") for part in method.split(", "))
     return ", ".join("".join(part) for part in parts if not part[1] or (known is not None and part[0] not in known))
 
 
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Group results by table: the same data and the same kind of stream.
+    """Group results by data set and stream options, under names such as ``"mnist, order sorted"``.
 
-    Returns
-    -------
-    dict
-        By a name such as ``"mnist"`` or ``"mnist, order sorted"``; names of methods no longer contain its settings.
+    The settings in the name of a group are removed from the names of its methods.
     """
     together: defaultdict[str, list[Result]] = defaultdict(list)
     for result in results:
         config = result["config"]
         words = [config["dataset"], *(f"{key.replace('_', ' ')} {config[key]}" for key in _beyond_the_paper(config))]
-        method = row_name(config["method"], ["dataset", *_STREAM])
+        method = row_name(config["method"], ["dataset", *STREAM_DEFAULTS])
         together[", ".join(words)].append({**result, "config": {**config, "method": method}})
     return dict(together)
 
@@ -174,7 +141,7 @@ def as_in_the_paper(results: Iterable[Result]) -> bool:
 
 
 def _beyond_the_paper(config: dict[str, Any]) -> list[str]:
-    return [key for key, usual in _STREAM.items() if config.get(key, usual) != usual]
+    return [key for key, usual in STREAM_DEFAULTS.items() if config.get(key, usual) != usual]
 
 
 def measured(results: Iterable[Result], measure: str) -> Cells:
@@ -225,7 +192,7 @@ def study(results: Iterable[Result], measure: str) -> Study | None:
     lines: defaultdict[tuple[str, int], list[tuple[dict[str, Any], float]]] = defaultdict(list)
     for result in results:
         config = result["config"]
-        settings = {key: config.get(key, usual) for key, usual in _STREAM.items()} | config["params"]
+        settings = {key: config.get(key, usual) for key, usual in STREAM_DEFAULTS.items()} | config["params"]
         lines[row_name(config["method"]), config["n_bits"]].append((settings, result["metrics"][measure]))
     varied = {
         key
@@ -299,11 +266,15 @@ def lengths_of(cells: Cells) -> list[int]:
     return sorted({n_bits for row in cells.values() for n_bits in row})
 
 
+def form_value(value: float) -> str:
+    """Return a value with three decimals and without the leading zero."""
+    return f"{value:.3f}".removeprefix("0")
+
+
 def _cell(ours: float | None, theirs: float | None) -> str:
     if ours is None:
         return "-"
-    value = f"{ours:.3f}".removeprefix("0")
-    return value if theirs is None else value + f" ({theirs:.3f})".replace("(0", "(")
+    return form_value(ours) if theirs is None else f"{form_value(ours)} ({form_value(theirs)})"
 
 
 def _collected(results: Iterable[Result], value_of: Callable[[Result], Any]) -> dict[str, dict[int, list[Any]]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.features.anchors import Anchors, squared_distances
@@ -12,7 +14,17 @@ from onlinehash.features.fourier import Fourier, HadamardFourier
 from onlinehash.features.inputs import WithInputs
 
 FeatureMap = Identity | Centring | Anchors | Fourier | HadamardFourier | WithInputs
-"""What an encoder holds: ``transform(X)``, and nothing that changes."""
+"""The immutable feature map of an encoder, with ``transform(X)``."""
+
+
+_MAPS = {
+    "identity": Identity,
+    "centring": Centring,
+    "anchors": Anchors,
+    "fourier": Fourier,
+    "hadamard_fourier": HadamardFourier,
+    "with_inputs": WithInputs,
+}
 
 
 def pack_features(features: FeatureMap) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -23,22 +35,18 @@ def pack_features(features: FeatureMap) -> tuple[dict[str, Any], dict[str, NDArr
     >>> pack_features(Identity())
     ({'map': 'identity'}, {})
     """
-    if isinstance(features, WithInputs):
-        header, arrays = pack_features(features.curved)
-        return {"map": "with_inputs", "curved": header}, arrays
-    if isinstance(features, Centring):
-        return {"map": "centring"}, {"mean": features.mean}
-    if isinstance(features, Identity):
-        return {"map": "identity"}, {}
-    inner, arrays = pack_features(features.inner)
-    if isinstance(features, Anchors):
-        header = {"map": "anchors", "width": features.width, "constant": features.constant, "inner": inner}
-        return header, {"anchors": features.anchors, **arrays}
-    if isinstance(features, Fourier):
-        own = {"frequencies": features.frequencies, "phases": features.phases}
-        return {"map": "fourier", "inner": inner}, own | arrays
-    header = {"map": "hadamard_fourier", "bandwidth": features.bandwidth, "n_inputs": features.n_inputs, "inner": inner}
-    return header, {"signs": features.signs, "phases": features.phases} | arrays
+    header: dict[str, Any] = {"map": next(name for name, kind in _MAPS.items() if type(features) is kind)}
+    arrays: dict[str, NDArray[Any]] = {}
+    for field in fields(features):
+        value = getattr(features, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[field.name] = value
+        elif is_dataclass(value):
+            header[field.name], inner = pack_features(value)  # type: ignore[arg-type]
+            arrays |= inner
+        else:
+            header[field.name] = value
+    return header, arrays
 
 
 def unpack_features(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
@@ -49,19 +57,12 @@ def unpack_features(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
     >>> unpack_features(*pack_features(Identity()))
     Identity()
     """
-    name = header["map"]
-    if name == "with_inputs":
-        return WithInputs(unpack_features(header["curved"], arrays))  # type: ignore[arg-type]
-    if name == "centring":
-        return Centring(arrays["mean"])
-    if name == "identity":
-        return Identity()
-    inner: Any = unpack_features(header["inner"], arrays)
-    if name == "anchors":
-        return Anchors(arrays["anchors"], header["width"], header["constant"], inner)
-    if name == "fourier":
-        return Fourier(arrays["frequencies"], arrays["phases"], inner)
-    return HadamardFourier(arrays["signs"], arrays["phases"], header["bandwidth"], header["n_inputs"], inner)
+    kind: Any = _MAPS[header["map"]]
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        value = header[field.name] if field.name in header else arrays[field.name]
+        values[field.name] = unpack_features(value, arrays) if isinstance(value, dict) else value
+    return kind(**values)  # type: ignore[no-any-return]
 
 
 __all__ = [

@@ -121,7 +121,7 @@ class RunningCentring:
 
 
 StreamFeatures = Identity | Centring | RunningCentring
-"""What a hasher holds: ``learn(X, out)`` moves along the stream, ``freeze()`` gives the map of an encoder."""
+"""The feature map of a hasher: ``learn(X, out)`` updates it, ``freeze()`` returns the map of an encoder."""
 
 
 def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
@@ -155,8 +155,8 @@ def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
     fits = X.ndim == out.ndim == 2 and mean.shape == X.shape[1:]
     if not (fits and len(out) >= len(X) and out.shape[1] >= X.shape[1]):
         raise InvalidInputError(
-            f"X of shape {X.shape}, a mean of shape {mean.shape} and room of shape {out.shape} do not fit; the mean "
-            "has one value per feature, and the room holds all rows."
+            f"X of shape {X.shape}, a mean of shape {mean.shape} and an output of shape {out.shape} do not fit; the "
+            "mean has one value per feature, and the output holds all rows."
         )
 
 

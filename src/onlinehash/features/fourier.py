@@ -139,8 +139,8 @@ class HadamardFourier:
             self.n_inputs <= order and angles.shape[1] == self.n_outputs <= n_blocks * order
         ):
             raise InvalidInputError(
-                f"Rows of shape {rows.shape} and room of shape {out.shape} do not fit a map from {self.n_inputs} to "
-                f"{self.n_outputs} features."
+                f"Rows of shape {rows.shape} and an output of shape {out.shape} do not fit a map from {self.n_inputs} "
+                f"to {self.n_outputs} features."
             )
         # three orthonormal transforms are left unscaled: together a factor p^(3/2)
         scale = np.sqrt(order / self.bandwidth) / order**1.5

@@ -1,6 +1,6 @@
 """Hashers: one method per file, one contract for all.
 
-A new method is a new file and a new line in the registry; a method from outside joins it by :func:`register_hasher`.
+A new method is a new file and an entry in the registry; register your own with :func:`register_hasher`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import inspect
 import re
 from typing import Any, TypeVar
 
-from onlinehash._files import Source, read_arrays
+from onlinehash._files import Source
 from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNameError
-from onlinehash.hashers._base import LAYOUT, OnlineHasher, WeightedHasher
+from onlinehash.hashers._base import OnlineHasher
+from onlinehash.hashers._saving import read_hasher, unpack_hasher
+from onlinehash.hashers._weighted import WeightedHasher
 from onlinehash.hashers.adapthash import AdaptHash
 from onlinehash.hashers.bsodh import BSODH
 from onlinehash.hashers.frosh import FROSH
@@ -34,16 +36,16 @@ _Class = TypeVar("_Class", bound=type[OnlineHasher])
 
 
 def register_hasher(hasher: _Class) -> _Class:
-    """Register a hasher class of your own, so that it is found by its name; also a class decorator.
+    """Register a hasher class of your own under its name; also usable as a class decorator.
 
-    Afterwards :func:`make_hasher`, :func:`load_hasher` and :meth:`onlinehash.Collection.open` know it, in this process.
-    :func:`onlinehash.checks.check_hasher` checks what it does.
+    :func:`make_hasher`, :func:`load_hasher` and :meth:`onlinehash.Collection.open` then find it, in this process. Test
+    it with :func:`onlinehash.checks.check_hasher`.
 
     Parameters
     ----------
     hasher : subclass of OnlineHasher
-        With a ``name`` of its own, a lower-case identifier, and parameters that all have a default, among them
-        ``n_bits``, ``preprocess`` and ``random_state``. To register a class again changes nothing.
+        It has its own ``name``, a lower-case identifier, and parameters that all have a default, among them
+        ``n_bits``, ``preprocess`` and ``random_state``. Registering a class again has no effect.
 
     Examples
     --------
@@ -79,7 +81,7 @@ def register_hasher(hasher: _Class) -> _Class:
 
 
 def _origin(hasher: type[OnlineHasher]) -> tuple[str, str]:
-    """Return where a class was defined: the same for one that was defined again, by a reload or in a notebook."""
+    """Return where a class was defined; this does not change when it is defined again, as in a notebook."""
     return hasher.__module__, hasher.__qualname__
 
 
@@ -99,7 +101,7 @@ def make_hasher(name: str, **params: Any) -> OnlineHasher:
 
 
 def load_hasher(source: Source) -> OnlineHasher:
-    """Read a saved hasher of any method, from a path or from its bytes.
+    """Read a saved hasher of any method, from a path or from bytes.
 
     Examples
     --------
@@ -107,14 +109,14 @@ def load_hasher(source: Source) -> OnlineHasher:
     >>> load_hasher(saved)
     HCOH(n_bits=16, random_state=0)
     """
-    header, arrays = read_arrays(source, "hasher", LAYOUT)
+    header, arrays = read_hasher(source)
     method = header.get("method")
     if method not in HASHERS:
         raise FileFormatError(
             f"The hasher {method!r} is not registered here; import the module that defines it and call register_hasher "
             "before."
         )
-    return HASHERS[method]._taken_from(source, header, arrays)
+    return unpack_hasher(HASHERS[method], source, header, arrays)
 
 
 __all__ = [

@@ -8,26 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.features import Centring, Identity, StreamFeatures, squared_distances
+from onlinehash.features import StreamFeatures, squared_distances
 from onlinehash.features.anchors import Anchors
 from onlinehash.types import Features
 
 
 def head_rows(features: StreamFeatures, head: Features) -> Features:
-    """Return the preprocessed head of a stream without moving along it: it is learned from later."""
+    """Return the preprocessed head of a stream, without learning from it."""
     rows = np.empty_like(head)
     copy.deepcopy(features).learn(head, rows)
     return rows
 
 
 def mean_squared_distance(rows: Features) -> float:
-    """Return the mean of |x - a|^2 over all pairs of different rows.
-
-    Examples
-    --------
-    >>> mean_squared_distance(np.array([[0.0], [1.0], [3.0]]))  # 1, 9 and 4
-    4.666666666666667
-    """
+    """Return the mean of |x - a|^2 over all pairs of different rows."""
     n = len(rows)
     if n < 2:
         return 1.0
@@ -36,24 +30,17 @@ def mean_squared_distance(rows: Features) -> float:
 
 
 def median_squared_distance(rows: Features) -> float:
-    """Return the median of |x - a|^2 over all pairs of different rows.
-
-    Examples
-    --------
-    >>> median_squared_distance(np.array([[0.0], [1.0], [3.0]]))  # 1, 9 and 4
-    4.0
-    """
+    """Return the median of |x - a|^2 over all pairs of different rows."""
     distances = squared_distances(rows.astype(np.float64), rows.astype(np.float64))
     pairs = distances[np.triu_indices(len(rows), 1)]
     return (float(np.median(pairs)) or 1.0) if len(pairs) else 1.0
 
 
 def frozen(anchors: Anchors, features: StreamFeatures) -> Anchors:
-    """Return the anchors' map with the preprocessing as it is now."""
-    inner: Identity | Centring = features.freeze()
-    return Anchors(anchors.anchors.copy(), anchors.width, anchors.constant, inner)
+    """Return the map of the anchors with the current preprocessing."""
+    return Anchors(anchors.anchors.copy(), anchors.width, anchors.constant, features.freeze())
 
 
 def anchor_arrays(anchors: Anchors | None) -> dict[str, NDArray[Any]]:
-    """Return what a saved stream needs of its anchors."""
+    """Return the arrays of anchors for a saved hasher."""
     return {} if anchors is None else {"anchors": anchors.anchors, "width": np.array([anchors.width])}

@@ -1,4 +1,4 @@
-"""What methods share that learn from pairs or batches: rows wait until there are enough."""
+"""Hashers that learn from batches: rows wait until there are enough."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
 from onlinehash._validation import check_labels
-from onlinehash.hashers._base import OnlineHasher, Weights
+from onlinehash.hashers._base import OnlineHasher
+from onlinehash.hashers._rows import Weights
 from onlinehash.types import Features, Labels, Targets
 
 
 class BatchHasher(OnlineHasher):
-    """Base of methods that learn from a fixed number of consecutive rows at a time.
+    """Base class of methods that learn from a fixed number of consecutive rows at a time.
 
-    A method gives :meth:`_batch_rows` and :meth:`_learn_batch`. Rows that do not fill a batch wait for the next
-    call; a snapshot learns from them as a shorter batch, unless the method says that nothing can be learned from it.
+    Rows that do not fill a batch wait for the next call. A snapshot learns from them as from a shorter batch, unless
+    the method overrides :meth:`_is_waiting`.
     """
 
     def _start(self, n_features: int) -> None:
@@ -27,7 +27,7 @@ class BatchHasher(OnlineHasher):
 
     @abstractmethod
     def _batch_rows(self) -> int:
-        """Return the number of rows of a batch."""
+        """Return the number of rows per batch."""
 
     @abstractmethod
     def _learn_batch(self, rows: Features, labels: Any) -> None:
@@ -38,7 +38,8 @@ class BatchHasher(OnlineHasher):
         labels: Labels | None = np.asarray(targets) if self.supervised else None
         if len(self._waiting_rows):
             rows = np.concatenate([self._waiting_rows, rows])
-            labels = _join(self._waiting_labels, labels)
+            if labels is not None and self._waiting_labels is not None:
+                labels = np.concatenate([self._waiting_labels, labels])
         size = self._batch_rows()
         whole = len(rows) - len(rows) % size
         for start in range(0, whole, size):
@@ -62,7 +63,3 @@ class BatchHasher(OnlineHasher):
         self._waiting_rows = arrays["waiting_rows"]
         labels = state["waiting_labels"]
         self._waiting_labels = check_labels(labels, len(labels)) if labels else None
-
-
-def _join(first: Labels | None, second: Labels | None) -> NDArray[Any] | None:
-    return None if first is None or second is None else np.concatenate([first, second])

@@ -1,14 +1,13 @@
 """Exact block updates: single-instance learning at the speed of matrix products.
 
-A method that changes W by a rank-one term an instance, ``W <- W - x g^T``, where g depends on W only through
+A method that changes W by a rank-one term per instance, ``W <- W - x g^T``, where g depends on W only through
 ``z = W^T x``, can replay a block of instances in stream order without touching W inside the block::
 
     Z = X W                      K = X X^T
     for i = 0, 1, ...:           z_i = Z_i - sum_{j<i} K_ij g_j ;   g_i = rule(z_i)
     W <- W - X^T G
 
-The result is that of one instance at a time, to rounding. Only the middle line differs between methods: each gives
-its own ``replay``.
+Up to rounding, the result is the same as one instance at a time. Methods differ only in the middle line, ``replay``.
 """
 
 from __future__ import annotations
@@ -32,19 +31,12 @@ _STRIP = 512  # columns of X
 
 
 def block_rows(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return zeroed room for the rows of a block, padded so that the loops below may read whole tiles."""
+    """Return a zeroed array for the rows of a block, padded so that the loops below may read whole tiles."""
     return np.zeros((n_rows + -n_rows % _TILE, n_columns + _PADDING), dtype)
 
 
 class BlockUpdate:
-    """Scratch memory for the updates of one weight matrix.
-
-    Parameters
-    ----------
-    n_rows, n_columns, n_bits : int
-        Largest block, and the shape of the weights.
-    dtype : dtype
-    """
+    """Scratch memory for the updates of weights of shape (n_columns, n_bits), for blocks of up to ``n_rows``."""
 
     def __init__(self, n_rows: int, n_columns: int, n_bits: int, dtype: np.dtype[Any]) -> None:
         self._gram = np.zeros((n_rows + -n_rows % _TILE,) * 2, dtype)
@@ -54,9 +46,9 @@ class BlockUpdate:
     def apply(
         self, weights: NDArray[Any], rows: NDArray[Any], n_rows: int, replay: Replay, *, sequential: bool
     ) -> NDArray[Any]:
-        """Replay the first ``n_rows`` of ``rows``, change ``weights`` (n_columns, n_bits) in place, return G.
+        """Replay the first ``n_rows`` of ``rows``, change ``weights`` in place, and return G.
 
-        ``sequential=False`` says that no row of the block feels another: one batch, one step, no K off the diagonal.
+        With ``sequential=False`` the rows are one batch: they do not affect each other, and K is not computed.
         """
         n_columns = weights.shape[0]
         if weights.shape[1] != self._projections.shape[1] or n_rows > len(self._projections):
@@ -82,7 +74,7 @@ class BlockUpdate:
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> None:
-    """Make row ``i`` feel the gradients of the first ``n_earlier`` rows: z_i = Z_i - sum_j K_ij g_j."""
+    """Apply the gradients of the first ``n_earlier`` rows to row ``i``: z_i = Z_i - sum_j K_ij g_j."""
     row = projections[i]
     for j in range(n_earlier):
         k = gram[i, j]
@@ -100,14 +92,11 @@ def _subtract_outer(weights: Any, row: Any, gradient: Any) -> None:
 
 
 def lower_gram(rows: NDArray[Any], n_rows: int, n_columns: int, out: NDArray[Any]) -> None:
-    """Write the lower triangle of ``rows @ rows.T``, four by four sums at a time in registers.
-
-    Half the work of a symmetric product, and measured at 0.3 of the time of the BLAS one for such flat blocks.
-    """
+    """Write the lower triangle of ``rows @ rows.T``, in 0.3 of the time of BLAS for such flat blocks."""
     n_padded = n_rows + -n_rows % _TILE
     if len(rows) < n_padded or rows.shape[1] < n_columns or min(out.shape) < n_padded:
         raise InvalidInputError(
-            f"Rows of shape {rows.shape} and room of shape {out.shape} do not hold {n_rows} rows of {n_columns} "
+            f"Rows of shape {rows.shape} and output of shape {out.shape} do not hold {n_rows} rows of {n_columns} "
             f"columns in whole tiles of {_TILE}."
         )
     _lower_gram(rows, n_rows, n_columns, out)

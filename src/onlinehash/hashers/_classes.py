@@ -1,4 +1,4 @@
-"""What hashers share whose classes have codewords."""
+"""Hashers whose classes have codewords."""
 
 from __future__ import annotations
 
@@ -15,15 +15,7 @@ from onlinehash.types import Labels, Targets
 
 
 class WithCodewords(OnlineHasher):
-    """Base of methods that learn towards the codewords of classes, which they keep in ``_classes``.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels in order of first sight.
-    codewords_ : ndarray of int8, shape (n_classes, n_class_bits)
-        The codeword of each of them: the first bits, all but those that are general.
-    """
+    """Base class of methods that learn towards the codewords of classes, which they keep in ``_classes``."""
 
     multi_label: ClassVar[bool] = True
     codebook: Any
@@ -35,7 +27,7 @@ class WithCodewords(OnlineHasher):
 
     @property
     def classes_(self) -> Labels:
-        """Labels in order of first sight."""
+        """Labels in order of first appearance."""
         self._demand_learned()
         return np.array(self._classes.labels)
 
@@ -46,10 +38,10 @@ class WithCodewords(OnlineHasher):
         return self._classes.codewords.copy()
 
     def score(self, X: ArrayLike, y: Any) -> float:
-        """Return the share of rows whose code is nearest to the codeword of their own class, by the bits of classes.
+        """Return the fraction of rows whose class bits are nearest to the codeword of their class.
 
-        Classes that share the nearest place share the credit. Labels never learned count as wrong. For the quality
-        of retrieval see :func:`onlinehash.metrics.mean_average_precision`.
+        Tied classes share the credit. Labels never learned count as wrong. For the quality of retrieval, see
+        :func:`onlinehash.metrics.mean_average_precision`.
         """
         codes, words = self._packed(X), self.codewords_
         labels = check_labels(y, len(codes))

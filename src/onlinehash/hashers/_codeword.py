@@ -1,4 +1,4 @@
-"""What HCOH, HMOH and OSH share: every instance is pulled towards the codeword of its class, in exact blocks."""
+"""Hashers that learn towards codewords by rank-one steps, in exact blocks: HCOH, HMOH and OSH."""
 
 from __future__ import annotations
 
@@ -13,30 +13,25 @@ from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import Changeable, OnlineHasher, Weights
+from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._block import BLOCK, BlockUpdate, block_rows
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._linear import LinearHasher
+from onlinehash.hashers._parameters import Changeable
+from onlinehash.hashers._rows import Weights
 from onlinehash.hashers._threads import single_threaded_products
 from onlinehash.types import Features, Targets
 
 
 class CodewordHasher(WithCodewords, LinearHasher):
-    """Base of methods that learn towards codewords by rank-one steps.
+    """Base class of methods that learn towards codewords by rank-one steps.
 
-    A method gives :meth:`_replay`: the gradients of a block from its projections. Rows that do not fill a batch
-    wait in the block; there are none with ``batch_size=1``.
-
-    Attributes
-    ----------
-    weights_ : ndarray of shape (n_inputs, n_bits)
-        Hash functions, one a column, in the precision of the first batch.
-    intercept_ : ndarray of shape (n_bits,)
+    A method implements :meth:`_replay`, which computes the gradients of a block from its projections. Rows that do not
+    fill a batch wait in the block; there are none with ``batch_size=1``.
     """
 
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
     learning_rate: float
-    init: Any
     batch_size: int = 1
     fit_bias: bool = False
 
@@ -46,7 +41,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
         self._make_room(n_features)
 
     def _make_room(self, n_inputs: int) -> None:
-        """Make weights and the block for rows of ``n_inputs``."""
+        """Allocate the weights and the block for rows of ``n_inputs``."""
         n_columns = n_inputs + bool(self.fit_bias)
         capacity = max(self.batch_size, BLOCK - BLOCK % self.batch_size)
         # Differs from Alg. 1 of HCOH: the bias starts at zero, not at a Gaussian that would drown unit rows.
@@ -57,10 +52,6 @@ class CodewordHasher(WithCodewords, LinearHasher):
         self._targets = np.zeros((capacity, self.n_bits), self._dtype)
         self._n_waiting = 0
         self._update = BlockUpdate(capacity, n_columns, self.n_bits, self._dtype)
-
-    @abstractmethod
-    def _starting_weights(self, n_inputs: int) -> NDArray[np.float64]:
-        """Return the weights before the first instance."""
 
     @abstractmethod
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
@@ -87,7 +78,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
                 start = stop
 
     def _write_inputs(self, X: Features, out: Features) -> None:
-        """Write what is projected, from the next rows of the stream, to the head of ``out``."""
+        """Write the inputs of the projection, from the next rows of the stream, to the first columns of ``out``."""
         self._features.learn(X, out)
 
     def _step(self, n_rows: int) -> NDArray[Any]:
@@ -120,12 +111,12 @@ class CodewordHasher(WithCodewords, LinearHasher):
 
     @property
     def weights_(self) -> NDArray[Any]:
-        """Hash functions, one a column, in the precision of the first batch; whole batches only."""
+        """Hash functions, one per column, in the precision of the first batch; whole batches only."""
         return super().weights_[: len(self._weights) - bool(self.fit_bias)]
 
     @property
     def intercept_(self) -> NDArray[Any]:
-        """Intercept of every bit; zeros without ``fit_bias``."""
+        """Intercept per bit; zeros without ``fit_bias``."""
         self._demand_learned()
         return np.asarray(self._weights[len(self._weights) - bool(self.fit_bias) :].sum(axis=0))
 

@@ -12,16 +12,18 @@ from numpy.typing import ArrayLike
 
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Centring, RunningCentring, WithInputs
-from onlinehash.hashers._base import WeightedHasher, Weights, check_code_length, check_weights
 from onlinehash.hashers._classes import WithCodewords
+from onlinehash.hashers._codeword_assignment import SettlingClasses, next_settling
+from onlinehash.hashers._parameters import check_code_length
 from onlinehash.hashers._ridge import Members
-from onlinehash.hashers._settling import SettlingClasses, next_settling
+from onlinehash.hashers._rows import Rows, Weights, check_weights
 from onlinehash.hashers._stream_sums import BLOCK, StreamSums
+from onlinehash.hashers._weighted import WeightedHasher
 from onlinehash.types import LabelSets, Targets
 
 
 class FromSums(WeightedHasher, WithCodewords):
-    """Base of a method whose state is sums over the stream, kept in ``_sums``."""
+    """Base class of a method whose state is sums over the stream, kept in ``_sums``."""
 
     bandwidth: float | None
     decay: float
@@ -152,22 +154,21 @@ class FromSums(WeightedHasher, WithCodewords):
             raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can unlearn rows.")
         if isinstance(self._features, RunningCentring):
             raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
-        rows, targets, labelled = self._check_next(X, y)
-        weights = check_weights(sample_weight, len(rows), labelled)
+        checked, targets, labelled = self._check_next(X, y)
+        rows = Rows(checked, targets, check_weights(sample_weight, len(checked), labelled))
         if labelled is not None:
-            rows, weights = rows[labelled], None if weights is None else weights[labelled]
-            targets = targets.take(labelled) if isinstance(targets, LabelSets) else targets[labelled]  # type: ignore[index]
-        if not len(rows):
+            rows = rows.take(labelled)
+        if not len(rows.X):
             return self
-        self._demand_known(targets)
-        members = self._members(targets, weights)
+        self._demand_known(rows.targets)
+        members = self._members(rows.targets, rows.weights)
         trial = self._twin()
         if trial._head is not None:
             trial._open_head()
         trial._sums.demand_enough(members, self._classes.labels)
         trial._flush()
-        trial._sums.subtract(trial._features.freeze().transform(np.ascontiguousarray(rows, self._dtype)), members)
-        trial.n_unlearned_ += len(rows)
+        trial._sums.subtract(trial._features.freeze().transform(np.ascontiguousarray(rows.X, self._dtype)), members)
+        trial.n_unlearned_ += len(rows.X)
         self.__dict__.update(trial.__dict__)
         return self
 

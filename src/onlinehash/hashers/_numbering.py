@@ -1,4 +1,4 @@
-"""Labels as consecutive numbers, in order of first sight."""
+"""Labels as consecutive numbers, in order of first appearance."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.hashers._base import OnlineHasher
 from onlinehash.types import Labels
 
 
 class Numbering:
-    """Number labels in order of first sight.
+    """Number labels in order of first appearance.
 
     Examples
     --------
@@ -40,3 +41,15 @@ class Numbering:
     def numbers(self, labels: Labels) -> NDArray[np.int64]:
         """Return the numbers of an array of labels."""
         return np.array(self.number(labels.tolist()), np.int64)
+
+
+class WithNumberedClasses(OnlineHasher):
+    """Base class of methods that number classes, in ``_numbering``."""
+
+    _numbering: Numbering
+
+    @property
+    def classes_(self) -> Labels:
+        """Labels in order of first appearance."""
+        self._demand_learned()
+        return self._numbering.labels

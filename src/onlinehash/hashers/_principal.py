@@ -1,11 +1,17 @@
-"""What methods share that hash along principal directions: a mean that runs, directions, rotations."""
+"""Hashers along principal directions: the running mean, directions and rotations."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash._files import Arrays
+from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.hashers._batches import BatchHasher
 from onlinehash.types import Features
 
 Matrix = NDArray[np.float64]
@@ -14,34 +20,14 @@ _MISSING, _ROTATION = 1, 2  # what a random draw is for
 
 
 class RunningMean:
-    """Keep the mean of a stream, and say what every batch adds to the squares around it.
-
-    Parameters
-    ----------
-    n_features : int
-
-    Attributes
-    ----------
-    mean : ndarray of float64, shape (n_features,)
-    n_seen : int
-
-    Examples
-    --------
-    >>> moments = RunningMean(1)
-    >>> moments.add(np.array([[1.0], [3.0]]))
-    (array([[-1.],
-           [ 1.]]), array([0.]))
-    >>> centred, shift = moments.add(np.array([[4.0], [4.0]]))
-    >>> moments.mean, 2.0 + (centred**2).sum() + shift**2  # the squares of 1, 3, 4, 4 around their mean
-    (array([3.]), array([6.]))
-    """
+    """Keep the mean of a stream, and compute the contribution of every batch to the scatter matrix."""
 
     def __init__(self, n_features: int) -> None:
         self.mean: Matrix = np.zeros(n_features)
         self.n_seen = 0
 
     def add(self, rows: Features) -> tuple[Matrix, Matrix]:
-        """Move the mean along; return the rows around their own mean, and one row for the shift of the mean.
+        """Update the mean; return the rows around their own mean, and one row for the shift of the mean.
 
         With m the mean of the b rows, and mu that of the n rows before, the shift is ``sqrt(n b / (n + b)) (m - mu)``.
         The Gram matrix of all rows ever returned is the scatter matrix of the stream.
@@ -63,26 +49,47 @@ class RunningMean:
         return centred
 
 
-def check_one_direction_a_bit(n_bits: int, n_features: int, owner: str) -> None:
-    """Raise if there are more bits than principal directions."""
-    if n_bits > n_features:
-        raise InvalidInputError(
-            f"n_bits={n_bits} is more than n_features={n_features}; {owner} takes one principal direction a bit. "
-            f"Use at most {n_features} bits."
-        )
+class PrincipalHasher(BatchHasher):
+    """Base class of unsupervised methods that hash along rotated principal directions."""
+
+    supervised: ClassVar[bool] = False
+
+    def _start(self, n_features: int) -> None:
+        super()._start(n_features)
+        if self.n_bits > n_features:
+            raise InvalidInputError(
+                f"n_bits={self.n_bits} is more than n_features={n_features}; {type(self).__name__} takes one principal "
+                f"direction per bit. Use at most {n_features} bits."
+            )
+        self._moments = RunningMean(n_features)
+
+    @property
+    def mean_(self) -> Matrix:
+        """Mean of the preprocessed rows; whole batches only."""
+        self._demand_learned()
+        return self._moments.mean.copy()
+
+    @abstractmethod
+    def _hash_functions(self) -> tuple[Matrix, Matrix]:
+        """Return weights and intercepts."""
+
+    def _encoder(self) -> Encoder:
+        weights, intercept = (values.astype(self._dtype) for values in self._hash_functions())
+        return Encoder(weights, intercept, self._features.freeze(), self.version_, self.name)
+
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        state, arrays = super()._state()
+        return state | {"n_seen": self._moments.n_seen}, arrays | {"mean": self._moments.mean}
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        super()._restore(state, arrays)
+        self._moments.mean, self._moments.n_seen = arrays["mean"], state["n_seen"]
 
 
 def with_missing_directions(directions: Matrix, n_bits: int, seed: int) -> Matrix:
     """Return ``n_bits`` orthonormal directions: the given ones and, if those are too few, random ones.
 
-    Early in a stream, or along constant features, there is no n-th principal direction.
-
-    Examples
-    --------
-    >>> full = with_missing_directions(np.array([[1.0], [0.0], [0.0]]), n_bits=2, seed=0)
-    >>> np.abs(full.T @ full).round(9)
-    array([[1., 0.],
-           [0., 1.]])
+    Early in a stream, or with constant features, there are fewer principal directions than bits.
     """
     n_features, n_known = directions.shape
     if n_known >= n_bits:
@@ -95,10 +102,10 @@ def with_missing_directions(directions: Matrix, n_bits: int, seed: int) -> Matri
 
 
 def random_rotation(directions: Matrix, seed: int, number: int) -> Matrix:
-    """Return a rotation Q of the directions V, uniform among all; V Q depends on no more than the span of V.
+    """Return a uniformly random rotation Q of the directions V, such that V Q depends only on the span of V.
 
-    Q is the rotation nearest to V^T G for a Gaussian G. This is a Gaussian matrix, so Q is uniform; and another basis
-    V R gives R^T Q. The signs of singular vectors, which are a matter of rounding, do not reach the codes.
+    Q is the rotation nearest to V^T G for a Gaussian G. V^T G is Gaussian, so Q is uniform, and another basis V R gives
+    R^T Q. So the signs of singular vectors, which depend on rounding, do not influence the codes.
     """
     n_features, n_bits = directions.shape
     gaussian = np.random.default_rng([seed, number, n_bits, _ROTATION]).standard_normal((n_features, n_bits))

@@ -6,11 +6,7 @@ import numpy as np
 
 
 class Reservoir:
-    """Decide which rows of a stream stay in a sample of fixed size (every row gets a random key; the smallest stay).
-
-    Parameters
-    ----------
-    capacity : int
+    """Choose the rows of a sample of fixed size: every row has a random key, and the smallest keys stay.
 
     Examples
     --------
@@ -22,7 +18,7 @@ class Reservoir:
     def __init__(self, capacity: int) -> None:
         self.keys = np.empty(capacity)
         self.size = 0
-        self._last: int | None = None  # the place that goes next; found when it is needed
+        self._last: int | None = None  # the place to replace next; found when it is needed
 
     def offer(self, key: float) -> int | None:
         """Return the place that a row with this random key takes, or None if it does not stay."""

@@ -1,8 +1,9 @@
-"""Frequent directions: a stream of rows in a small matrix with nearly the same squares in every direction."""
+"""Frequent directions: a small matrix that approximates the scatter matrix of a stream."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,8 @@ from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
 from onlinehash._validation import check_positive_int
-from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._batches import BatchHasher
-from onlinehash.hashers._principal import (
-    Matrix,
-    RunningMean,
-    check_one_direction_a_bit,
-    random_rotation,
-    with_missing_directions,
-)
+from onlinehash.hashers._principal import Matrix, PrincipalHasher, random_rotation, with_missing_directions
 from onlinehash.hashers._threads import single_threaded_products
 
 
@@ -28,13 +21,7 @@ class FrequentDirections:
 
     Rows are appended while there is room. When there is none, the sketch shrinks: with B = U S V^T it becomes
     ``sqrt(max(S^2 - s^2, 0)) V^T`` for the (size / 2 + 1)-th singular value s, which empties half of its rows.
-    Costs O(n_features size) a row on average.
-
-    Parameters
-    ----------
-    size : int
-        Number of rows of the sketch ("l"), even.
-    n_features : int
+    Costs O(n_features size) per row on average. ``size`` ("l") is even.
 
     Attributes
     ----------
@@ -43,20 +30,11 @@ class FrequentDirections:
     n_rows : int
         Number of rows in use.
     filled : bool
-        Whether all rows have been in use at some time.
+        Whether all rows have ever been in use.
 
     References
     ----------
     E. Liberty. Simple and Deterministic Matrix Sketching. KDD 2013.
-
-    Examples
-    --------
-    >>> sketch = FrequentDirections(size=2, n_features=3)
-    >>> sketch.append(np.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 1.0]]))
-    >>> sketch.rows.T @ sketch.rows  # 4^2 lost 3^2, and 3^2 all
-    array([[0., 0., 0.],
-           [0., 7., 0.],
-           [0., 0., 1.]])
     """
 
     def __init__(self, size: int, n_features: int) -> None:
@@ -70,7 +48,7 @@ class FrequentDirections:
         self.filled = False
 
     def append(self, new: Matrix) -> None:
-        """Take rows in stream order, as many at once as there is room for."""
+        """Append rows in stream order, as many at once as there is room for."""
         size = len(self.rows)
         start = 0
         while start < len(new):
@@ -85,8 +63,8 @@ class FrequentDirections:
     def shrink(self) -> None:
         """Empty half of the rows, from the eigenvectors of the smaller Gram matrix.
 
-        Squared singular values carry an error of the largest one's rounding. No more than that reaches ``B^T B``, which
-        is all that is ever used of B; a singular value decomposition takes four to ten times as long.
+        The error of a squared singular value is the rounding error of the largest one. So is that of ``B^T B``, and
+        nothing else of B is used; a singular value decomposition takes four to ten times as long.
         """
         rows, kept = self.rows, len(self.rows) // 2
         wide = rows.shape[1] >= len(rows)
@@ -107,7 +85,7 @@ class FrequentDirections:
         self.n_rows = kept
 
     def directions(self, n_directions: int) -> Matrix:
-        """Return the first right singular vectors, one a column; fewer where the sketch has a lower rank."""
+        """Return the first right singular vectors, one per column; fewer if the sketch has a lower rank."""
         _, values, vectors = np.linalg.svd(self.rows[: self.n_rows], full_matrices=False)
         rank = int((values > _noise(self.rows) * values[0]).sum()) if len(values) else 0
         return np.asarray(vectors[: min(rank, n_directions)].T)
@@ -117,13 +95,15 @@ def _noise(rows: Matrix) -> float:
     return float(max(rows.shape) * np.finfo(np.float64).eps)
 
 
-class SketchHasher(BatchHasher):
-    """Base of methods that hash along the rotated principal directions of a zero-mean sketch.
+@dataclass(eq=False, repr=False, kw_only=True)
+class SketchHasher(PrincipalHasher):
+    """Base class of methods that hash along the rotated principal directions of a zero-mean sketch.
 
-    A method gives :meth:`_sketch_batch`, which feeds ``_sketch`` with what a batch adds to the scatter matrix.
+    A method implements :meth:`_sketch_batch`, which adds the contribution of a batch to the scatter matrix to
+    ``_sketch``.
     """
 
-    sketch_size: int
+    sketch_size: int = 200
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
@@ -137,21 +117,16 @@ class SketchHasher(BatchHasher):
                 f"sketch_size={size} is less than n_bits={self.n_bits}; a sketch has no more directions than rows. "
                 f"Use at least {self.n_bits + self.n_bits % 2}."
             )
-        check_one_direction_a_bit(self.n_bits, n_features, type(self).__name__)
         self._sketch = FrequentDirections(size, n_features)
-        self._moments = RunningMean(n_features)
         self._n_batches = 0
 
     @abstractmethod
     def _sketch_batch(self, rows: NDArray[Any]) -> None:
-        """Take the next batch of preprocessed rows into the sketch."""
+        """Add the next batch of preprocessed rows to the sketch."""
 
     def _learn_batch(self, rows: NDArray[Any], labels: Any) -> None:
         self._sketch_batch(rows)
         self._n_batches += 1
-
-    def _rotation(self, directions: Matrix) -> Matrix:
-        return random_rotation(directions, self.seed_, self._n_batches)
 
     @property
     def sketch_(self) -> Matrix:
@@ -159,30 +134,23 @@ class SketchHasher(BatchHasher):
         self._demand_learned()
         return self._sketch.rows[: self._sketch.n_rows].copy()
 
-    @property
-    def mean_(self) -> Matrix:
-        """Mean of the preprocessed rows; whole batches only."""
-        self._demand_learned()
-        return self._moments.mean.copy()
-
-    def _encoder(self) -> Encoder:
+    def _hash_functions(self) -> tuple[Matrix, Matrix]:
         with single_threaded_products(self.sketch_size):
             directions = with_missing_directions(self._sketch.directions(self.n_bits), self.n_bits, self.seed_)
             weights = directions @ self._rotation(directions)
-        intercept = -(self._moments.mean @ weights)
-        features = self._features.freeze()
-        return Encoder(weights.astype(self._dtype), intercept.astype(self._dtype), features, self.version_, self.name)
+        return weights, -(self._moments.mean @ weights)
+
+    def _rotation(self, directions: Matrix) -> Matrix:
+        return random_rotation(directions, self.seed_, self._n_batches)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()
-        sketch, moments = self._sketch, self._moments
-        counts = {"n_rows": sketch.n_rows, "filled": bool(sketch.filled), "n_seen": moments.n_seen}
-        learned = {"sketch": sketch.rows, "mean": moments.mean}
-        return state | counts | {"n_batches": self._n_batches}, arrays | learned
+        sketch = self._sketch
+        counts = {"n_rows": sketch.n_rows, "filled": bool(sketch.filled), "n_batches": self._n_batches}
+        return state | counts, arrays | {"sketch": sketch.rows}
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         super()._restore(state, arrays)
-        sketch, moments = self._sketch, self._moments
+        sketch = self._sketch
         sketch.rows, sketch.n_rows, sketch.filled = arrays["sketch"], state["n_rows"], state["filled"]
-        moments.mean, moments.n_seen = arrays["mean"], state["n_seen"]
         self._n_batches = state["n_batches"]

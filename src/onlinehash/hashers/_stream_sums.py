@@ -11,8 +11,8 @@ from scipy.linalg import lapack
 from onlinehash._files import Arrays
 from onlinehash.exceptions import InvalidLabelsError
 from onlinehash.features import WithInputs
+from onlinehash.hashers._codeword_assignment import SettlingClasses, next_settling
 from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeStatistics
-from onlinehash.hashers._settling import SettlingClasses, next_settling
 from onlinehash.types import Features
 
 CONSTANT = 0.5

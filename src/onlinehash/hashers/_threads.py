@@ -13,10 +13,10 @@ _blas = ThreadpoolController()
 
 @contextmanager
 def single_threaded_products(n_rows: int) -> Iterator[None]:
-    """Keep matrix products on this thread: they are too small to share, and waiting costs more.
+    """Run matrix products on one thread, because threads are slower for small ones.
 
-    Measured up to ten times slower with two threads on a busy machine. For a few rows the switch itself, some
-    tens of microseconds, would cost more than it saves.
+    With two threads they were up to ten times slower on a busy machine. For a few rows nothing is done, because the
+    switch itself takes some tens of microseconds.
     """
     if n_rows < _FEW_ROWS:
         yield

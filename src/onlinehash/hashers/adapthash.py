@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from onlinehash._files import Arrays
 from onlinehash._validation import check_positive
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import Changeable, OnlineHasher, Traits
+from onlinehash.hashers._base import OnlineHasher, Traits
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
+from onlinehash.hashers._parameters import Changeable
 from onlinehash.types import Features, Labels
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AdaptHash(LinearHasher, BatchHasher):
     """Learn from consecutive pairs: correct the most confident wrong bits of a pair, and keep the bits apart.
 
     For a pair with s = +1 (same label) or -1 and Hamming distance D, the loss is ``max(0, D - (1 - alpha) r)`` for
-    s = +1 and ``max(0, alpha r - D)`` for s = -1. If there is any, the ``ceil(loss)`` most confident of the wrong bits
+    s = +1 and ``max(0, alpha r - D)`` for s = -1. If it is positive, the ``ceil(loss)`` most confident wrong bits
     take a gradient step on ``(f(v)^T f(u) - r s)^2``, where f is a sigmoid from -1 to 1 and v, u are the projections;
     all bits are pulled towards orthogonality, and columns are scaled to unit length.
 
-    Costs O(n_features n_bits^2) a pair that has a loss, O(n_features n_bits) otherwise.
+    Costs O(n_features n_bits^2) per pair with a loss, O(n_features n_bits) otherwise.
 
     Parameters
     ----------
     n_bits : int, default=32
         Length of the codes ("r").
     alpha : float, default=0.8
-        How far apart pairs should be, as a share of the bits, between 0 and 1. Published: 0.8 for MNIST, 0.9 for
+        Desired distance of dissimilar pairs as a fraction of the bits, from 0 to 1. Published: 0.8 for MNIST, 0.9 for
         CIFAR-10 and Places.
     regularisation : float, default=0.01
         Weight of the orthogonality ("lambda"); not multiplied by the learning rate.
@@ -56,32 +58,15 @@ class AdaptHash(LinearHasher, BatchHasher):
     name: ClassVar[str] = "adapthash"
     traits: ClassVar[Traits] = Traits(
         takes="pairs of rows",
-        cost="O(d r^2) a pair with a loss",
+        cost="O(d r^2) per pair with a loss",
         memory="O(d r)",
-        shines="few labels known, only whether two items belong together",
+        shines="labels that only say whether two items belong together",
     )
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        alpha: float = 0.8,
-        regularisation: float = 0.01,
-        learning_rate: float = 0.2,
-        preprocess: str | ArrayLike = "running",
-        init: str | ArrayLike = "random",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.alpha = alpha
-        self.regularisation = regularisation
-        self.learning_rate = learning_rate
-        self.preprocess = preprocess
-        self.init = init
-        self.random_state = random_state
-        self.output = output
+    alpha: float = 0.8
+    regularisation: float = 0.01
+    learning_rate: float = 0.2
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
 from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.hashers._base import Traits
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
-from onlinehash.hashers._numbering import Numbering
+from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
 from onlinehash.types import Features, Labels
 
 
-class BSODH(LinearHasher, BatchHasher):
-    """Learn codes of every new batch from their similarity to all earlier items, then regress features on them.
+@dataclass(eq=False, repr=False, kw_only=True)
+class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
+    """Learn codes of every new batch from their similarity to all earlier items, then regress them on the features.
 
     For a batch with features X and codes B, and earlier items with codes E, the inner products ``B E^T`` should be
-    ``eta_s r`` where labels agree and ``-eta_d r`` where they do not, and X W should give B. Codes are found bit after
-    bit (discrete cyclic descent), the earlier items' codes follow, and W is a ridge regression.
+    ``eta_s r`` where labels agree and ``-eta_d r`` where they differ, and X W should be B. Codes are found bit by bit
+    (discrete cyclic descent), then those of the earlier items are updated, and W is a ridge regression.
 
-    Costs O(n_features^2 + n_bits^2) an instance. Earlier items are not kept: the paper keeps them all, but they enter
-    only by E^T E and by their number and the sum of their codes in each class. These statistics take
-    O(n_classes n_bits) memory, and the result is that of keeping everything, whatever the length of the stream.
+    Costs O(n_features^2 + n_bits^2) per instance. The paper keeps all earlier items. They enter only through E^T E
+    and, per class, their number and the sum of their codes, so only these are kept: O(n_classes n_bits) memory, and the
+    same result.
 
     Parameters
     ----------
     n_bits : int, default=32
         Length of the codes ("r").
     batch_size : int, default=2000
-        Number of instances of a batch ("n_t"). The first batch is only hashed, at random.
+        Number of instances per batch ("n_t"). The first batch is only hashed, at random.
     similar_weight : float, default=1.2
         "eta_s".
     dissimilar_weight : float, default=0.2
@@ -60,36 +62,14 @@ class BSODH(LinearHasher, BatchHasher):
 
     name: ClassVar[str] = "bsodh"
     traits: ClassVar[Traits] = Traits(
-        takes="batches of 2000",
-        cost="O(d^2 + r^2)",
-        memory="O(d r + classes r)",
-        shines="large batches, few classes",
+        takes="batches of 2000", cost="O(d^2 + r^2)", memory="O(d r + classes r)", shines="large batches, few classes"
     )
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        batch_size: int = 2000,
-        similar_weight: float = 1.2,
-        dissimilar_weight: float = 0.2,
-        fit_weight: float = 0.5,
-        regularisation: float = 0.3,
-        preprocess: str | ArrayLike = "running",
-        init: str | ArrayLike = "random",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.batch_size = batch_size
-        self.similar_weight = similar_weight
-        self.dissimilar_weight = dissimilar_weight
-        self.fit_weight = fit_weight
-        self.regularisation = regularisation
-        self.preprocess = preprocess
-        self.init = init
-        self.random_state = random_state
-        self.output = output
+    batch_size: int = 2000
+    similar_weight: float = 1.2
+    dissimilar_weight: float = 0.2
+    fit_weight: float = 0.5
+    regularisation: float = 0.3
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
@@ -108,7 +88,7 @@ class BSODH(LinearHasher, BatchHasher):
         return check_positive_int("batch_size", self.batch_size)
 
     def _is_waiting(self) -> bool:
-        return False  # the regression is on one batch alone: a few rows would replace what a whole one taught
+        return False  # the regression uses one batch only: a few rows would replace what a whole batch taught
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
         numbers = self._numbering.numbers(labels)
@@ -123,7 +103,7 @@ class BSODH(LinearHasher, BatchHasher):
         self._remember(codes, numbers)
 
     def _discrete_codes(self, X: NDArray[Any], codes: NDArray[Any], numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the codes of a batch, found bit after bit; a row starts from the code of an item of its class."""
+        """Return the codes of a batch, found bit by bit; a row starts from the code of an item of its class."""
         known = self._counts[numbers] > 0
         codes[known] = self._codes[numbers[known]]
         similar = self.n_bits * (self.similar_weight + self.dissimilar_weight) * self._sums[numbers]
@@ -136,7 +116,7 @@ class BSODH(LinearHasher, BatchHasher):
         return codes
 
     def _recode_earlier_items(self, codes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
-        """Give all earlier items of a class the code that their similarity to the batch asks for."""
+        """Update the code of all earlier items of every class by their similarity to the batch."""
         in_batch = np.zeros_like(self._sums)
         np.add.at(in_batch, numbers, codes)
         scores = (self.similar_weight + self.dissimilar_weight) * in_batch
@@ -160,12 +140,6 @@ class BSODH(LinearHasher, BatchHasher):
             self._counts = np.concatenate([self._counts, np.zeros(more)])
             self._codes = np.vstack([self._codes, np.zeros((more, self.n_bits))])
             self._sums = np.vstack([self._sums, np.zeros((more, self.n_bits))])
-
-    @property
-    def classes_(self) -> Labels:
-        """Labels in order of first sight."""
-        self._demand_learned()
-        return self._numbering.labels
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from onlinehash._validation import check_positive_int
 from onlinehash._walsh import walsh_hadamard
@@ -15,16 +15,16 @@ from onlinehash.hashers._sketch import SketchHasher
 from onlinehash.types import Features
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FROSH(SketchHasher):
-    """Hash along the principal directions of the stream as :class:`SketchHash` does, from a sketch that is cheaper.
+    """Hash along the principal directions of the stream, as :class:`SketchHash` does, from a cheaper sketch.
 
-    Labels are ignored. A chunk A of m rows around the mean is first compressed to l / 2 rows by a subsampled randomised
-    Hadamard transform of its own, ``S H D A / sqrt(l / 2)``: random signs D, the Hadamard matrix H, and a random choice
+    Labels are ignored. A chunk A of m rows around the mean is first compressed to l / 2 rows by its own subsampled
+    randomised Hadamard transform, ``S H D A / sqrt(l / 2)``: random signs D, the Hadamard matrix H, and a random choice
     S of l / 2 rows. Its Gram matrix is A^T A in expectation. The result fills the free half of the frequent-directions
-    sketch, which then shrinks once a chunk, where SketchHash does so for every l / 2 rows or every batch.
+    sketch, which then shrinks once per chunk.
 
-    Costs O(n_features (log m + l^2 / m)) an instance: with m of the order of n_features, the paper's
-    O(n d + n l^2) for n instances of d features, up to the logarithm. Memory is O(n_features (l + m)).
+    Costs O(n_features (log m + l^2 / m)) per instance. Memory is O(n_features (l + m)).
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class FROSH(SketchHasher):
     sketch_size : int, default=200
         Rows of the sketch ("l"), even and at least ``n_bits``; better twice that.
     chunk_size : int, default=256
-        Rows that are compressed together ("m"). A power of two wastes nothing. With at most ``sketch_size / 2``
-        nothing is compressed. Larger chunks are cheaper and rougher.
+        Rows that are compressed together ("m"), preferably a power of two. Up to ``sketch_size / 2`` rows are not
+        compressed. Larger chunks are cheaper and less accurate.
     preprocess, random_state, output
         As in :class:`HCOH`.
 
@@ -44,16 +44,6 @@ class FROSH(SketchHasher):
         Rows of the sketch in use.
     mean_ : ndarray of shape (n_features,)
         Mean of the preprocessed rows.
-
-    Notes
-    -----
-    Theirs: an independent transform for every chunk, compression to half a sketch, one shrink a chunk, rotated
-    principal directions as hash functions.
-
-    Ours: a chunk is held in memory until it is full, where the paper transforms rows as they come in to keep the memory
-    of SketchHash. The row for the shift of the mean is spread over the rows of its chunk, which gives the same Gram
-    matrix and keeps their number a power of two. A chunk that is no longer than half a sketch, such as the rows that
-    wait at a snapshot, is taken as it is. The sketch shrinks when the next chunk needs the room, not before.
 
     References
     ----------
@@ -77,24 +67,8 @@ class FROSH(SketchHasher):
         memory="O(d sketch_size)",
         shines="no labels, many features: a cheaper SketchHash",
     )
-    supervised: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        sketch_size: int = 200,
-        chunk_size: int = 256,
-        preprocess: str | ArrayLike = "running",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.sketch_size = sketch_size
-        self.chunk_size = chunk_size
-        self.preprocess = preprocess
-        self.random_state = random_state
-        self.output = output
+    chunk_size: int = 256
 
     def _batch_rows(self) -> int:
         return check_positive_int("chunk_size", self.chunk_size)
@@ -108,13 +82,7 @@ class FROSH(SketchHasher):
 def compress_rows(rows: Matrix, n_rows: int, draw: np.random.Generator) -> Matrix:
     """Return at most ``n_rows`` random combinations of the rows, with the same Gram matrix in expectation.
 
-    The subsampled randomised Hadamard transform: O(n log n) additions a column for n rows.
-
-    Examples
-    --------
-    >>> rows = np.eye(8)
-    >>> compress_rows(rows, 2, np.random.default_rng(0)).shape
-    (2, 8)
+    The subsampled randomised Hadamard transform: O(n log n) additions per column for n rows.
     """
     if len(rows) <= n_rows:
         return rows

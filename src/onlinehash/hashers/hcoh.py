@@ -4,63 +4,62 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.hashers._base import Traits
 from onlinehash.hashers._block import subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
-from onlinehash.hashers._linear import starting_weights
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class HCOH(CodewordHasher):
-    """Learn to hash every instance to the Hadamard codeword of its class, by one gradient step an instance.
+    """Learn to hash every instance to the Hadamard codeword of its class, by one gradient step per instance.
 
-    The first time a label is seen it gets a random unused row of a Hadamard matrix, whatever the number of classes
-    to come. With F = tanh(x W) and the codeword t of its class, an instance changes the weights by::
+    A new label gets a random unused row of a Hadamard matrix; the number of classes need not be known. With
+    F = tanh(x W) and the codeword t of its class, an instance changes the weights by::
 
         W <- W - eta x^T [ (F - t) * (1 - F * F) ]
 
-    Costs O(n_features n_bits) time an instance; memory does not grow with the stream. Rows are learned in exact
-    blocks: the result is that of one at a time, to rounding, however many rows a call brings.
+    Costs O(n_features n_bits) per instance; memory does not grow with the stream. Rows are learned in exact blocks: up
+    to rounding, the result is the same as one row at a time.
 
     Parameters
     ----------
     n_bits : int, default=32
         Length of the codes ("r").
     learning_rate : float, default=0.2
-        Step size ("eta"). The gradient is taken without the factor 2 of Eq. (12), to which the
-        published rates belong.
+        Step size ("eta"). As for the published rates, the gradient is taken without the factor 2 of Eq. (12).
     batch_size : int, default=1
-        Number of consecutive instances that share one step ("n_t"); the step is their mean. Rows that do not
-        fill a batch yet wait for the next call; a snapshot includes them as a shorter batch.
+        Number of consecutive instances per step ("n_t"); the step is their mean. Rows that do not fill a batch wait for
+        the next call; a snapshot includes them as a shorter batch.
     codebook : "hadamard", "ladder", or mapping from label to -1/+1 codeword of n_bits, default="hadamard"
         With a mapping, any other label is refused. A row with several labels is learned towards the majority of
         their codewords.
     fit_bias : bool, default=False
-        Learn an intercept for every bit ("b"). The published results have none.
+        Learn an intercept per bit ("b"). The published results have none.
     preprocess : "running", "unit", "none", or array-like of shape (n_features,), default="running"
-        ``"running"`` centres an instance by the mean of all seen up to and including it and scales it to unit
-        length; a vector does the same with that fixed mean; ``"none"`` takes features as they are.
+        ``"running"`` subtracts the mean of all rows up to and including the row, and scales it to unit length;
+        ``"unit"`` only scales; a vector is a fixed mean to subtract; ``"none"`` does nothing.
     init : "random", or array-like of shape (n_features, n_bits), default="random"
         Starting weights; random ones are Gaussian with columns of unit length.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the weights and the codebook.
     output : {"codes", "bits", "signs"}, default="codes"
         What ``transform`` returns: packed codes; 0 and 1, one column per bit, for scikit-learn estimators that compare
-        features; or -1 and +1. May be changed at any time.
+        features; or -1 and +1. It may be changed at any time.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels in order of first sight.
+        Labels in order of first appearance.
     codewords_ : ndarray of int8, shape (n_classes, n_bits)
-        The codeword of each of them.
+        Their codewords.
     weights_ : ndarray of shape (n_features, n_bits)
-        Hash functions, one a column, in the precision of the first batch.
+        Hash functions, one per column, in the precision of the first batch.
     intercept_ : ndarray of shape (n_bits,)
     n_samples_seen_ : int
         Number of instances learned from.
@@ -91,31 +90,10 @@ class HCOH(CodewordHasher):
         shines="labelled streams in mixed order, new classes at any time",
     )
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        learning_rate: float = 0.2,
-        batch_size: int = 1,
-        codebook: str | Mapping[int | str, ArrayLike] = "hadamard",
-        fit_bias: bool = False,
-        preprocess: str | ArrayLike = "running",
-        init: str | ArrayLike = "random",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.codebook = codebook
-        self.fit_bias = fit_bias
-        self.preprocess = preprocess
-        self.init = init
-        self.random_state = random_state
-        self.output = output
-
-    def _starting_weights(self, n_inputs: int) -> NDArray[np.float64]:
-        return starting_weights(self.init, n_inputs, self.n_bits, self.seed_)
+    learning_rate: float = 0.2
+    batch_size: int = 1
+    codebook: str | Mapping[int | str, ArrayLike] = "hadamard"
+    fit_bias: bool = False
 
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
         rate = self._dtype.type(self.learning_rate / batch_size)
@@ -124,7 +102,7 @@ class HCOH(CodewordHasher):
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def _replay(projections: Any, gram: Any, targets: Any, batch_size: int, rate: Any) -> None:
-    """Turn projections into gradients, batch by batch; a row feels the steps of earlier batches only."""
+    """Turn projections into gradients, batch by batch; a row is affected by the steps of earlier batches only."""
     n_rows, n_bits = projections.shape
     for i in range(n_rows):
         subtract_earlier(projections, gram, i, i - i % batch_size)

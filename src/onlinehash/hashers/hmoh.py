@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,36 +19,36 @@ from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_s
 from onlinehash.hashers._base import Traits
 from onlinehash.hashers._block import subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
-from onlinehash.hashers._linear import starting_weights
 from onlinehash.types import Features, Targets
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class HMOH(CodewordHasher):
-    """Learn one perceptron a bit towards Hadamard codewords, and hash with the average of all it ever was.
+    """Learn one perceptron per bit towards Hadamard codewords, and hash with its average along the stream.
 
-    With the codeword t of the class, bits whose sign is wrong are pushed, and the weights are summed along the stream::
+    With the codeword t of the class, bits with the wrong sign are corrected, and the weights are summed::
 
         W <- W + eta x^T (wrong * t);   S <- S + W;   codes = sign(x S)
 
-    Costs O(n_features n_bits) an instance. With ``n_anchors`` the features are Gaussian similarities to the first rows
-    of the stream, O(n_features n_anchors) more.
+    Costs O(n_features n_bits) per instance. With ``n_anchors``, the inputs are Gaussian similarities to the first rows
+    of the stream, at an additional O(n_features n_anchors).
 
     Parameters
     ----------
     n_bits : int, default=32
         Length of the codes.
     learning_rate : float, default=0.1
-        Step size. From zero starting weights it does not change the codes.
+        Step size. With zero starting weights it does not influence the codes.
     batch_size : int, default=1
-        Number of consecutive instances that share one step, their mean.
+        Number of consecutive instances per step, which is their mean.
     n_anchors : int, optional
-        Use similarities to that many anchors, the head of the stream, instead of the features themselves.
+        Use similarities to this many anchors, the first rows of the stream, instead of the features.
     bandwidth_divisor : float, default=6.0
         The squared bandwidth of the similarities is the mean squared distance in the head of the stream divided by
         this. Published: 6 for MNIST, 10 for Places.
     codebook : "hadamard", "ladder", or mapping from label to -1/+1 codeword of n_bits, default="hadamard"
-        Differs from the published code, which does not permute the Hadamard rows: with at most 16 classes its longer
-        codes repeat the 16-bit code. A row with several labels is learned towards the majority of their codewords.
+        Unlike in the published code, Hadamard rows are permuted: without that, with at most 16 classes longer codes
+        repeat the 16-bit code. A row with several labels is learned towards the majority of their codewords.
     preprocess : "running", "unit", "none", or array-like of shape (n_features,), default="running"
         As in :class:`HCOH`. The published runs take raw features.
     init : "zeros", "random", or array-like of shape (n_inputs, n_bits), default="zeros"
@@ -77,30 +78,12 @@ class HMOH(CodewordHasher):
         shines="labelled streams that a line does not separate (with anchors)",
     )
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        learning_rate: float = 0.1,
-        batch_size: int = 1,
-        n_anchors: int | None = None,
-        bandwidth_divisor: float = 6.0,
-        codebook: str | Mapping[int | str, ArrayLike] = "hadamard",
-        preprocess: str | ArrayLike = "running",
-        init: str | ArrayLike = "zeros",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.n_anchors = n_anchors
-        self.bandwidth_divisor = bandwidth_divisor
-        self.codebook = codebook
-        self.preprocess = preprocess
-        self.init = init
-        self.random_state = random_state
-        self.output = output
+    learning_rate: float = 0.1
+    batch_size: int = 1
+    n_anchors: int | None = None
+    bandwidth_divisor: float = 6.0
+    codebook: str | Mapping[int | str, ArrayLike] = "hadamard"
+    init: str | ArrayLike = "zeros"
 
     def _start(self, n_features: int) -> None:
         check_positive("bandwidth_divisor", self.bandwidth_divisor)
@@ -115,7 +98,7 @@ class HMOH(CodewordHasher):
     def _starting_weights(self, n_inputs: int) -> NDArray[np.float64]:
         if isinstance(self.init, str) and self.init == "zeros":
             return np.zeros((n_inputs, self.n_bits))
-        return starting_weights(self.init, n_inputs, self.n_bits, self.seed_)
+        return super()._starting_weights(n_inputs)
 
     def _head_size(self) -> int:
         return 0 if self.n_anchors is None else check_positive_int("n_anchors", self.n_anchors)

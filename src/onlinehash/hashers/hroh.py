@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,12 +16,14 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, Fourier, HadamardFourier, WithInputs
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
-from onlinehash.hashers._base import Changeable, OnlineHasher, Traits, Weights
+from onlinehash.hashers._base import OnlineHasher, Traits
+from onlinehash.hashers._codeword_assignment import SettlingClasses
 from onlinehash.hashers._from_sums import FromSums
 from onlinehash.hashers._general_bits import general_directions
+from onlinehash.hashers._parameters import Changeable
 from onlinehash.hashers._ridge import NOTHING, Matrix, RidgeStatistics
+from onlinehash.hashers._rows import Weights
 from onlinehash.hashers._scores import check_sharpness, choose_sharpness
-from onlinehash.hashers._settling import SettlingClasses
 from onlinehash.hashers._solution import RidgeSolution
 from onlinehash.hashers._stream_sums import CONSTANT, StreamSums
 from onlinehash.types import Features, Signs, Targets
@@ -42,6 +44,7 @@ class _Solved(NamedTuple):
     codewords: Signs
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class HROH(FromSums):
     """Learn by ridge regression on classes and their codewords, from sums over the stream.
 
@@ -131,36 +134,16 @@ class HROH(FromSums):
         "sharpness": check_sharpness,
     }
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        codebook: str | Mapping[int | str, ArrayLike] = "ladder",
-        assignment: str = "learned",
-        sharpness: str | float | None = "auto",
-        general_bits: int = 0,
-        features: str = "fourier",
-        n_components: int = 2048,
-        bandwidth: float | None = None,
-        alpha: float | None = None,
-        decay: float = 1.0,
-        preprocess: str | ArrayLike = "unit",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.codebook = codebook
-        self.assignment = assignment
-        self.sharpness = sharpness
-        self.general_bits = general_bits
-        self.features = features
-        self.n_components = n_components
-        self.bandwidth = bandwidth
-        self.alpha = alpha
-        self.decay = decay
-        self.preprocess = preprocess
-        self.random_state = random_state
-        self.output = output
+    codebook: str | Mapping[int | str, ArrayLike] = "ladder"
+    assignment: str = "learned"
+    sharpness: str | float | None = "auto"
+    general_bits: int = 0
+    features: str = "fourier"
+    n_components: int = 2048
+    bandwidth: float | None = None
+    alpha: float | None = None
+    decay: float = 1.0
+    preprocess: str | ArrayLike = "unit"
 
     # ------------------------------------------------------------------ learning
 

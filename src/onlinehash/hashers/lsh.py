@@ -1,21 +1,20 @@
-"""LSH: random projections, the method that learns nothing but the mean."""
+"""LSH: random projections; only the mean is learned."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike
-
 from onlinehash._files import Arrays
-from onlinehash.hashers._base import Traits, Weights
+from onlinehash.hashers._base import Traits
 from onlinehash.hashers._linear import LinearHasher
+from onlinehash.hashers._rows import Weights
 from onlinehash.types import Features, Targets
 
 
 class LSH(LinearHasher):
-    """Hash by the signs of random projections (Charikar 2002): the bound every learner must beat.
+    """Hash by the signs of random projections (Charikar 2002): the baseline for all learners.
 
-    Only the running mean is learned: O(n_features) an instance. Labels are ignored.
+    Only the running mean is learned: O(n_features) per instance. Labels are ignored.
 
     Parameters
     ----------
@@ -35,27 +34,9 @@ class LSH(LinearHasher):
 
     name: ClassVar[str] = "lsh"
     traits: ClassVar[Traits] = Traits(
-        takes="single rows",
-        cost="O(d)",
-        memory="O(d r)",
-        shines="nothing to learn from: the bound to beat",
+        takes="single rows", cost="O(d)", memory="O(d r)", shines="nothing to learn from: the baseline"
     )
     supervised: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        preprocess: str | ArrayLike = "running",
-        init: str | ArrayLike = "random",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.preprocess = preprocess
-        self.init = init
-        self.random_state = random_state
-        self.output = output
 
     def _start(self, n_features: int) -> None:
         self._start_weights(n_features)

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
 from onlinehash._validation import check_choice, check_positive, check_positive_int
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, FeatureMap
 from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_squared_distance
-from onlinehash.hashers._base import Changeable, OnlineHasher, Traits
+from onlinehash.hashers._base import OnlineHasher, Traits
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
+from onlinehash.hashers._parameters import Changeable
 from onlinehash.types import Features, Labels, Targets
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OKH(LinearHasher, BatchHasher):
     """Learn from consecutive pairs by passive-aggressive steps on kernel features.
 
-    Features are Gaussian similarities to anchors, the head of the stream, and a constant. A pair of the same class
-    should have codes no further apart than ``similar_radius``, one of different classes codes at least
-    ``dissimilar_share`` of the bits apart. If so, nothing changes (passive). Otherwise the nearest codes g without a
-    loss are found by flipping the least certain of the wrong bits, and the weights take the smallest step that brings
-    them about, bounded by C (aggressive)::
+    Features are Gaussian similarities to anchors, the first rows of the stream, and a constant. The codes of a pair of
+    the same class should be at most ``similar_radius`` apart, those of different classes at least ``dissimilar_share``
+    of the bits. If so, nothing changes (passive). Otherwise the nearest codes g without a loss are found by flipping
+    the least certain of the wrong bits, and the weights take the smallest step that produces them, bounded by C
+    (aggressive)::
 
         V = x_i (g_i - h_i)^T + x_j (g_j - h_j)^T
         W <- W + min(C, l / |V|^2) V,     l = (h_i - g_i)^T W^T x_i + (h_j - g_j)^T W^T x_j + sqrt(loss)
 
-    Costs O(n_anchors (n_features + n_bits)) an instance. The authors published their update only as an unreadable
-    binary; this is a reading of their papers, checked by its invariants and not against their numbers.
+    Costs O(n_anchors (n_features + n_bits)) per instance. The authors published their update only as an unreadable
+    binary; this is derived from their papers, and tested by its invariants, not against their numbers.
 
     Parameters
     ----------
@@ -40,14 +43,14 @@ class OKH(LinearHasher, BatchHasher):
     aggressiveness : float, default=0.001
         Largest step ("C").
     similar_radius : float, default=0.0
-        Largest distance of a pair of the same class that is no loss, in bits ("alpha").
+        Largest distance in bits without a loss for a pair of the same class ("alpha").
     dissimilar_share : float, default=0.3
-        Smallest distance of a pair of different classes that is no loss, as a share of the bits ("beta").
+        Smallest distance without a loss for a pair of different classes, as a fraction of the bits ("beta").
     n_anchors : int, default=300
-        Number of anchors: the first rows of the stream. Learning starts when they are there.
+        Number of anchors: the first rows of the stream. Learning starts when they are complete.
     variant : {"as_described", "as_released"}, default="as_described"
-        The squared bandwidth of the similarities is the mean squared distance in the head of the stream. The published
-        code squares it once more, which makes all similarities nearly equal; ``"as_released"`` does the same.
+        The squared bandwidth of the similarities is the mean squared distance of the anchors. The published code, and
+        ``"as_released"``, square it once more, which makes all similarities nearly equal.
     preprocess, init, random_state, output
         As in :class:`HCOH`; starting weights have shape (n_anchors + 1, n_bits).
 
@@ -73,30 +76,11 @@ class OKH(LinearHasher, BatchHasher):
     )
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "aggressiveness": check_positive}
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        aggressiveness: float = 0.001,
-        similar_radius: float = 0.0,
-        dissimilar_share: float = 0.3,
-        n_anchors: int = 300,
-        variant: str = "as_described",
-        preprocess: str | ArrayLike = "running",
-        init: str | ArrayLike = "random",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.aggressiveness = aggressiveness
-        self.similar_radius = similar_radius
-        self.dissimilar_share = dissimilar_share
-        self.n_anchors = n_anchors
-        self.variant = variant
-        self.preprocess = preprocess
-        self.init = init
-        self.random_state = random_state
-        self.output = output
+    aggressiveness: float = 0.001
+    similar_radius: float = 0.0
+    dissimilar_share: float = 0.3
+    n_anchors: int = 300
+    variant: str = "as_described"
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
@@ -132,7 +116,7 @@ class OKH(LinearHasher, BatchHasher):
             self._weights += change
 
     def _step(self, inputs: Features, similar: bool) -> NDArray[Any] | None:
-        """Return what a pair adds to the weights, or None where it has no loss."""
+        """Return the change of the weights by a pair, or None if it has no loss."""
         projections = inputs @ self._weights
         signs = np.where(projections >= 0, 1, -1)
         differ = signs[0] != signs[1]

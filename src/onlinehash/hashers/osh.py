@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,23 +13,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.codebooks import ClassTable, Codebook
-from onlinehash.hashers._base import Traits, Weights
+from onlinehash.hashers._base import Traits
 from onlinehash.hashers._block import subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
-from onlinehash.hashers._linear import starting_weights
+from onlinehash.hashers._rows import Weights
 from onlinehash.types import Features, LabelSets, Signs, Targets
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OSH(CodewordHasher):
-    """Learn to hash every instance to a random codeword of its class, bit after bit by boosting.
+    """Learn to hash every instance to a random codeword of its class, bit by bit by boosting.
 
-    With the codeword c of the class and the margins m_k = w_k^T x, boosting goes through the bits in order; a bit
-    weighs the more, the less the bits before it have achieved::
+    With the codeword c of the class and the margins m_k = w_k^T x, boosting goes through the bits in order; the weight
+    of a bit is larger if the bits before it have achieved less::
 
         a = 0;  for k = 1..r:   w_k <- w_k + eta exp(-a) exp(-c_k m_k) c_k x;   a <- a + c_k (new w_k)^T x
 
-    The hinge loss moves all bits with c_k m_k < 1 by eta c_k x. Both cost O(n_features n_bits) an instance: the margins
-    of the new columns follow from m and the length of x, so boosting needs no second pass over the features.
+    The hinge loss moves all bits with c_k m_k < 1 by eta c_k x. Both cost O(n_features n_bits) per instance: the
+    margins of the new columns follow from m and the length of x, so boosting needs no second pass over the features.
 
     Parameters
     ----------
@@ -37,10 +39,10 @@ class OSH(CodewordHasher):
     learning_rate : float, default=0.1
         Step size ("eta").
     loss : {"boosting", "hinge"}, default="boosting"
-        The paper's is boosting; hinge works better on everything tried.
+        The paper uses boosting; hinge was better on all data sets tried.
     variant : {"as_described", "as_released"}, default="as_described"
-        The published code forgets after every call which codeword belongs to which class, so that all classes are
-        learned towards the same one. Published tables of OSH come from that; ``"as_released"`` reproduces them.
+        The published code forgets the codewords of the classes after every call, so that all classes are learned
+        towards the same one. ``"as_released"`` does the same, to reproduce published tables.
     codebook : "random", "hadamard", or mapping from label to -1/+1 codeword of n_bits, default="random"
     preprocess, init, random_state, output
         As in :class:`HCOH`.
@@ -61,34 +63,13 @@ class OSH(CodewordHasher):
 
     name: ClassVar[str] = "osh"
     traits: ClassVar[Traits] = Traits(
-        takes="single rows",
-        cost="O(d r)",
-        memory="O(d r)",
-        shines="comparison with the literature; hinge loss for use",
+        takes="single rows", cost="O(d r)", memory="O(d r)", shines="comparison with the literature; hinge loss for use"
     )
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        *,
-        learning_rate: float = 0.1,
-        loss: str = "boosting",
-        variant: str = "as_described",
-        codebook: str | Mapping[int | str, ArrayLike] = "random",
-        preprocess: str | ArrayLike = "running",
-        init: str | ArrayLike = "random",
-        random_state: Any = None,
-        output: str = "codes",
-    ) -> None:
-        self.n_bits = n_bits
-        self.learning_rate = learning_rate
-        self.loss = loss
-        self.variant = variant
-        self.codebook = codebook
-        self.preprocess = preprocess
-        self.init = init
-        self.random_state = random_state
-        self.output = output
+    learning_rate: float = 0.1
+    loss: str = "boosting"
+    variant: str = "as_described"
+    codebook: str | Mapping[int | str, ArrayLike] = "random"
 
     def _start(self, n_features: int) -> None:
         check_choice("loss", self.loss, ("boosting", "hinge"))
@@ -96,9 +77,6 @@ class OSH(CodewordHasher):
         super()._start(n_features)
         if self.variant == "as_released":
             self._classes = ClassTable(_FirstWord(self._classes.codebook))
-
-    def _starting_weights(self, n_inputs: int) -> NDArray[np.float64]:
-        return starting_weights(self.init, n_inputs, self.n_bits, self.seed_)
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         if isinstance(targets, LabelSets):  # one update for every label of a row
@@ -111,8 +89,8 @@ class OSH(CodewordHasher):
         (_replay_boosting if self.loss == "boosting" else _replay_hinge)(projections, gram, targets, rate)
 
 
-# Beyond this the exponential loss has run away, as it does on rows far from unit length, such as raw pixels. The cap
-# keeps the weights finite; rows of unit length never reach it.
+# Keeps the weights finite where the exponential loss diverges: on rows far from unit length, such as raw pixels. Rows
+# of unit length never reach it.
 _LARGEST_EXPONENT = 30.0
 
 

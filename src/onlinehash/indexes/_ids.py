@@ -1,4 +1,4 @@
-"""Checks of ids and limits that every index shares."""
+"""Checks of the ids of an index."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Codes, Ids
 
 
-def check_item_ids(ids: ArrayLike, name: str = "ids") -> Ids:
+def check_item_ids(ids: ArrayLike) -> Ids:
     """Return ids as a new array of int64."""
     array: NDArray[Any] = ids if type(ids) is np.ndarray else _quickly(ids)
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        column = check_ids(ids, name)
+        column = check_ids(ids, "ids")
         if np.ndim(ids) == 0 or (len(column) and isinstance(column[0], str)):
-            raise InvalidInputError(f"{name} is not a 1-D array of integers; pass one.")
+            raise InvalidInputError("ids is not a 1-D array of integers; pass one.")
         array = np.asarray(column, None if isinstance(column, np.ndarray) else np.int64)
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-        raise InvalidInputError(f"{name} holds integers beyond int64; use smaller ones.")
+        raise InvalidInputError("ids holds integers beyond int64; use smaller ones.")
     return array.astype(np.int64)
 
 
 def _quickly(ids: Any) -> NDArray[Any]:
-    """Return a list of integers as an array; an empty array of no integers if it might hold anything else."""
+    """Return a list of integers as an array; an empty array of floats if it may hold anything else."""
     if isinstance(ids, list):
         try:
             array = np.asarray(ids)
         except ValueError:
             return np.empty(0)
-        # True and False are 1 and 0 in an array of integers.
+        # NumPy turns True and False into 1 and 0.
         if array.dtype.kind == "i" and array.ndim == 1:
             doubtful = np.flatnonzero((array == 0) | (array == 1)).tolist()
             if not any(isinstance(ids[i], (bool, np.bool_)) for i in doubtful):
@@ -44,33 +44,26 @@ def check_different_ids(ids: ArrayLike) -> Ids:
     """Return ids, checked to be distinct."""
     array = check_item_ids(ids)
     if not rising(array) and not rising(np.sort(array)):
-        raise InvalidInputError("ids holds an id twice; pass every id once.")
+        raise InvalidInputError("ids contains an id twice; pass every id once.")
     return array
 
 
 def check_new_ids(ids: ArrayLike | None, codes: Codes, first: int) -> Ids:
-    """Return an id for every code: those given, or numbers from ``first`` on."""
+    """Return one id per code: those given, or consecutive integers from ``first``."""
     if ids is None:
         if first + len(codes) > np.iinfo(np.int64).max:
-            raise InvalidInputError(f"There are no {len(codes)} ids from {first} on in int64; pass ids.")
+            raise InvalidInputError(f"{len(codes)} ids from {first} on do not fit into int64; pass ids.")
         return np.arange(first, first + len(codes))
     array = check_item_ids(ids)
     if len(array) != len(codes):
-        raise InvalidInputError(f"There are {len(array)} ids for {len(codes)} codes; pass one id a code.")
+        raise InvalidInputError(f"There are {len(array)} ids for {len(codes)} codes; pass one id per code.")
     return check_different_ids(array)
 
 
 def check_id_filter(ids: ArrayLike) -> Ids:
     """Return the allowed ids, sorted and distinct."""
-    array = check_item_ids(ids, "ids")
+    array = check_item_ids(ids)
     return array if rising(array) else np.unique(array)
-
-
-def check_radius(radius: Any) -> int:
-    """Return the radius as an int of at least 0."""
-    if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)) or radius < 0:
-        raise InvalidInputError(f"radius={radius!r} is not an integer of at least 0.")
-    return int(radius)
 
 
 def rising(ids: Ids) -> bool:

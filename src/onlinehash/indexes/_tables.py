@@ -53,8 +53,8 @@ class CodeTable:
         return self._table
 
 
-class KeyTable:
-    """Map int64 ids to numbers (of rows, of numbers) in 24 to 48 bytes per id; a dict takes over 100."""
+class IdTable:
+    """Map int64 ids to numbers of rows or buckets in 24 to 48 bytes per id; a dict takes over 100."""
 
     def __init__(self, ids: Ids, numbers: Numbers) -> None:
         self._size = 0
@@ -113,12 +113,12 @@ class Members:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where the ids of each bucket start in the pool."""
+        """Start of the ids of each bucket in the pool."""
         return self._starts[: self._n_buckets]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many ids each bucket has."""
+        """Number of ids in each bucket."""
         return self._sizes[: self._n_buckets]
 
     def insert(self, buckets: Numbers, ids: Ids, n_buckets: int) -> None:

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._files import read_arrays, write_arrays
 from onlinehash._validation import check_codes
-from onlinehash.codes import _bucket_kernels, _kernels, code_width
-from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
-from onlinehash.exceptions import FileFormatError
+from onlinehash.codes import _bucket_kernels, code_width
 from onlinehash.indexes._ids import rising
-from onlinehash.indexes._tables import CodeTable, KeyTable, Members, Numbers, by_bucket
-from onlinehash.indexes.index import Index
-from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
+from onlinehash.indexes._memory import MemoryIndex, View
+from onlinehash.indexes._tables import CodeTable, IdTable, Members, Numbers, by_bucket
+from onlinehash.types import Codes, Ids
 
-_LAYOUT = 1
 _SPARE = 1024  # unused ids or codes that are not worth compacting
 
 
-class _View(NamedTuple):
-    """What a search reads: one code per bucket, and the position of its ids."""
-
-    codes: Codes
-    pool: Ids
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-
-
-class BucketIndex(Index):
+class BucketIndex(MemoryIndex):
     """Search packed codes exactly, by scanning each distinct code once and expanding the nearest.
 
     Learned codes repeat. Items with equal codes share a bucket; a search reads the distinct codes, and the ids of near
@@ -55,20 +40,13 @@ class BucketIndex(Index):
     (array([[ 5, 10]]), array([[1, 1]], dtype=int32))
     """
 
-    supports_asymmetric = True
+    _kind = "buckets"
+    _top_k = staticmethod(_bucket_kernels.top_k_members)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
         self._codes = CodeTable(np.empty((0, code_width(self.n_bits)), np.uint8))
         self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
-        self._table: KeyTable | None = None
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._bucket_of()
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} in {self.n_buckets} buckets>"
@@ -91,7 +69,7 @@ class BucketIndex(Index):
         return codes
 
     def _get(self, ids: Ids) -> Codes:
-        return self._codes.codes[self._bucket_of().find_known(ids)]
+        return self._codes.codes[self._numbers().find_known(ids)]
 
     # ------------------------------------------------------------------ changing
 
@@ -99,7 +77,7 @@ class BucketIndex(Index):
         if not rising(ids):
             order = np.argsort(ids)
             codes, ids = codes[order], ids[order]
-        table = self._bucket_of()
+        table = self._numbers()
         before, after = table.find(ids), self._codes.number(codes)
         moved = (before >= 0) & (before != after)
         if moved.any():
@@ -112,83 +90,15 @@ class BucketIndex(Index):
 
     def _drop(self, ids: Ids) -> None:
         doomed = np.sort(ids)
-        table = self._bucket_of()
+        table = self._numbers()
         self._members.remove(table.find_known(doomed), doomed)
         table.drop(doomed)
         self._size -= len(doomed)
         self._pack()
 
-    # ------------------------------------------------------------------ searching
-
-    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
-        found, view = self._search_among(len(queries), k, among, np.int32)
-        if found.ids.size:
-            query_words, words = same_words(queries, view.codes)
-            buffer = distance_buffer(queries.shape[1])
-            _bucket_kernels.top_k_members(query_words, words, *view[1:], buffer, found.distances, found.ids)
-        return found
-
-    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        found, view = self._search_among(len(queries), k, among, np.float32)
-        if found.ids.size:
-            buffer = np.empty(_kernels.TILE, np.float32)
-            for rows, tables in byte_tables(queries):
-                out = found.distances[rows], found.ids[rows]
-                _bucket_kernels.top_k_members(tables, view.codes, *view[1:], buffer, *out)
-        return found
-
-    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        view = self._view(among)
-        query_words, words = same_words(queries, view.codes)
-        distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
-        found = []
-        for q in range(len(queries)):
-            _kernels.pairwise_distances(query_words[q : q + 1], words, distances)
-            near = np.flatnonzero(distances[0] <= radius)
-            near = near[np.argsort(distances[0, near], kind="stable")]
-            sizes = view.sizes[near]
-            near_distances = np.repeat(distances[0, near].astype(np.int32), sizes)
-            ids = np.empty(len(near_distances), np.int64)
-            _bucket_kernels.copy_members(view.pool, view.starts[near], sizes, ids)
-            for ties in np.split(ids, np.flatnonzero(np.diff(near_distances)) + 1):
-                ties.sort()
-            found.append((ids, near_distances))
-        return found
-
-    # ------------------------------------------------------------------ saving
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to one file (safetensors, no pickle)."""
-        kept = np.flatnonzero(self._members.sizes)
-        arrays: dict[str, NDArray[Any]] = {
-            "codes": self._codes.codes[kept],
-            "sizes": self._members.sizes[kept],
-            "ids": self.ids,
-        }
-        write_arrays(path, "index", _LAYOUT, {"index": "buckets", "n_bits": self.n_bits}, arrays)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> BucketIndex:
-        """Read an index that :meth:`save` wrote; with ``mmap`` ids and codes stay on disk until the first change."""
-        header, arrays = read_arrays(path, "index", _LAYOUT, mmap=mmap)
-        if header["index"] != "buckets":
-            raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not 'buckets'.")
-        index = cls(header["n_bits"])
-        index._codes = CodeTable(check_codes(arrays["codes"], index.n_bits))
-        index._members = Members(np.array(arrays["sizes"]), arrays["ids"])
-        index._table = None  # built on the first lookup of an id; a search does not need it
-        index._size = len(arrays["ids"])
-        return index
-
     # ------------------------------------------------------------------ storage
 
-    def _bucket_of(self) -> KeyTable:
-        if self._table is None:
-            self._table = KeyTable(*self._items())
-        return self._table
-
     def _items(self) -> tuple[Ids, Numbers]:
-        """Return all ids and the bucket of each."""
         sizes = self._members.sizes
         return self.ids, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
@@ -197,20 +107,28 @@ class BucketIndex(Index):
         largest = self._members.pool[(starts + sizes - 1)[sizes > 0]]
         return int(largest.max()) + 1 if len(largest) else 0
 
-    def _view(self, among: Ids | None) -> _View:
+    def _view(self, among: Ids | None) -> View:
         codes, members = self._codes.codes, self._members
         if among is None:
-            return _View(codes, members.pool, members.starts, members.sizes)
-        buckets = self._bucket_of().find(among)
+            return View(codes, (members.pool, members.starts, members.sizes), self._size)
+        buckets = self._numbers().find(among)
         ids = among[buckets >= 0]
         order, used, bounds = by_bucket(buckets[buckets >= 0])
-        return _View(codes[used], ids[order], bounds[:-1], np.diff(bounds))
+        return View(codes[used], (ids[order], bounds[:-1], np.diff(bounds)), len(ids))
 
-    def _search_among(self, n_queries: int, k: int, among: Ids | None, dtype: Any) -> tuple[SearchResult, _View]:
-        """Return output arrays for the k nearest items of every query, and the buckets to search."""
-        view = self._view(among)
-        k = min(k, self._size if among is None else len(view.pool))
-        return SearchResult(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype)), view
+    def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
+        pool, starts, sizes = view.arguments
+        ids = np.empty(int(sizes[rows].sum()), np.int64)
+        _bucket_kernels.copy_members(pool, starts[rows], sizes[rows], ids)
+        return ids, sizes[rows]
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        kept = np.flatnonzero(self._members.sizes)
+        return {"codes": self._codes.codes[kept], "sizes": self._members.sizes[kept], "ids": self.ids}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._codes = CodeTable(check_codes(arrays["codes"], self.n_bits))
+        self._members = Members(np.array(arrays["sizes"]), arrays["ids"])
 
     def _pack(self) -> None:
         """Compact the arrays once most of their space is unused."""
@@ -223,4 +141,4 @@ class BucketIndex(Index):
         ids, buckets = self._items()
         self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
         self._members.insert(buckets, ids, n_buckets)
-        self._table = KeyTable(ids, buckets)
+        self._table = IdTable(ids, buckets)

@@ -6,9 +6,15 @@ from abc import ABC, abstractmethod
 
 from numpy.typing import ArrayLike
 
-from onlinehash._validation import check_codes, check_n_bits, check_positive_int, check_query_values
+from onlinehash._validation import (
+    check_codes,
+    check_n_bits,
+    check_non_negative_int,
+    check_positive_int,
+    check_query_values,
+)
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.indexes._ids import check_different_ids, check_id_filter, check_item_ids, check_new_ids, check_radius
+from onlinehash.indexes._ids import check_different_ids, check_id_filter, check_item_ids, check_new_ids
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 
@@ -135,7 +141,7 @@ class Index(ABC):
         result : SearchResult
             Ids and distances as lists of one array per query, nearest first, ties by id.
         """
-        queries, radius = check_codes(codes, self.n_bits), check_radius(radius)
+        queries, radius = check_codes(codes, self.n_bits), check_non_negative_int("radius", radius)
         found = self._range_search(queries, radius, None if ids is None else check_id_filter(ids))
         return SearchResult([ids for ids, _ in found], [distances for _, distances in found])
 

@@ -1,8 +1,9 @@
-"""Which items are relevant to which queries, from their labels."""
+"""Relevance of items to queries, from their labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,18 +17,21 @@ _KINDS = "Queries and database have labels of different kinds; use integers or s
 
 
 class Relevance:
-    """Which items are relevant to which queries, as groups: an item is relevant to a query of its own group.
+    """Groups of queries and items: an item is relevant to a query of the same group.
 
-    Iterating gives queries (a slice), their groups, and the group of every item. Single labels are groups, for all
-    queries at once; for several labels per row, each query has two groups of its own.
+    Iteration yields a slice of the queries, their groups, and the group of every item. Single labels are groups, for
+    all queries at once; for several labels per row, each query has two groups of its own.
     """
 
-    def __init__(self, query_labels: Labels | LabelSets, labels: Labels | LabelSets) -> None:
-        self._single = not isinstance(query_labels, LabelSets) and not isinstance(labels, LabelSets)
+    def __init__(self, query_labels: ArrayLike, n_queries: int, labels: ArrayLike, n_items: int) -> None:
+        if not n_queries or not n_items:
+            raise InvalidInputError(f"There are {n_queries} queries and {n_items} items; both need at least one.")
+        sides = _checked(query_labels, n_queries), _checked(labels, n_items)
+        self._single = not any(isinstance(side, LabelSets) for side in sides)
         if self._single:
-            self._groups = _group(np.asarray(query_labels), np.asarray(labels))
+            self._groups = _group(*sides)
         else:
-            self._members = _members(_as_sets(query_labels), _as_sets(labels))
+            self._members = _members(*map(_as_sets, sides))
 
     def __iter__(self) -> Iterator[tuple[slice, Counts, Counts]]:
         if self._single:
@@ -38,19 +42,11 @@ class Relevance:
             yield slice(q, q + 1), np.ones(1, np.int64), (items @ member > 0).astype(np.int64)
 
 
-def relevance_of(query_labels: ArrayLike, n_queries: int, labels: ArrayLike, n_items: int) -> Relevance:
-    """Check the labels of queries and items, both non-empty, and return the relevance."""
-    if not n_queries or not n_items:
-        raise InvalidInputError(f"There are {n_queries} queries and {n_items} items; both need at least one.")
-    sides = []
-    for y, n in ((query_labels, n_queries), (labels, n_items)):
-        targets, labelled = check_targets(y, n)
-        if labelled is not None and not isinstance(targets, LabelSets):
-            raise InvalidLabelsError(
-                "y has rows without a label; what is relevant to them is not known. Leave them out."
-            )
-        sides.append(targets)
-    return Relevance(*sides)
+def _checked(y: ArrayLike, n_rows: int) -> Any:
+    targets, labelled = check_targets(y, n_rows)
+    if labelled is not None and not isinstance(targets, LabelSets):
+        raise InvalidLabelsError("y has rows without a label, for which relevance is undefined. Leave them out.")
+    return targets
 
 
 def by_group(groups: Counts) -> tuple[Counts, Counts]:

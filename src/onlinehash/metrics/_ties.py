@@ -1,7 +1,7 @@
 """Measures of rankings with ties, as expectations over all orders of the ties, in closed form.
 
-A ranking is seen as groups of tied items, nearest first: everything follows from the number of all and of relevant
-items in each group.
+A ranking is a sequence of groups of tied items, nearest first. Every measure follows from the number of all and of
+relevant items in each group.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _over_possible(total: Counts, relevant: Counts, k: int, harmonic: Scores) ->
 def _over_found(total: Counts, relevant: Counts, k: int, harmonic: Scores) -> tuple[Scores, Scores]:
     """Divide by the relevant items found among the first k, which the order of the last ties decides.
 
-    The k-th place falls among ``t`` tied items of which ``r`` are relevant and ``j`` make it: the number ``h`` of
+    The k-th place falls among ``t`` tied items of which ``r`` are relevant and ``j`` are in front: the number ``h`` of
     relevant ones among the ``j`` is hypergeometric, and given ``h`` the sum has the same closed form.
     """
     before, before_relevant, slots = _until(total, relevant, k)

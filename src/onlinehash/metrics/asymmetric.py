@@ -1,4 +1,4 @@
-"""Quality of an asymmetric ranking: soft queries against packed codes."""
+"""Quality of an asymmetric ranking: real-valued queries against packed codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onlinehash._validation import check_codes, check_query_values
 from onlinehash.codes import _kernels
 from onlinehash.codes.asymmetric import table_distances
 from onlinehash.codes.hamming import as_words
-from onlinehash.metrics._relevance import by_group, relevance_of
+from onlinehash.metrics._relevance import Relevance, by_group
 from onlinehash.metrics._ties import Counts, TiedRanking
 from onlinehash.types import Codes
 
@@ -19,7 +19,7 @@ _CHUNK = 1 << 20  # distances computed at a time: bounded memory
 
 
 class AsymmetricRanking(TiedRanking):
-    """Rank a database for every soft query by asymmetric distance; relevant is what has the query's label.
+    """Rank a database for every query by asymmetric distance; items with the label of the query are relevant.
 
     Items with equal codes tie, as do codes at exactly the same distance; every measure is its expectation over all
     orders of the ties, as in :class:`Ranking`, which is the case of queries of -1 and +1.
@@ -34,7 +34,7 @@ class AsymmetricRanking(TiedRanking):
     query_labels : array-like of shape (n_queries,), or several labels per row
     database_codes : array-like of uint8, shape (n_items, ceil(n_bits / 8))
     database_labels : array-like of shape (n_items,), or several labels per row
-        Lists of labels, or a 0/1 indicator matrix; relevant is then what shares a label.
+        Lists of labels, or a 0/1 indicator matrix; items that share a label are then relevant.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class AsymmetricRanking(TiedRanking):
     ) -> None:
         self._queries = check_query_values(query_values)
         codes = check_codes(database_codes, self._queries.shape[1])
-        self._relevance = relevance_of(query_labels, len(self._queries), database_labels, len(codes))
+        self._relevance = Relevance(query_labels, len(self._queries), database_labels, len(codes))
         self.n_items = len(codes)
         self._distinct, self._row_of = _distinct(codes)
         self._sizes = np.bincount(self._row_of)

@@ -1,8 +1,8 @@
 """Quality of a Hamming ranking: average precision and precision, with ties treated fairly.
 
-Codes of r bits have only r + 1 distances, so most of a ranking is ties, and the order among them decides nothing a user
-could rely on. By default every measure is its expectation over all orders of the ties, in closed form;
-``ties="stable"`` takes them in storage order, as the published code does.
+Codes of r bits have only r + 1 distances, so most of a ranking is ties, whose order is arbitrary. By default, every
+measure is its expectation over all orders of the ties, in closed form; ``ties="stable"`` takes them in storage order,
+as the published code does.
 
 Everything follows from the number of all and of relevant items at each distance. Nothing is sorted.
 """
@@ -15,16 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_choice, check_codes, check_same_width
+from onlinehash._validation import check_choice, check_codes, check_non_negative_int, check_same_width
 from onlinehash.codes import _kernels
 from onlinehash.codes.hamming import distance_buffer, same_words
-from onlinehash.exceptions import InvalidInputError
-from onlinehash.metrics._relevance import by_group, relevance_of
+from onlinehash.metrics._relevance import Relevance, by_group
 from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
 
 
 class RadiusPrecision(NamedTuple):
-    """Precision within a Hamming radius, and how many queries found nothing there.
+    """Precision within a Hamming radius, and the share of queries that found nothing there.
 
     Examples
     --------
@@ -37,7 +36,7 @@ class RadiusPrecision(NamedTuple):
 
 
 class Ranking(TiedRanking):
-    """Rank a database for every query by Hamming distance; relevant is what has the query's label.
+    """Rank a database for every query by Hamming distance; items with the label of the query are relevant.
 
     Costs one pass over the database per query: O(n_queries n_items) popcounts, and O(n_queries n_bits) memory.
 
@@ -47,7 +46,7 @@ class Ranking(TiedRanking):
     query_labels : array-like of shape (n_queries,), or several labels per row
     database_codes : array-like of uint8, shape (n_items, n_bytes)
     database_labels : array-like of shape (n_items,), or several labels per row
-        Lists of labels, or a 0/1 indicator matrix; relevant is then what shares a label.
+        Lists of labels, or a 0/1 indicator matrix; items that share a label are then relevant.
     ties : {"expected", "stable"}, default="expected"
 
     Attributes
@@ -81,7 +80,7 @@ class Ranking(TiedRanking):
         self.ties = check_choice("ties", ties, ("expected", "stable"))
         queries, codes = check_codes(query_codes), check_codes(database_codes)
         check_same_width(queries, codes)
-        self._relevance = relevance_of(query_labels, len(queries), database_labels, len(codes))
+        self._relevance = Relevance(query_labels, len(queries), database_labels, len(codes))
         self._queries, self._words = same_words(queries, codes)
         self._buffer = distance_buffer(codes.shape[1])
         self.n_items = len(codes)
@@ -101,8 +100,7 @@ class Ranking(TiedRanking):
 
         An empty result counts as 0. Ties do not matter.
         """
-        if not isinstance(radius, (int, np.integer)) or radius < 0:
-            raise InvalidInputError(f"radius={radius!r} is not an integer of at least 0.")
+        radius = check_non_negative_int("radius", radius)
         total = self.total[:, : radius + 1].sum(axis=1)
         relevant = self.relevant[:, : radius + 1].sum(axis=1)
         precision = np.divide(relevant, total, out=np.zeros(len(total)), where=total > 0)

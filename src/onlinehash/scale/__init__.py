@@ -1,7 +1,7 @@
 """Data sets in Parquet, of any size: learned and encoded by many processes, with Ray.
 
 Needs ``pip install '.[ray]'`` in a clone of the repository, on every machine of a cluster. Without an address, Ray is
-started on this machine for the length of a call; a Ray that runs already is used and left running.
+started on this machine for each call; a Ray that runs already is used and left running.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""Ray: started here or joined, and its tasks a few at a time."""
+"""Ray: started here or joined, and its tasks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from onlinehash.exceptions import MissingExtraError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_RETRIES = 3  # of a task whose process was killed, or whose machine is gone
+_RETRIES = 3  # of a task whose process or machine died
 _ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # no reports to its makers
-    "RAY_worker_niceness": "0",  # workers are no less urgent than the process that waits for them
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # workers have the priority of the process that waits for them
 }
 
 
 def on_one_thread(task: Callable[P, R]) -> Callable[P, R]:
-    """Keep the matrix products of a task on its own core; the other cores have tasks of their own."""
+    """Limit the matrix products of a task to one core; the others run other tasks."""
 
     @wraps(task)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -37,45 +37,31 @@ def on_one_thread(task: Callable[P, R]) -> Callable[P, R]:
 
 
 class Cluster:
-    """Processes that run tasks; a task whose process dies is run again by another.
-
-    Parameters
-    ----------
-    ray : the module
-    n_workers : int, optional
-        How many tasks run at a time; by default as many as there are CPUs.
-    """
+    """Processes that run tasks, by default one per CPU; a task whose process dies is run again by another."""
 
     def __init__(self, ray: Any, n_workers: int | None) -> None:
         self._ray = ray
         self._n_workers = n_workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def put(self, value: Any) -> Any:
-        """Return a reference to a value that many tasks take: it is sent to each machine once."""
+        """Return a reference to a value for many tasks: it is sent to each machine once."""
         return self._ray.put(value)
 
     def call(self, task: Callable[..., Any], *args: Any, n_results: int = 1) -> Any:
-        """Start a task and return a reference to what it will return, or one to each of several things.
-
-        Arguments may be references.
-        """
+        """Start a task, and return a reference to each of its results; arguments may be references."""
         return self._ray.remote(num_cpus=1, max_retries=_RETRIES, num_returns=n_results)(task).remote(*args)
 
     def get(self, reference: Any) -> Any:
-        """Wait for a task and return what it returns, or raise what it raised."""
+        """Wait for a task, and return its result or raise its error."""
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None  # without the tracebacks of the other process in its text
 
     def ended(self, references: Iterator[Any]) -> Iterator[Any]:
-        """Yield what tasks return, in the order in which they end.
+        """Yield the results of tasks, in the order in which they end.
 
-        Parameters
-        ----------
-        references : iterator
-            Starts one task a step. Steps are taken only while there are workers for it, so that what tasks return
-            does not pile up.
+        Each step of ``references`` starts a task; it is taken when a worker is free, so that results do not pile up.
         """
         going: list[Any] = []
         try:
@@ -97,17 +83,17 @@ class Cluster:
 
 @contextmanager
 def cluster(address: str | None = None, n_workers: int | None = None) -> Iterator[Cluster]:
-    """Have Ray for several calls: the one that runs already, the one at an address, or one of our own here.
+    """Keep Ray for several calls: the one that runs already, the one at an address, or one started here.
 
-    What this starts or joins, it leaves again in the end. Our own Ray keeps its files in a temporary folder, which goes
-    with it, and reports to nobody. :mod:`onlinehash.scale` has an example.
+    It is left, or stopped, at the end. A Ray started here keeps its files in a temporary folder and sends no usage
+    reports. :mod:`onlinehash.scale` has an example.
 
     Parameters
     ----------
     address : str, optional
-        Of a Ray cluster, as ``ray.init`` takes it; by default what the variable ``RAY_ADDRESS`` says, or none.
+        Of a Ray cluster, as ``ray.init`` takes it; by default that of the variable ``RAY_ADDRESS``, or none.
     n_workers : int, optional
-        How many tasks run at a time; by default as many as there are CPUs.
+        Number of tasks at a time, by default one per CPU.
     """
     try:
         import ray
@@ -132,7 +118,7 @@ def cluster(address: str | None = None, n_workers: int | None = None) -> Iterato
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Set variables for a Ray that starts, those that the user has not set."""
+    """Set the environment variables that the user has not set, while Ray starts."""
     added = _ENVIRONMENT.keys() - os.environ.keys()
     os.environ.update({name: _ENVIRONMENT[name] for name in added})
     try:

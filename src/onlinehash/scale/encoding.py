@@ -1,14 +1,14 @@
-"""Encoding in parts: each row group on its own, into files or straight into an index."""
+"""Encoding in parts: one task per row group, into files or into an index."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
 from glob import escape
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,17 +17,8 @@ from onlinehash._files import whole_file
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.scale.cluster import Cluster, cluster, on_one_thread
-from onlinehash.scale.partitions import (
-    File,
-    Partition,
-    Paths,
-    check_widths,
-    find_files,
-    named,
-    open_parquet,
-    read,
-    survey,
-)
+from onlinehash.scale.partitions import File, Partition, Paths, check_widths, find_files, named, read, survey
+from onlinehash.tables.parquet import open_parquet
 from onlinehash.types import Codes, Progress
 
 _ENCODER = "encoder.oh"
@@ -38,11 +29,6 @@ class TakesCodes(Protocol):
 
     def upsert(self, codes: ArrayLike, ids: ArrayLike) -> None:
         """Insert items, or replace the codes of existing ids."""
-
-
-@runtime_checkable
-class _Closes(Protocol):
-    def close(self) -> None: ...
 
 
 def encode(
@@ -56,21 +42,21 @@ def encode(
     n_workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> list[Path]:
-    """Write the codes of Parquet files to a folder of Parquet files, one for every row group.
+    """Write the codes of Parquet files to a folder of Parquet files, one per row group.
 
-    A part is named after its file and row group, and has the columns ``id``, ``code`` (the packed code, so many bytes)
-    and ``version`` (of the encoder). The encoder itself is saved beside the parts, as ``encoder.oh``. Parts are written
-    whole or not at all. Run again after an interruption, it goes on: parts that are there are left as they are,
-    unless their source has changed since. :mod:`onlinehash.scale` has an example.
+    A part is named after its file and row group, and has the columns ``id``, ``code`` (packed, of fixed size) and
+    ``version`` (of the encoder). The encoder is saved beside the parts, as ``encoder.oh``. Parts are written whole or
+    not at all. After an interruption, a second call continues: parts that exist are kept, unless their source has
+    changed. :mod:`onlinehash.scale` has an example.
 
     Parameters
     ----------
     paths : path, or list of paths
-        Parquet files, or folders of them, that every worker finds in the same place.
+        Parquet files, or folders of them, under the same path on every worker.
     encoder : Encoder
     folder : path
-        Where the parts go, on a disk that all workers share; made if it is not there. Codes of another encoder are
-        not mixed in: a folder that has some is refused.
+        Where the parts go, on a disk that all workers share; created if missing. A folder with codes of another
+        encoder is refused.
     vectors : str, default="vectors"
         Column of the vectors: lists of numbers.
     id : str, default="id"
@@ -78,7 +64,7 @@ def encode(
     address : str, optional
         Of a Ray cluster, as ``ray.init`` takes it.
     n_workers : int, optional
-        Number of tasks at a time, by default one a CPU.
+        Number of tasks at a time, by default one per CPU.
     progress : callable, optional
         Called as ``progress(done, total)`` with numbers of rows.
 
@@ -92,13 +78,16 @@ def encode(
     if not files:
         raise DataNotFoundError(f"There is no .parquet file to encode but in {target}, where the codes go.")
     places = _places(files, target)
-    _check_folder(target, _check_encoder(encoder))
+    _check_encoder(encoder)
+    _check_folder(target, encoder)
     with cluster(address, n_workers) as workers:
         partitions = _survey(workers, files, encoder, vectors, id)
         target.mkdir(parents=True, exist_ok=True)
         encoder.save(target / _ENCODER)
         parts = [places[each.path].with_suffix(f".{each.row_group:05d}.parquet") for each in partitions]
-        _run(workers, _write_part, partitions, parts, encoder, vectors, id, progress)
+        state, pairs = workers.put(encoder.to_bytes()), zip(partitions, parts, strict=True)
+        tasks = ((_write_part, partition, part, state, vectors, id) for partition, part in pairs)
+        _run(workers, tasks, sum(each.n_rows for each in partitions), progress)
     return parts
 
 
@@ -115,24 +104,18 @@ def encode_into(
 ) -> int:
     """Add the codes of Parquet files to an index that many processes can write to, such as one in PostgreSQL.
 
-    Every process makes the index for itself. Adding is repeated where a process dies, which changes nothing: an id
-    that is there already gets its code again. An id that comes twice in the files keeps one of its codes, no telling
-    which.
+    Each process opens the index for itself. If a process dies, its part is added again, which replaces codes by the
+    same codes. An id that comes twice in the files keeps an arbitrary one of its codes.
 
     Parameters
     ----------
-    paths : path, or list of paths
-        Parquet files, or folders of them, that every worker finds in the same place.
-    encoder : Encoder
+    paths, encoder, vectors, address, n_workers, progress
+        As in :func:`encode`.
     make_index : callable
         Called without arguments, in each process, to get the index; closed afterwards if it can be. For example
         ``functools.partial(PostgresIndex, ...)``.
-    vectors : str, default="vectors"
-        Column of the vectors: lists of numbers.
     id : str, default="id"
         Column of the ids: integers.
-    address, n_workers, progress
-        As in :func:`encode`.
 
     Returns
     -------
@@ -149,11 +132,10 @@ def encode_into(
     _check_encoder(encoder)
     with cluster(address, n_workers) as workers:
         partitions = _survey(workers, files, encoder, vectors, id)
-        _run(workers, _add_part, partitions, [make_index] * len(partitions), encoder, vectors, id, progress)
-    return sum(each.n_rows for each in partitions)
-
-
-# ---------------------------------------------------------------------- tasks
+        state, n_rows = workers.put(encoder.to_bytes()), sum(each.n_rows for each in partitions)
+        tasks = ((_add_part, partition, make_index, state, vectors, id) for partition in partitions)
+        _run(workers, tasks, n_rows, progress)
+    return n_rows
 
 
 @on_one_thread
@@ -188,8 +170,8 @@ def _write_part(partition: Partition, place: Path, encoder: bytes, vectors: str,
 @on_one_thread
 def _add_part(partition: Partition, make_index: Callable[[], TakesCodes], encoder: bytes, vectors: str, id: str) -> int:
     """Add the codes of a row group to an index, and return how many there are."""
-    index = make_index()
-    with closing(index) if isinstance(index, _Closes) else nullcontext():
+    index: Any = make_index()
+    with closing(index) if hasattr(index, "close") else nullcontext():
         for place, ids, codes in _encoded(partition, Encoder.load(encoder), vectors, id):
             with named(place):
                 index.upsert(codes, ids.to_numpy(zero_copy_only=False))
@@ -197,7 +179,7 @@ def _add_part(partition: Partition, make_index: Callable[[], TakesCodes], encode
 
 
 def _encoded(partition: Partition, encoder: Encoder, vectors: str, id: str) -> Iterator[tuple[str, Any, Codes]]:
-    """Yield ids and codes, a few at a time, with the name of their place."""
+    """Yield batches of ids and codes, with the name of their place."""
     for place, rows, ids in read(partition, vectors, id, encoder.n_features):
         if ids.null_count:
             raise InvalidInputError(f"{place}: {ids.null_count} rows have no id in column {id!r}.")
@@ -207,12 +189,9 @@ def _encoded(partition: Partition, encoder: Encoder, vectors: str, id: str) -> I
 
 
 def _source(partition: Partition, vectors: str, id: str) -> bytes:
-    """Return what a part remembers of its source, to tell whether it has changed."""
+    """Return what a part stores of its source, to detect whether it has changed."""
     path, file = partition.path, partition.path.stat()
     return json.dumps([path.name, file.st_size, file.st_mtime_ns, partition.row_group, vectors, id]).encode()
-
-
-# ---------------------------------------------------------------------- parts
 
 
 def _survey(workers: Cluster, files: list[File], encoder: Encoder, vectors: str, id: str) -> list[Partition]:
@@ -223,32 +202,17 @@ def _survey(workers: Cluster, files: list[File], encoder: Encoder, vectors: str,
     return [partition for each in surveys for partition in each.partitions]
 
 
-def _run(
-    workers: Cluster,
-    task: Callable[..., int],
-    partitions: Sequence[Partition],
-    targets: Sequence[Any],
-    encoder: Encoder,
-    vectors: str,
-    id: str,
-    progress: Progress,
-) -> None:
-    """Run a task for every partition and where its codes go."""
-    state, done = workers.put(encoder.to_bytes()), 0
-    total = sum(partition.n_rows for partition in partitions)
-    started = (
-        workers.call(task, partition, target, state, vectors, id)
-        for partition, target in zip(partitions, targets, strict=True)
-    )
-    for n_rows in workers.ended(started):
+def _run(workers: Cluster, tasks: Iterable[tuple[Any, ...]], total: int, progress: Progress) -> None:
+    """Run tasks, each given with its arguments, that return numbers of rows."""
+    done = 0
+    for n_rows in workers.ended(workers.call(*task) for task in tasks):
         done += n_rows
         progress(done, total)
 
 
-def _check_encoder(encoder: Any) -> Encoder:
+def _check_encoder(encoder: Any) -> None:
     if not isinstance(encoder, Encoder):
         raise InvalidInputError(f"encoder is a {type(encoder).__name__}; pass an Encoder, such as hasher.snapshot().")
-    return encoder
 
 
 def _check_folder(target: Path, encoder: Encoder) -> None:

@@ -1,4 +1,4 @@
-"""Learning in parts: sums of partitions, added up pair by pair."""
+"""Learning in parts: statistics of partitions, added up pair by pair."""
 
 from __future__ import annotations
 
@@ -12,21 +12,12 @@ from onlinehash._validation import check_positive_int
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.hashers import OnlineHasher
 from onlinehash.scale.cluster import Cluster, cluster, on_one_thread
-from onlinehash.scale.partitions import (
-    Partition,
-    Paths,
-    Survey,
-    check_widths,
-    find_files,
-    named,
-    read_labelled,
-    survey,
-)
+from onlinehash.scale.partitions import Partition, Paths, Survey, check_widths, find_files, named, read_labelled, survey
 from onlinehash.types import Progress
 
 
 class _Table(NamedTuple):
-    """Labelled rows of a data set: those of some partitions, numbered on from one to the next."""
+    """Labelled rows of a data set: those of some partitions, numbered across them."""
 
     partitions: Sequence[Partition]
     vectors: str
@@ -58,20 +49,17 @@ def learn(
 ) -> OnlineHasher:
     """Learn from Parquet files with many processes, and return the hasher that one process would have learned.
 
-    Every process sums rows, and sums are added up pair by pair. The hasher returned has seen all rows in the order of
-    the files and of their rows, and equals the one that learned them in that order by ``partial_fit``: its feature
-    map comes from the same first rows, classes have the same numbers and settled on the same codewords after the same
-    instances, the same rows wait to be summed. Only its sums are rounded differently, in their last digits. So its
-    codes are the same, unless a projection is so near to zero that such a digit decides. How many workers there
-    are, and whether some of them die, changes not a bit. See :meth:`onlinehash.HROH.split_points` for how, and
-    :mod:`onlinehash.scale` for an example.
+    Each process sums rows, and sums are added up pair by pair. The hasher returned equals one that learned all rows, in
+    the order of the files, by ``partial_fit``, except for rounding in the last digits of its sums: its codes are the
+    same, unless a projection is almost zero. The number of workers, and workers that die, do not change the result. See
+    :meth:`onlinehash.HROH.split_points`; :mod:`onlinehash.scale` has an example.
 
     Parameters
     ----------
     paths : path, or list of paths
-        Parquet files, or folders of them, that this process and every worker find in the same place.
+        Parquet files, or folders of them, under the same path here and on every worker.
     hasher : OnlineHasher that merges, such as HROH
-        Left as it is. What it has learned already, the one returned has learned too.
+        Not changed; the hasher returned has learned what it has, too.
     vectors : str, default="vectors"
         Column of the vectors: lists of numbers.
     labels : str, default="label"
@@ -79,9 +67,9 @@ def learn(
     address : str, optional
         Of a Ray cluster, as ``ray.init`` takes it.
     n_workers : int, optional
-        Number of tasks at a time, by default one a CPU.
+        Number of tasks at a time, by default one per CPU.
     rows_per_task : int, default=65536
-        How many rows are summed in one go, at most: so many are summed again where a worker dies.
+        Maximum number of rows per task; they are summed again if a worker dies.
     progress : callable, optional
         Called as ``progress(done, total)`` with numbers of rows.
 
@@ -115,9 +103,9 @@ def learn(
 
 
 class _Segments:
-    """What was learned from one cut to the next, each a tree of tasks that adds up its sums.
+    """What was learned from one split point to the next, each a tree of tasks that adds up its sums.
 
-    The shape of the trees follows from the data set alone, so that sums are rounded the same whoever computes them.
+    The shape of the trees follows from the data set alone, so that rounding does not depend on the workers.
     """
 
     def __init__(self, workers: Cluster, table: _Table, clone: OnlineHasher, rows_per_task: int) -> None:
@@ -126,7 +114,7 @@ class _Segments:
         self.states: list[Any] = []
 
     def started(self, split_points: list[int]) -> Iterator[Any]:
-        """Start the tasks that learn, one a step, and yield references to the numbers of rows they learned."""
+        """Start the tasks that learn, one per step, and yield references to the numbers of rows they learned."""
         ends = self._table.ends
         for cut, next_cut in pairwise(split_points):
             waiting: list[tuple[int, Any]] = []  # sums of 2^level tasks, which wait for as many to add up with
@@ -151,8 +139,8 @@ class _Segments:
 
 @on_one_thread
 def _learn_part(clone: OnlineHasher, table: _Table, start: int, stop: int) -> tuple[int, bytes]:
-    """Return how many rows there were to learn, and the hasher that has learned them."""
-    hasher = copy.deepcopy(clone)  # what a task is given may not be changed
+    """Return the number of rows, and the state of the hasher that has learned them."""
+    hasher = copy.deepcopy(clone)  # arguments of a task are read-only
     table.learn(hasher, start, stop)
     return stop - start, hasher.to_bytes()
 
@@ -165,13 +153,7 @@ def _merge(kind: Any, left: bytes, right: bytes) -> bytes:
 
 
 def _pieces(ends: list[int], start: int, stop: int, at_most: int) -> list[int]:
-    """Return where to cut rows into tasks: at the ends of partitions, where these are not too far apart.
-
-    Examples
-    --------
-    >>> _pieces([100, 200, 300, 900], start=50, stop=800, at_most=260)
-    [50, 300, 560, 800]
-    """
+    """Return where to split rows into tasks: at the ends of partitions, where these are not too far apart."""
     split_points = [start]
     while split_points[-1] < stop:
         furthest = min(split_points[-1] + at_most, stop)

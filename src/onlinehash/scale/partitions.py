@@ -1,4 +1,4 @@
-"""Parquet files as partitions: their row groups, read a few rows at a time."""
+"""Parquet files as partitions: their row groups, read in batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_finite, check_targets
@@ -18,35 +17,27 @@ from onlinehash.exceptions import (
     InvalidFeaturesError,
     InvalidInputError,
     InvalidLabelsError,
-    MissingExtraError,
 )
+from onlinehash.tables.arrow import LengthError, import_pyarrow, is_list, is_number, list_lengths, vectors_of
+from onlinehash.tables.parquet import open_parquet
 from onlinehash.types import Labels, LabelSets
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A Parquet file, a folder of them, or several of both."""
 
-_ELEMENTS = 1 << 19  # of the vectors in work at a time, as an encoder takes them
+_ELEMENTS = 1 << 19  # of the vectors in memory at a time, as an encoder takes them
 _LABELS = 1 << 16  # labels read at a time, to count them
-_BUFFER = 1 << 20  # bytes of a file read at a time, rather than all of a row group
 
 
 class File(NamedTuple):
-    """A file of a data set, by its place and by its name within the data set."""
+    """A file of a data set: its path, and its name within the data set."""
 
     path: Path
     name: Path
 
 
 class Partition(NamedTuple):
-    """A row group of a file.
-
-    Parameters
-    ----------
-    path : Path
-    row_group : int
-    n_rows, n_labelled : int
-        How many rows it has, and how many of them have a label.
-    """
+    """A row group of a file: how many rows it has, and how many of them have a label."""
 
     path: Path
     row_group: int
@@ -86,33 +77,21 @@ def find_files(paths: Paths) -> list[File]:
 
 
 def survey(path: Path, vectors: str, beside: str, labelled: bool) -> Survey:
-    """Look at a file: its columns, the width of its vectors, and its row groups.
-
-    Parameters
-    ----------
-    path : Path
-    vectors, beside : str
-        Columns of the vectors, and of their labels or ids.
-    labelled : bool
-        Whether the column beside holds labels, which are then counted.
-    """
-    arrow = _arrow()
+    """Return the row groups of a file and the width of its vectors; count labels, if those are in the column beside."""
     with open_parquet(path) as file:
         schema = file.schema_arrow
         for name in (vectors, beside):
             if name not in schema.names:
                 raise InvalidInputError(f"{path} has no column {name!r}, but {', '.join(schema.names)}.")
         kind = schema.field(vectors).type
-        if not _is_list(kind) or not (
-            arrow.types.is_integer(kind.value_type) or arrow.types.is_floating(kind.value_type)
-        ):
+        if not is_list(kind) or not is_number(kind.value_type):
             raise FileFormatError(f"{path}: column {vectors!r} holds {kind}, not lists of numbers.")
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         first = next((group for group, size in enumerate(sizes) if size), None)
         if first is None:
             return Survey(path, [], 0, None)
         head = next(file.iter_batches(1, row_groups=[first], columns=[vectors], use_threads=False))
-        width = int(_lengths(head.column(0))[0])
+        width = int(list_lengths(head.column(0))[0])
         if not width:
             raise InvalidFeaturesError(f"{path}, row group {first}: the first vector has no numbers.")
         counts = [_count_labelled(file, path, group, beside) for group in range(len(sizes))] if labelled else sizes
@@ -139,16 +118,20 @@ def check_widths(surveys: list[Survey], n_features: int | None = None) -> None:
 
 
 def read(partition: Partition, vectors: str, beside: str, width: int) -> Iterator[tuple[str, NDArray[Any], Any]]:
-    """Yield vectors and the Arrow array beside them, a few at a time, with the name of their place."""
+    """Yield batches of vectors and the Arrow array beside them, with the name of their place."""
     with open_parquet(partition.path) as file:
         start = 0
-        batches = file.iter_batches(
+        for batch in file.iter_batches(
             max(1, _ELEMENTS // width), row_groups=[partition.row_group], columns=[vectors, beside], use_threads=False
-        )
-        for batch in batches:
+        ):
             place = f"{partition.path}, row group {partition.row_group}" + (f", counted from row {start}" * bool(start))
             with named(place):
-                rows = _rows(batch.column(vectors), width)
+                try:
+                    rows = vectors_of(batch.column(vectors), vectors, width)
+                except LengthError as error:
+                    raise InvalidFeaturesError(
+                        f"row {error.row} has {error.n_numbers} numbers; all before have {width}."
+                    ) from error
                 check_finite(rows, rows.dtype)
             yield place, rows, batch.column(beside)
             start += len(rows)
@@ -178,56 +161,11 @@ def read_labelled(
 
 @contextmanager
 def named(place: str) -> Iterator[None]:
-    """Have an error about rows say where they are."""
+    """Put the place of the rows into an error about them."""
     try:
         yield
     except InvalidInputError as error:
         raise type(error)(f"{place}: {error}") from error
-
-
-# ---------------------------------------------------------------------- parts
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError.of("pyarrow", "ray") from error
-    return pyarrow
-
-
-@contextmanager
-def open_parquet(path: Path) -> Iterator[Any]:
-    """Give a Parquet file to read from."""
-    arrow = _arrow()
-    try:
-        with arrow.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
-            yield file
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"There is no file {path}; every worker must find it there.") from error
-    except arrow.ArrowException as error:
-        raise FileFormatError(f"{path} is not a Parquet file, or damaged: {error}") from error
-
-
-def _is_list(kind: Any) -> bool:
-    types = _arrow().types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _lengths(column: Any) -> NDArray[np.int64]:
-    """Return how many numbers each list has; no list has none."""
-    if _arrow().types.is_fixed_size_list(column.type):
-        return np.where(column.is_valid(), column.type.list_size, 0)
-    return np.asarray(column.value_lengths().fill_null(0))
-
-
-def _rows(column: Any, width: int) -> NDArray[Any]:
-    """Return lists of one length as the rows of an array."""
-    lengths = _lengths(column)
-    if (lengths != width).any():
-        wrong = int(np.argmax(lengths != width))
-        raise InvalidFeaturesError(f"row {wrong} has {lengths[wrong]} numbers; all before have {width}.")
-    return np.asarray(column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), width))
 
 
 def _count_labelled(file: Any, path: Path, group: int, labels: str) -> int:
@@ -240,13 +178,13 @@ def _count_labelled(file: Any, path: Path, group: int, labels: str) -> int:
 
 
 def _label_kind(path: Path, field: Any) -> str:
-    """Return "integers" or "strings", of labels one a row or in lists."""
-    types, kind = _arrow().types, field.type
-    while _is_list(kind) or types.is_dictionary(kind):
+    """Return "integers" or "strings", for one label per row or lists of them."""
+    types, kind = import_pyarrow().types, field.type
+    while is_list(kind) or types.is_dictionary(kind):
         kind = kind.value_type
     if types.is_string(kind) or types.is_large_string(kind):
         return "strings"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+    if is_number(kind) or types.is_boolean(kind):
         return "integers"
     raise InvalidLabelsError(f"{path}: column {field.name!r} holds {field.type}; labels are integers or strings.")
 

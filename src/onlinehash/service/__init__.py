@@ -3,8 +3,8 @@
 from onlinehash.exceptions import MissingExtraError
 
 try:
+    from onlinehash.service.api_keys import ApiKeys
     from onlinehash.service.app import create_app
-    from onlinehash.service.keys import ApiKeys
     from onlinehash.service.limits import Limits
     from onlinehash.service.server import serve_in_thread
 except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The application: routes, pages, and how errors become answers."""
+"""The ASGI application: routes, pages and error handlers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from starlette.requests import ClientDisconnect
 from onlinehash import __version__
 from onlinehash.collection import Collection
 from onlinehash.exceptions import OnlineHashError
-from onlinehash.service.actions import Service
-from onlinehash.service.guard import Guard
-from onlinehash.service.keys import ApiKeys
+from onlinehash.service.api_keys import ApiKeys
+from onlinehash.service.handlers import Service
 from onlinehash.service.limits import Limits
+from onlinehash.service.middleware import RequestMiddleware
 from onlinehash.service.pages import make_pages
 from onlinehash.service.problems import Problem
 from onlinehash.service.routes import make_router
@@ -37,12 +37,12 @@ def create_app(
     Parameters
     ----------
     collection : Collection
-        Stays the caller's: close it when the server has ended.
+        Not closed by the application: close it after the server has stopped.
     limits : Limits, optional
     keys : ApiKeys, optional
-        Without, everybody who reaches the service may do everything.
-    routers : several APIRouter
-        More routes, such as those of a page.
+        Without keys, every client may read and write.
+    routers : iterable of APIRouter
+        Additional routes.
 
     Examples
     --------
@@ -59,31 +59,24 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.work.close)
+        await asyncio.to_thread(service.executors.close)
 
     app = FastAPI(
         title="onlinehash",
         version=__version__,
-        description="A collection of vectors that learns its binary codes as items come, and is searched meanwhile.",
+        description="A collection of vectors that learns its binary codes as items arrive, and is searched meanwhile.",
         lifespan=lifespan,
-        docs_url=None,  # those pages load scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.add_middleware(Guard, metrics=service.metrics, local=not service.keys)
+    app.add_middleware(RequestMiddleware, metrics=service.metrics, local=not service.keys)
     app.include_router(make_router(service))
     for router in routers:
         app.include_router(router)
     app.include_router(make_pages())
-    for kind, answer in (
-        (Problem, _answer_problem),
-        (OnlineHashError, _answer_error),
-        (RequestValidationError, _answer_validation),
-        (HTTPException, _answer_http),
-        (ClientDisconnect, _answer_nobody),
-        (Exception, _answer_bug),
-    ):
-        app.add_exception_handler(kind, answer)
+    for kind in (Problem, OnlineHashError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
+        app.add_exception_handler(kind, _answer_error)
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -102,27 +95,21 @@ def create_app(
     return app
 
 
-async def _answer_problem(request: Request, error: Any) -> Response:
-    response: Response = error.response()
-    return response
+async def _answer_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=400)
+    return _problem(request, error).response()
 
 
-async def _answer_error(request: Request, error: Any) -> Response:
-    return Problem.of_error(error).response()
-
-
-async def _answer_validation(request: Request, error: Any) -> Response:
-    return Problem.of_validation(error).response()
-
-
-async def _answer_http(request: Request, error: Any) -> Response:
-    detail = f"{request.method} {request.url.path[:80]}: {error.detail}. The routes are listed in /openapi.json."
-    return Problem(error.status_code, "http", detail, headers=error.headers).response()
-
-
-async def _answer_nobody(request: Request, error: Any) -> Response:
-    return Response(status_code=400)
-
-
-async def _answer_bug(request: Request, error: Any) -> Response:
-    return Problem(500, "internal", "The service failed at this request; its log says why.").response()
+def _problem(request: Request, error: Exception) -> Problem:
+    """Return the problem document of an error."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, OnlineHashError):
+        return Problem.of_error(error)
+    if isinstance(error, RequestValidationError):
+        return Problem.of_validation(error)
+    if isinstance(error, HTTPException):
+        detail = f"{request.method} {request.url.path[:80]}: {error.detail}. The routes are listed in /openapi.json."
+        return Problem(error.status_code, "http", detail, headers=error.headers)
+    return Problem(500, "internal", "The service failed to answer this request; its log has the reason.")

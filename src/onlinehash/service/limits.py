@@ -1,4 +1,4 @@
-"""How much one request, and all of them together, may ask for."""
+"""Limits of one request, and of all together."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ class Limits:
     Parameters
     ----------
     max_body_bytes : int, default=64 MiB
-        Bytes of one request.
+        Bytes per request body.
     max_batch_size : int, default=10000
-        Items, ids or queries of one request.
+        Items, ids or queries per request.
     max_dimensions : int, default=65536
-        Numbers in a vector.
+        Values per vector.
     max_k : int, default=1000
-        Neighbours of a query.
+        Neighbours per query.
     max_hits : int, default=100000
-        Neighbours of all queries of a request together.
+        Neighbours per request, over all queries.
     max_searches, max_changes : int, default=256, 64
-        Requests at work or waiting for their turn: those that read, those that write.
+        Requests that run or wait: those that read, those that write.
     n_threads : int, default=4
         Threads that search.
     max_memory_bytes : int, default=512 MiB
-        Bytes of all bodies together.
+        Bytes of all request bodies in memory.
     max_connections : int, default=1024
     body_timeout : int, default=30
-        Time for a body to arrive.
+        Seconds for a body to arrive.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The page: files that come with the package, read once, so that no path of a request touches the disk."""
+"""The web page: files of the package, read once, so that no request path reaches the file system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STATIC = Path(__file__).with_name("static")
 
 
 def make_pages(folder: Path = STATIC) -> APIRouter:
-    """Return one route a file of a folder; ``index.html`` is at ``/``."""
+    """Return one route per file of a folder; ``index.html`` is at ``/``."""
     router = APIRouter(include_in_schema=False)
     for file in sorted(folder.rglob("*")):
         if file.is_file():

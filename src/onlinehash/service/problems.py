@@ -1,4 +1,4 @@
-"""Refusals: problem documents (RFC 9457) that name the field, the value and the way out."""
+"""Problem documents (RFC 9457) that name the field, the value and the way out."""
 
 from __future__ import annotations
 
@@ -28,28 +28,7 @@ _MOST = 10  # errors of one request
 
 
 class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
-    """A request that is refused.
-
-    Parameters
-    ----------
-    status : int
-        Of the answer.
-    kind : str
-        A short name that programs can tell apart.
-    detail : str
-        What was given, the rule, and the way out.
-    field : str, optional
-        Part of the request that is at fault.
-    value : optional
-        What stood there.
-    headers : mapping, optional
-        Of the answer.
-
-    Examples
-    --------
-    >>> json.loads(Problem(422, "invalid-input", "k=0 is not positive.", field="k", value=0).response().body)["errors"]
-    [{'field': 'k', 'value': '0', 'detail': 'k=0 is not positive.'}]
-    """
+    """A refused request: HTTP status, short name of the problem for programs, message, invalid field and its value."""
 
     def __init__(
         self,
@@ -66,7 +45,7 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
         self.errors = [] if field is None else [_error(field, value, detail)]
 
     def response(self) -> Response:
-        """Return the answer."""
+        """Return the HTTP response."""
         content: dict[str, Any] = {
             "type": f"urn:onlinehash:{self.kind}",
             "title": HTTPStatus(self.status).phrase,
@@ -78,7 +57,7 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
 
     @classmethod
     def of_validation(cls, error: ValidationError | Any, place: str = "") -> Problem:
-        """Make one from all that pydantic found."""
+        """Return the problem of a validation error, with one entry per field."""
         rules: dict[str, list[str]] = {}
         values = {}
         for one in error.errors():
@@ -97,34 +76,38 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
 
     @classmethod
     def of_error(cls, error: OnlineHashError) -> Problem:
-        """Make one from an error of the library."""
+        """Return the problem of an error of the library."""
         text = str(error)
         if isinstance(error, UnknownIdError):
             return cls(404, "unknown-id", text, field="ids")
         if isinstance(error, NotLearnedError):
             return cls(409, "not-learned", text)
         if isinstance(error, InvalidFeaturesError):
-            text = re.sub(r"\bX\b", "vectors", text)
-            return cls(422, "invalid-input", text, field="vectors")
+            return invalid("vectors", re.sub(r"\bX\b", "vectors", text))
         if isinstance(error, InvalidLabelsError):
-            return cls(422, "invalid-input", re.sub(r"\by\b", "labels", text), field="labels")
+            return invalid("labels", re.sub(r"\by\b", "labels", text))
         if isinstance(error, InvalidInputError):
             field, _, rest = text.partition(" ")
             name, equals, value = field.partition("=")
-            return cls(422, "invalid-input", text, field=name, value=value if equals and rest else ...)
+            return invalid(name, text, value if equals and rest else ...)
         if isinstance(error, (StorageError, FileFormatError)):
             return cls(503, "storage", re.sub(r"(/\S+/)", "", text), headers={"Retry-After": "5"})
         return cls(500, "internal", text)
 
 
+def invalid(field: str, detail: str, value: Any = ...) -> Problem:
+    """Return the problem of an invalid field."""
+    return Problem(422, "invalid-input", detail, field=field, value=value)
+
+
 def over_limit(field: str, value: int, most: int, way_out: str, status: int = 422) -> Problem:
-    """Make the problem of a request that asks for too much."""
+    """Return the problem of a value beyond a limit."""
     detail = f"{field} is {value}, more than {most}, the limit of this service; {way_out}."
     return Problem(status, "over-limit", detail, field=field, value=value)
 
 
 def _error(field: str, value: Any, detail: str) -> dict[str, Any]:
-    """Name a field and what stood there, as short text: a value may be long, and need not be JSON."""
+    """Describe an invalid field, with its value as a short text."""
     if value is ...:
         return {"field": field, "value": None, "detail": detail}
     if isinstance(value, bytes):
@@ -137,5 +120,5 @@ def _error(field: str, value: Any, detail: str) -> dict[str, Any]:
 
 
 def _is_branch(part: Any) -> bool:
-    """Tell a branch of a union, which pydantic names among the parts of a place, from a field."""
+    """Return whether a part of a pydantic location is a branch of a union and not a field."""
     return isinstance(part, str) and (part in ("constrained-int", "str", "query", "body") or "[" in part)

@@ -13,32 +13,32 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from onlinehash.service import metrics, schemas
-from onlinehash.service.actions import Answer, Service
-from onlinehash.service.bodies import ARROW, JSON, NPY, media_type
-from onlinehash.service.keys import ApiKeys
+from onlinehash.service.api_keys import ApiKeys
+from onlinehash.service.executors import Executor
+from onlinehash.service.handlers import Answer, Service
+from onlinehash.service.parsing import ARROW, JSON, NPY, media_type
 from onlinehash.service.problems import MEDIA_TYPE, Problem
-from onlinehash.service.work import Line
 
 _REASONS = {
-    401: "The key is missing or wrong.",
-    403: "The key does not allow this, the service only reads, or a page of another site asks.",
+    401: "The API key is missing or wrong.",
+    403: "The API key does not allow this, the service is read-only, or the request comes from a page of another site.",
     404: "There is no such item.",
     408: "The body took too long to arrive.",
     409: "The hasher has not learned enough yet.",
     413: "The body is too large.",
-    415: "The body is of a kind that is not taken here.",
-    421: "The host is not one of this machine's names, and there are no keys.",
-    422: "A value breaks a rule, or a limit.",
-    429: "Too many requests wait already.",
-    503: "The disk is full or cannot be written, or the service is busy or stopping.",
+    415: "The media type of the body is not supported.",
+    421: "The host is not a name of this machine, and there are no API keys.",
+    422: "A value is invalid or exceeds a limit.",
+    429: "Too many requests are waiting.",
+    503: "The disk is full or read-only, or the service is busy or stopping.",
 }
 _ANY = (401, 403, 421, 429, 503)
 _BODY = (408, 413, 415, 422)
-_POLL = 0.05  # seconds between two looks at a refresh
+_POLL = 0.05  # seconds between two checks of a running refresh
 
 
 def make_router(service: Service) -> APIRouter:
-    """Return the routes that ask a service."""
+    """Return the routes of a service."""
 
     async def may_read(request: Request) -> None:
         demand_key(request, service.keys)
@@ -46,42 +46,44 @@ def make_router(service: Service) -> APIRouter:
     async def may_write(request: Request) -> None:
         demand_key(request, service.keys, write=True)
 
-    async def handle(request: Request, line: Line, call: Callable[[str, bytes], Answer], *accepted: str) -> Response:
+    async def handle(
+        request: Request, executor: Executor, call: Callable[[str, bytes], Answer], *accepted: str
+    ) -> Response:
         media = media_type(request, *accepted)
-        line.check()
+        executor.check()
         body = await service.bodies.read(request)
         try:
-            return _json(await line.run(lambda: _dumps(call(media, body))))
+            return _json(await executor.run(lambda: _dumps(call(media, body))))
         finally:
             service.bodies.release(body)
 
-    async def look(call: Callable[[], Answer]) -> Response:
+    async def read(call: Callable[[], Answer]) -> Response:
         return _json(await reading.run(lambda: _dumps(call())))
 
-    reading, writing = service.work.reading, service.work.writing
+    reading, writing = service.executors.reading, service.executors.writing
     router = APIRouter(redirect_slashes=False)
     reads = partial(_route, router, [Depends(may_read)])
     writes = partial(_route, router, [Depends(may_write)])
 
     @writes("PUT", "/api/v1/items", schemas.ChangeAnswer, "items", _BODY, _content(schemas.UpsertRequest, NPY, ARROW))
-    async def add_items(request: Request) -> Response:
-        """Add items, or replace those with the same ids; the whole request, durably, or nothing.
+    async def upsert_items(request: Request) -> Response:
+        """Insert items, or replace those with the same ids; durable, and all or nothing.
 
-        As `application/x-npy`: records with the fields `id`, `vectors` and `label` (optional). As an Arrow stream: the
+        `application/x-npy`: records with the fields `id`, `vectors` and `label` (optional). Arrow stream: the
         columns `id`, `vectors`, `label` and `payload` (JSON text), the last two optional.
         """
         return await handle(request, writing, service.upsert, JSON, NPY, ARROW)
 
     @writes("PATCH", "/api/v1/items", schemas.ChangeAnswer, "items", (404, *_BODY), _content(schemas.UpdateRequest))
     async def update_items(request: Request) -> Response:
-        """Change vectors, labels or payload of items that are there; what is left out stays, null removes."""
+        """Change vectors, labels or payload of existing items; fields left out are kept, null removes."""
         return await handle(request, writing, service.update, JSON)
 
     @writes(
         "POST", "/api/v1/items/delete", schemas.ChangeAnswer, "items", (404, *_BODY), _content(schemas.DeleteRequest)
     )
     async def delete_items(request: Request) -> Response:
-        """Delete items; what was learned from them stays learned."""
+        """Delete items; with `unlearn`, also remove them from what the hasher has learned."""
         return await handle(request, writing, service.delete, JSON)
 
     @reads("POST", "/api/v1/items/get", schemas.ItemsAnswer, "items", (404, *_BODY), _content(schemas.IdsRequest))
@@ -92,7 +94,7 @@ def make_router(service: Service) -> APIRouter:
     @reads("GET", "/api/v1/items/{id:path}", schemas.ItemAnswer, "items", (404, 422))
     async def get_item(id: str) -> Response:
         """Return one item."""
-        return await look(partial(service.get_one, id))
+        return await read(partial(service.get_one, id))
 
     @writes("DELETE", "/api/v1/items/{id:path}", schemas.ChangeAnswer, "items", (404, 422))
     async def delete_item(id: str) -> Response:
@@ -103,9 +105,9 @@ def make_router(service: Service) -> APIRouter:
         "POST", "/api/v1/search", schemas.SearchAnswer, "search", (404, *_BODY), _content(schemas.SearchRequest, NPY)
     )
     async def search(request: Request, options: Annotated[schemas.SearchOptions, Query()]) -> Response:
-        """Find the nearest items of vectors, or of stored items, exactly.
+        """Find the nearest items of vectors or of stored items, exactly.
 
-        As `application/x-npy`: one row a vector, and the options in the query.
+        `application/x-npy`: one vector per row, and the options in the query string.
         """
         return await handle(request, reading, partial(service.search, options), JSON, NPY)
 
@@ -113,49 +115,49 @@ def make_router(service: Service) -> APIRouter:
         "POST", "/api/v1/encode", schemas.EncodeAnswer, "search", (409, *_BODY), _content(schemas.EncodeRequest, NPY)
     )
     async def encode(request: Request) -> Response:
-        """Return the codes of vectors under the encoder in use."""
+        """Return the codes of vectors, made by the encoder in use."""
         return await handle(request, reading, service.encode, JSON, NPY)
 
     @reads("GET", "/api/v1/label_counts", schemas.LabelCountsAnswer, "state")
     async def label_counts() -> Response:
         """Count items by label."""
-        return await look(service.label_counts)
+        return await read(service.label_counts)
 
     @reads("GET", "/api/v1/stats", schemas.StatsAnswer, "state")
     async def stats() -> Response:
-        """Tell how the collection stands."""
-        return await look(service.stats)
+        """Return the collection statistics."""
+        return await read(service.stats)
 
     @reads("GET", "/api/v1/versions", schemas.VersionAnswer, "state")
     async def versions() -> Response:
-        """Tell which encoder made the codes in use, and how stale they are."""
-        return await look(service.version)
+        """Return the version of the encoder in use, and how stale it is."""
+        return await read(service.version)
 
     @reads("GET", "/api/v1/limits", schemas.LimitsAnswer, "state")
     async def limits() -> Response:
-        """Tell what one request may ask for."""
+        """Return the request limits."""
         return _json(_dumps(schemas.LimitsAnswer.of(service.limits).model_dump()))
 
     @writes("POST", "/api/v1/refresh", schemas.VersionAnswer, "state", (409, *_BODY), _content(schemas.RefreshRequest))
     async def refresh(request: Request) -> Response:
-        """Make all codes anew with what the hasher knows now, in the background; search goes on."""
+        """Encode all items again with the current hasher, in the background; searches go on."""
         begun = await handle(request, writing, service.refresh, JSON)
         state = json.loads(bytes(begun.body))
         wait = state.pop("wait")
-        while wait and state["refreshing"] and state["refresh_error"] is None and not service.work.stopping:
+        while wait and state["refreshing"] and state["refresh_error"] is None and not service.executors.stopping:
             await asyncio.sleep(_POLL)
             state = await reading.run(service.version)
         return _json(_dumps(state))
 
     @_route(router, [], "GET", "/healthz", schemas.HealthAnswer, "health", always=(403, 421))
     async def healthz() -> Response:
-        """Tell that the service runs."""
+        """Return the health status: the process runs."""
         return _json(b'{"status": "ok"}')
 
     @_route(router, [], "GET", "/readyz", schemas.HealthAnswer, "health", always=(403, 421, 503))
     async def readyz() -> Response:
-        """Tell whether the service takes requests."""
-        if service.work.stopping:
+        """Return the readiness status: the service accepts requests."""
+        if service.executors.stopping:
             raise Problem(503, "stopping", "The service is stopping.")
         return _json(b'{"status": "ok"}')
 
@@ -167,7 +169,7 @@ def make_router(service: Service) -> APIRouter:
         responses=_refusals(_ANY),
     )
     async def metrics_text() -> Response:
-        """Return counts and times for Prometheus."""
+        """Return metrics for Prometheus."""
         return Response(await reading.run(service.metrics_text), media_type=metrics.MEDIA_TYPE)
 
     return router
@@ -185,7 +187,7 @@ def _route(
     *,
     always: tuple[int, ...] = _ANY,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the decorator of a route that answers with one model and refuses with problem documents."""
+    """Return the decorator of a route, with its answers documented."""
     return router.api_route(
         path,
         methods=[method],
@@ -203,14 +205,14 @@ def _refusals(statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
 
 
 def _content(model: type[BaseModel], *arrays: str) -> dict[str, Any]:
-    """Describe the body of a request: JSON, and arrays."""
+    """Return the OpenAPI description of a request body."""
     content: dict[str, Any] = {JSON: {"schema": model.model_json_schema()}}
     content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in arrays}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def demand_key(request: Request, keys: ApiKeys, *, write: bool = False) -> None:
-    """Refuse a request that does not bring a key it needs."""
+    """Refuse a request without the API key it needs."""
     if not keys:
         return
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -218,12 +220,12 @@ def demand_key(request: Request, keys: ApiKeys, *, write: bool = False) -> None:
         raise Problem(
             401,
             "key",
-            "The key is missing or wrong; send 'Authorization: Bearer <key>'.",
+            "The API key is missing or wrong; send 'Authorization: Bearer <key>'.",
             field="Authorization",
             headers={"WWW-Authenticate": "Bearer"},
         )
     if write and not keys.may_write(token.strip()):
-        raise Problem(403, "key", "This key only reads; use one that writes.", field="Authorization")
+        raise Problem(403, "key", "This API key only reads; use a write key.", field="Authorization")
 
 
 def _dumps(answer: Answer) -> bytes:

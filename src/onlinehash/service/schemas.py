@@ -1,4 +1,4 @@
-"""What requests and answers look like; the OpenAPI document is made of this."""
+"""Models of requests and answers, from which the OpenAPI document is generated."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class _Request(BaseModel):
 
 
 class UpsertRequest(_Request):
-    """Items to add, or to put in the place of those with the same ids."""
+    """Items to insert or replace."""
 
-    ids: Annotated[list[Id], _ROWS] = Field(description="All integers, or all strings, in one collection.")
-    vectors: Annotated[list[Vector], _ROWS] = Field(description="One an id, all of the collection's width.")
-    labels: list[Labels] | None = Field(None, description="One an id: a label, several, or null for none.")
-    payload: list[Any] | None = Field(None, description="A small JSON value an id.")
+    ids: Annotated[list[Id], _ROWS] = Field(description="All integers or all strings.")
+    vectors: Annotated[list[Vector], _ROWS] = Field(description="One vector per id, all of the same width.")
+    labels: list[Labels] | None = Field(None, description="One entry per id: a label, a list of labels, or null.")
+    payload: list[Any] | None = Field(None, description="One small JSON value per id.")
 
     model_config = ConfigDict(
         extra="forbid",
@@ -39,7 +39,7 @@ class UpsertRequest(_Request):
 
 
 class UpdateRequest(_Request):
-    """What to change of items that are there; what is not given stays."""
+    """Changes to existing items; fields left out are kept."""
 
     ids: Annotated[list[Id], _ROWS]
     vectors: Annotated[list[Vector], _ROWS] | None = None
@@ -56,8 +56,8 @@ class IdsRequest(_Request):
 class DeleteRequest(IdsRequest):
     """Ids of items to delete."""
 
-    missing: Literal["raise", "ignore"] = Field("raise", description="What to do about ids that are not there.")
-    unlearn: bool = Field(False, description="Unlearn the items too; HROH can.")
+    missing: Literal["raise", "ignore"] = Field("raise", description="Whether an unknown id is an error.")
+    unlearn: bool = Field(False, description="Also unlearn the items; supported by HROH.")
 
 
 class EncodeRequest(_Request):
@@ -67,44 +67,48 @@ class EncodeRequest(_Request):
 
 
 class SearchOptions(_Request):
-    """How to search; in the query of a request whose body is an array."""
+    """Search options; in the query string if the body is an array."""
 
-    k: int = Field(10, ge=1, description="Neighbours of each query.")
+    k: int = Field(10, ge=1, description="Neighbours per query.")
     radius: int | None = Field(
-        None, ge=0, description="All items within so many bits instead; without k, rescore or asymmetric."
+        None,
+        ge=0,
+        description="Find all items within this distance instead; without k, rescore and asymmetric.",
     )
-    rescore: Literal["cosine", "l2"] | None = Field(None, description="Order the best by their stored vectors.")
+    rescore: Literal["cosine", "l2"] | None = Field(None, description="Reorder the best by their stored vectors.")
     asymmetric: bool = Field(False, description="Compare the query's real values with the bits of the codes.")
-    items: bool = Field(False, description="Answer with labels and payload of what was found.")
+    items: bool = Field(False, description="Include labels and payload of the items found.")
 
 
 class SearchRequest(SearchOptions):
-    """Vectors, or ids of stored items, whose neighbours are wanted; one of the two."""
+    """Queries: either vectors, or ids of stored items."""
 
     vectors: Annotated[list[Vector], _ROWS] | None = None
     by_id: Annotated[list[Id], _ROWS] | None = Field(
         None, description="Ids of stored items to use as queries; they do not find themselves."
     )
-    labels: Label | Annotated[list[Label], _ROWS] | None = Field(None, description="Only items that have any of them.")
-    ids: list[Id] | None = Field(None, description="Only these ids; unknown ones are passed over.")
+    labels: Label | Annotated[list[Label], _ROWS] | None = Field(
+        None, description="Search only items with any of these."
+    )
+    ids: list[Id] | None = Field(None, description="Search only these ids; unknown ids are ignored.")
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, 1.0]], "k": 3}]})
 
 
 class RefreshRequest(_Request):
-    """How to refresh."""
+    """Refresh options."""
 
-    wait: bool = Field(False, description="Answer when the new codes are in use.")
+    wait: bool = Field(False, description="Wait until the new codes are in use.")
 
 
 class ItemAnswer(BaseModel):
-    """One item, as it is stored."""
+    """A stored item."""
 
     id: Id
     vectors: list[float]
     labels: Labels
     payload: Any = None
-    version: int | None = Field(description="Of the encoder that made its code; null while it waits for the first.")
+    version: int | None = Field(description="Version of the encoder that made its code; null before the first encoder.")
 
 
 class ItemsAnswer(BaseModel):
@@ -114,16 +118,16 @@ class ItemsAnswer(BaseModel):
 
 
 class ChangeAnswer(BaseModel):
-    """What a change has done, durably."""
+    """Result of a change, which is durable."""
 
-    changed: int = Field(description="Items added, replaced, updated or deleted.")
+    changed: int = Field(description="Items inserted, replaced, updated or deleted.")
     n_items: int = Field(description="Items stored now.")
 
 
 class SearchAnswer(BaseModel):
     """Neighbours of each query, nearest first, ties by id."""
 
-    version: int | None = Field(description="Of the encoder that made the codes searched; null before the first.")
+    version: int | None = Field(description="Version of the encoder in use; null before the first.")
     ids: list[list[Id]] = Field(description="One list per query.")
     distances: list[list[float]]
     labels: list[list[Labels]] | None = Field(None, description="With items=true only.")
@@ -146,45 +150,37 @@ class LabelCount(BaseModel):
 
 
 class LabelCountsAnswer(BaseModel):
-    """All labels in order."""
+    """Number of items per label, in the order of the labels."""
 
     label_counts: list[LabelCount]
     n_unlabelled: int
 
 
-class StatsAnswer(BaseModel):
+class VersionAnswer(BaseModel):
+    """Version of the encoder in use, and how far the hasher has learned on since."""
+
+    generation: int
+    version: int | None
+    n_learned: int
+    staleness: int
+    refreshing: bool
+    progress: float
+    pending: bool
+    refresh_error: str | None
+
+
+class StatsAnswer(VersionAnswer):
     """Collection statistics."""
 
     n_items: int
     n_searchable: int
-    n_learned: int
     method: str
     n_bits: int
     n_features: int | None
-    generation: int
-    version: int | None
-    staleness: int
-    index: Literal["flat", "buckets", "engine"]
-    refreshing: bool
-    progress: float
-    pending: bool
+    index: Literal["flat", "buckets", "store", "faiss", "milvus"]
     bits_recomputed: int
-    refresh_error: str | None
     n_bytes: int
     readonly: bool
-
-
-class VersionAnswer(BaseModel):
-    """Which encoder made the codes that are searched, and how far the hasher has moved on since."""
-
-    generation: int
-    version: int | None
-    n_learned: int
-    staleness: int
-    refreshing: bool
-    progress: float
-    pending: bool
-    refresh_error: str | None
 
 
 class HealthAnswer(BaseModel):
@@ -204,15 +200,15 @@ class LimitsAnswer(BaseModel):
 
     @classmethod
     def of(cls, limits: Limits) -> LimitsAnswer:
-        """Tell the limits that concern one request."""
+        """Return the limits of a single request."""
         return cls(**{name: getattr(limits, name) for name in cls.model_fields})
 
 
 class FieldError(BaseModel):
-    """What is wrong with one field."""
+    """An invalid field."""
 
     field: str
-    value: str | None = Field(description="What stood there, shortened.")
+    value: str | None = Field(description="The value given, shortened.")
     detail: str
 
 

@@ -1,4 +1,4 @@
-"""Run the service: until a signal comes, or beside other work in this process."""
+"""Run the service: until a signal arrives, or in a thread."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.service.api_keys import ApiKeys, check_address
 from onlinehash.service.app import create_app
-from onlinehash.service.keys import ApiKeys, check_address
 from onlinehash.service.limits import Limits
 
-_GRACE = 10  # seconds for answers that are under way when the service stops
+_GRACE = 10  # seconds to finish running requests when the service stops
 _HEADER_BYTES = 1 << 16
 _HEADER_SECONDS = 10
-_SWITCH = 0.0005  # seconds a thread computes while another waits: a search shall not wait for a change
+_SWITCH = 0.0005  # seconds between thread switches: short, so that a search need not wait for a change
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP with an end to headers: in time, and in size."""
+    """HTTP with limits on the size of headers and on the time until they are complete."""
 
     _timer: asyncio.TimerHandle | None = None
     _n_bytes = 0
@@ -44,7 +44,7 @@ class _Protocol(HttpToolsProtocol):
             self._n_bytes += len(data)
         super().data_received(data)
         if self._timer is not None and self._n_bytes > _HEADER_BYTES:
-            self._hang_up()
+            self._disconnect()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -52,44 +52,29 @@ class _Protocol(HttpToolsProtocol):
             self._expect_headers()
 
     def on_headers_complete(self) -> None:
-        self._forget()
+        self._stop_timer()
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def _expect_headers(self) -> None:
         self._n_bytes = 0
-        self._timer = asyncio.get_running_loop().call_later(_HEADER_SECONDS, self._hang_up)
+        self._timer = asyncio.get_running_loop().call_later(_HEADER_SECONDS, self._disconnect)
 
-    def _forget(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _hang_up(self) -> None:
-        self._forget()
+    def _disconnect(self) -> None:
+        self._stop_timer()
         self.transport.close()
 
 
 def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
-    """Return a socket that listens, on an address that may be listened on.
-
-    Parameters
-    ----------
-    host : str
-        Any other than this machine's own demands keys.
-    port : int
-        0 for any that is free.
-    keys : ApiKeys
-
-    Examples
-    --------
-    >>> with listen("127.0.0.1", 0, ApiKeys()) as listening:
-    ...     url_of(listening).rpartition(":")[0]
-    'http://127.0.0.1'
-    """
+    """Return a listening socket; a host that other machines reach requires API keys, and port 0 is any free port."""
     check_address(host, keys)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -103,15 +88,15 @@ def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return the address of a socket, as a browser takes it."""
+    """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def run(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what has begun."""
+    """Serve until SIGTERM or SIGINT, then finish running requests."""
     sys.setswitchinterval(_SWITCH)
-    before = signal.signal(signal.SIGTERM, lambda number, frame: None)  # uvicorn repeats it at the end
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)  # uvicorn raises the signal again at the end
     try:
         with suppress(KeyboardInterrupt):
             _server(app, limits).run(sockets=[listening])
@@ -123,7 +108,7 @@ def run(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
 def serve_in_thread(
     collection: Collection, *, limits: Limits | None = None, keys: ApiKeys | None = None
 ) -> Iterator[str]:
-    """Serve a collection from a thread while the block lasts; gives the address, on a free port of this machine.
+    """Serve a collection from a thread while the block lasts; yields the URL, on a free port of this machine.
 
     Parameters
     ----------

@@ -59,24 +59,24 @@ def state(collection):
 @pytest.mark.parametrize("name", ["", "a b", 'a"b', "a.b", "ä", "x" * 49, "folder/items.oh"])
 def test_names_are_checked(server, name):
     with pytest.raises(InvalidInputError, match="letters, digits and _"):
-        Collection.open(name, "hcoh", engine=server.url)
+        Collection.open(name, "hcoh", store=server.url)
 
 
 def test_an_engine_that_nobody_knows_is_named():
-    with pytest.raises(InvalidInputError, match=r"engine 'oracle' is unknown; use 'postgresql://"):
-        Collection.open("items", "hcoh", engine="oracle://host/database")
+    with pytest.raises(InvalidInputError, match=r"store 'oracle' is unknown; use 'postgresql://"):
+        Collection.open("items", "hcoh", store="oracle://host/database")
 
 
 def test_what_cannot_be_reached_is_told_without_the_password(server):
     with pytest.raises(StorageError, match='database "nowhere" does not exist'):
-        Collection.open("items", "hcoh", engine=server.url_of("nowhere"))
+        Collection.open("items", "hcoh", store=server.url_of("nowhere"))
     with pytest.raises(StorageError, match=r"Cannot connect to 127.0.0.1:1/items: .*refused") as caught:
-        Collection.open("items", "hcoh", engine="postgresql://me:secret@127.0.0.1:1/items")
+        Collection.open("items", "hcoh", store="postgresql://me:secret@127.0.0.1:1/items")
     assert "secret" not in str(caught.value)
     with pytest.raises(InvalidInputError, match='no URL of PostgreSQL: invalid URI query parameter: "speed"'):
-        Collection.open("items", "hcoh", engine=f"{server.url}?speed=high")
+        Collection.open("items", "hcoh", store=f"{server.url}?speed=high")
     with pytest.raises(InvalidInputError, match="CREATE EXTENSION vector"):
-        Collection.open("items", "hcoh", engine=f"{server.url}?connect_timeout=5&approximate=true")
+        Collection.open("items", "hcoh", store=f"{server.url}?connect_timeout=5&approximate=true")
 
 
 def test_creating_needs_a_hasher(place, server):
@@ -138,12 +138,12 @@ def test_who_may_not_is_told(small, place, server):
     server.execute(f"CREATE ROLE visitor_{place.name} LOGIN")
     visit = server.url_of("postgres", f"visitor_{place.name}")
     with pytest.raises(StorageError, match=r"does not allow this: permission denied"):
-        Collection.open(place.name, engine=visit, readonly=True)
+        Collection.open(place.name, store=visit, readonly=True)
     with pytest.raises(StorageError, match=r"does not allow this: permission denied"):
-        Collection.open("other", "hcoh", engine=visit)
+        Collection.open("other", "hcoh", store=visit)
     server.execute(f"GRANT USAGE ON SCHEMA onlinehash_{place.name} TO visitor_{place.name}")
     server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA onlinehash_{place.name} TO visitor_{place.name}")
-    with Collection.open(place.name, engine=visit, readonly=True) as reader:
+    with Collection.open(place.name, store=visit, readonly=True) as reader:
         check(reader, X, 40)
 
 
@@ -182,8 +182,8 @@ def test_ids_are_in_the_order_of_python_and_labels_may_be_anything(place, data):
         assert list(collection) == [item.id for item in collection.items()] == collection.codes()[0] == sorted(ids)
         found = {label: set(collection.search(X[0], labels=label).ids) for label in ("ü", "a\0b", "\\", "%s", '["x"]')}
         assert found == {"ü": {"a", "ä"}, "a\0b": {"b", "z"}, "\\": {"é", "~"}, "%s": {"~"}, '["x"]': {"B"}}
-        some = collection._live.sample(4, seed=1)
-        assert some == sorted(set(some)) == collection._live.sample(4, seed=1) != collection._live.sample(4, seed=2)
+        some = collection._index.sample(4, seed=1)
+        assert some == sorted(set(some)) == collection._index.sample(4, seed=1) != collection._index.sample(4, seed=2)
         assert set(some) < set(ids)
         assert [item.labels for item in collection.get(ids)] == [
             tuple(some) if isinstance(some, list) else some for some in labels
@@ -331,7 +331,7 @@ def test_what_add_said_about_a_cut_commit_holds_for_ever(server, data, cutting, 
     if seconds:
         server.execute(SLOW.format(schema=f"onlinehash_{place.name}", seconds=seconds))
     n_items, said = 16, set()
-    with collection, Collection.open(place.name, engine=server.url, readonly=True) as reader:
+    with collection, Collection.open(place.name, store=server.url, readonly=True) as reader:
         for _ in range(6 if noticed and seconds < 30 else 1):
             cut_commit(collection, when, noticed)
             try:
@@ -485,7 +485,7 @@ def test_the_batches_that_the_state_has_not_learned_from_are_known(small, place)
     collection, X, y = small
     store = collection._store
     with store.writing():
-        collection._save_state(collection._hasher)
+        collection._learner.save(collection._learner.hasher, collection._position.seq)
     assert store.commits(0) == []
     collection.upsert([40, 41], X[:2], y[:2])
     collection.delete([3, 40])
@@ -496,7 +496,7 @@ def test_the_batches_that_the_state_has_not_learned_from_are_known(small, place)
     with place.open(readonly=True) as reader:
         assert reader._store.commits(0) == [42, 49]
     with store.writing():
-        collection._save_state(collection._hasher)
+        collection._learner.save(collection._learner.hasher, collection._position.seq)
     assert store.commits(0) == []
 
 
@@ -616,7 +616,7 @@ writer.close(), reader.close(), index.close()
 def test_a_forked_process_is_refused_and_leaves_the_connections_alone(small, place):
     small[0].close()
     program = FORK.format(
-        writer=place.source(), reader=place.source(readonly=True), url=place.engine, table=f"codes_{place.name}"
+        writer=place.source(), reader=place.source(readonly=True), url=place.store, table=f"codes_{place.name}"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert not run.returncode, run.stderr
@@ -691,7 +691,7 @@ def test_a_search_whose_codes_were_dropped_is_repeated(small, place, monkeypatch
             after = pairs(collection.search(X[0], 100))
             assert pairs(reader.search(X[0], 100)) == after != pairs(before)
             assert reader.codes()[0] == list(range(61))
-            assert reader._live.searchable([3, 99]) == [True, False]
+            assert reader._index.searchable([3, 99]) == [True, False]
 
 
 def test_codes_that_are_missing_are_told(small, place, server):
@@ -766,7 +766,7 @@ def test_the_operator_of_pgvector_is_used_where_there_is_one(server, data):
     with psycopg.connect(url) as connection:
         connection.execute(STAND_IN)
     X, y = data.take(40)
-    with Collection.open("items", HCOH(12, random_state=0), Never(), engine=url) as collection:
+    with Collection.open("items", HCOH(12, random_state=0), Never(), store=url) as collection:
         assert collection._store._pgvector.schema == "elsewhere"
         collection.upsert(range(40), X, y)
         check(collection, X, 40)

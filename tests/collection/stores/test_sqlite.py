@@ -14,15 +14,16 @@ from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import FileFormatError
 
 
-def test_codes_come_with_the_labels_of_their_items_in_order_of_id(path, data, monkeypatch):
+def test_codes_come_with_the_labels_of_their_items_in_order_of_arrival(path, data, monkeypatch):
     monkeypatch.setattr(sqlite, "_FETCH_CODES", 7)
     X, _ = data.take(30)
     names = [f"line\n{i}" for i in range(30)]
     labels = [None if i % 5 == 0 else [f"b{i % 3}", "é\n"] if i % 4 == 0 else "a" for i in range(30)]
     with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
         collection.upsert(names, X, labels)
-        ids, codes, texts = collection._store.codes(1)
-        assert ids == sorted(names) == collection.codes()[0]
+        ids, seqs, codes, texts = collection._store.codes(1)
+        assert ids == names == collection.codes()[0]
+        assert seqs == collection._store.seqs(ids) == sorted(seqs)
         assert np.array_equal(codes, collection.encoder.encode(X[[names.index(id) for id in ids]]))
         assert texts == [row for id in ids for row in collection._store.rows([id]).labels]
         assert texts.count(None) == 6
@@ -46,7 +47,7 @@ def test_commits_tell_in_which_batches_the_stream_came_since_the_last_state(item
     X, y = data.take(20)
     store, start = items._store, items._position.seq
     with store.writing():
-        items._save_state(items._hasher)
+        items._learner.save(items._learner.hasher, items._position.seq)
     assert store.commits(0) == []
     items.upsert(range(50, 55), X[:5], y[:5])
     items.delete([50, 51])
@@ -54,7 +55,7 @@ def test_commits_tell_in_which_batches_the_stream_came_since_the_last_state(item
     assert store.commits(0) == store.commits(start) == [start + 5, start + 8]
     assert store.commits(start + 5) == [start + 8]
     with store.writing():
-        items._save_state(items._hasher)
+        items._learner.save(items._learner.hasher, items._position.seq)
     assert store.commits(0) == []
 
 
@@ -102,7 +103,7 @@ def test_an_item_that_changed_is_named_and_the_others_can_be_read(items, path, c
         ("UPDATE codes_1 SET labels = 9 WHERE id = 17", "in the table codes_1, the row of 17 does not match"),
         ("UPDATE codes_1 SET id = 99 WHERE id = 17", "in the table codes_1, the row of 99 does not match"),
         ("DELETE FROM codes_1 WHERE id = 17", "there are 39 codes of 40"),
-        ("UPDATE settings SET value = 41 WHERE name = 'n_items'", "the setting 'n_items' does not match its checksum"),
+        ("UPDATE settings SET value = '[41]' WHERE name = 'head'", "the setting 'head' does not match its checksum"),
         ("DELETE FROM settings WHERE name = 'refresh'", "settings are missing"),
         ("DELETE FROM hasher", "the table hasher cannot be read"),
         ("DELETE FROM generations", "the encoder of generation 1 is missing"),
@@ -120,7 +121,7 @@ def test_a_file_whose_codes_or_settings_changed_is_refused(items, path, statemen
 def test_a_hasher_does_not_learn_from_a_stream_in_which_items_are_missing(items, path, data):
     X, y = data.take(20)
     items.upsert(range(50, 70), X, y)
-    items._unsaved = 0  # closed as if killed
+    items._learner._unsaved = 0  # closed as if killed
     items.close()
     damage(path, "items", "DELETE FROM {table} WHERE id = 60")
     with pytest.raises(FileFormatError, match="items are missing that the hasher has learned from"):
@@ -137,7 +138,7 @@ def test_no_generation_without_all_items_is_taken_into_use(items, path):
         with store.writing():
             number = store.begin_generation(collection.encoder.to_bytes())
             rows = store.vectors(0, 100)
-            store.put_codes(number, 0, rows.seqs[-1], collection.encoder.encode(rows.vectors))
+            store.put_codes(number, 0, rows, collection.encoder.encode(rows.vectors))
         with pytest.raises(FileFormatError, match="there are 39 codes of 40"), store.writing():
             store.finish_generation(number)
         assert len(collection.search(rows.vectors[0], 100)) == 40

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.postgres_server import PostgresSchema
-from onlinehash.collection.stores.protocol import Among, Answers, GenerationGone, GenerationRow, Position, Rows
+from onlinehash.collection.stores.postgres_codes import FETCH, PostgresCodes
+from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.types import Id
-from onlinehash.encoders import Encoder
-from onlinehash.indexes.engines._postgres import (
-    CodeScan,
-    Connection,
-    LockNotAvailable,
-    UndefinedTable,
-    code_from,
-    from_bits,
-    to_bytes,
-)
-from onlinehash.types import Codes, QueryValues
-
-_FETCH = 50_000
-_DROP_WAIT = "500ms"  # for those who search a table that is dropped; new ones wait as long
-_KINDS = {"INTEGER": "bigint", "TEXT": 'text COLLATE "C"'}  # the order of "C" is that of Python
-_FIXED = ("id_type", "vector_dtype")  # settings that never change
+from onlinehash.types import Codes
 
 
-class PostgresStore(PostgresSchema):
+class PostgresStore(PostgresCodes):
     """Keep a collection in a schema of a PostgreSQL database, and search it there.
 
     What was written survives as PostgreSQL is set up to let it. Other processes may read meanwhile.
@@ -51,34 +32,7 @@ class PostgresStore(PostgresSchema):
         Make it if there is none.
     """
 
-    def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
-        self._known: dict[str, Any] = {}  # settings that never change
-        self._n_bits: dict[int, int] = {}  # of generations
-        super().__init__(name, url, readonly=readonly, create=create)
-
-    # ------------------------------------------------------------------ settings
-
-    def setting(self, name: str, default: Any = None) -> Any:
-        """Return a setting."""
-        self._demand_open()
-        if self._is_writing and name in self._settings:
-            return self._settings[name]
-        if name in self._known:
-            return self._known[name]
-        value = self._stored_setting(name, default)
-        if name in _FIXED and value is not None and not self._is_writing:
-            self._known[name] = value
-        return value
-
-    def put_setting(self, name: str, value: Any) -> None:
-        """Write a setting."""
-        self._settings[name] = value
-
     # ------------------------------------------------------------------ items
-
-    def count(self) -> int:
-        """Return the number of items."""
-        return int(self.setting("n_items", 0))
 
     def size(self) -> int:
         """Return the number of bytes of all tables and their indexes."""
@@ -88,15 +42,6 @@ class PostgresStore(PostgresSchema):
             self._schema,
         )
         return int(found[0][0])
-
-    def _kind(self) -> str | None:
-        """Return what ids are to PostgreSQL; None before the first, when there are no tables of items."""
-        kind = self.setting("id_type")
-        return None if kind is None else _KINDS[kind]
-
-    def _listed(self) -> str:
-        """Return what several ids are to PostgreSQL."""
-        return "text[]" if self.setting("id_type") == "TEXT" else "bigint[]"
 
     def _items(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Ask about items, if there are any."""
@@ -111,7 +56,7 @@ class PostgresStore(PostgresSchema):
     def ids(self) -> Iterator[Id]:
         """Yield all ids in order."""
         last: Id | None = None
-        while found := self._after("id", last, _FETCH):
+        while found := self._after("id", last, FETCH):
             yield from (id for (id,) in found)
             last = found[-1][0]
 
@@ -189,6 +134,16 @@ class PostgresStore(PostgresSchema):
         self._retire(ids)
         for (number,) in self._query(f"SELECT number FROM {self._schema}.generations"):
             self._write(f"DELETE FROM {self._table(number)} WHERE id = ANY(%s::{self._listed()})", list(ids))
+        self._write(
+            f"INSERT INTO {self._schema}.deleted SELECT %s + place - 1, id "
+            f"FROM unnest(%s::{self._listed()}) WITH ORDINALITY given(id, place)",
+            first_seq,
+            list(ids),
+        )
+        self._write(
+            f"""DELETE FROM {self._schema}.deleted
+                WHERE seq <= (SELECT seq FROM {self._schema}.deleted ORDER BY seq DESC LIMIT 1 OFFSET {TOMBSTONES})"""
+        )
         self.put_setting("n_items", self.count() - len(ids))
         self.put_setting("seq", first_seq + len(ids) - 1)
 
@@ -203,13 +158,6 @@ class PostgresStore(PostgresSchema):
         )
 
     # ------------------------------------------------------------------ the stream and the state
-
-    def position(self) -> Position:
-        """Return where the store stands."""
-        sql = f"""SELECT value, checksum, number FROM (SELECT true) one
-                  LEFT JOIN {self._schema}.settings ON name = 'seq' LEFT JOIN {self._schema}.generations ON current"""
-        ((value, checksum, number),) = self._query(sql)
-        return Position(self._parsed("seq", value, checksum) if value else 0, number or 0)
 
     def vectors(self, after: int, limit: int) -> Rows:
         """Return the next instances without their payloads."""
@@ -256,165 +204,8 @@ class PostgresStore(PostgresSchema):
         found = self._query(f"SELECT seq FROM {self._schema}.commits WHERE seq > %s ORDER BY seq", after)
         return [seq for (seq,) in found]
 
-    # ------------------------------------------------------------------ generations
-
-    def _table(self, number: int) -> str:
-        return f"{self._schema}.codes_{number}"
-
-    def _bits(self, number: int) -> int:
-        """Return the length of the codes of a generation."""
-        if number not in self._n_bits:
-            found = self._query(f"SELECT n_bits FROM {self._schema}.generations WHERE number = %s", number)
-            if not found:
-                raise GenerationGone
-            self._n_bits[number] = found[0][0]
-        return self._n_bits[number]
-
-    def generations(self) -> list[GenerationRow]:
-        """Return the generations: the one in use, one that is being made, or both."""
-        return [
-            GenerationRow(*row)
-            for row in self._query(
-                f"SELECT number, current, encoder, cursor FROM {self._schema}.generations ORDER BY number"
-            )
-        ]
-
-    def begin_generation(self, encoder: bytes) -> int:
-        """Start a generation in place of any that was being made; return its number."""
-        self._write(f"DELETE FROM {self._schema}.generations WHERE NOT current")
-        n_bits = Encoder.load(encoder).n_bits
-        ((number,),) = self._query(
-            f"""INSERT INTO {self._schema}.generations (current, n_bits, encoder) VALUES (false, %s, %s)
-                RETURNING number""",
-            n_bits,
-            encoder,
-        )
-        table = self._table(number)
-        self._write(schema.CODES.format(table=table, kind=self._kind(), n_bits=n_bits))
-        if self._approximate and self._pgvector is not None:
-            self._write(self._pgvector.make_index(table))
-        self._sweep()
-        return int(number)
-
-    def finish_generation(self, number: int) -> None:
-        """Take a generation into use and drop the others."""
-        self._write(f"DELETE FROM {self._schema}.generations WHERE number <> %s", number)
-        self._write(f"UPDATE {self._schema}.generations SET current = true")
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """Drop the codes of generations that are gone. A table that somebody reads for long is left for next time."""
-        found = self._query(
-            f"""SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'codes\\_%%'
-                AND tablename NOT IN (SELECT 'codes_' || number FROM {self._schema}.generations)""",
-            self._schema.strip('"'),
-        )
-        for (table,) in found:
-            try:
-                with self._writer.transaction():
-                    self._write(f"SET LOCAL lock_timeout = '{_DROP_WAIT}'")
-                    self._write(f"DROP TABLE {self._schema}.{table}")
-            except LockNotAvailable:
-                continue
-
-    def codes(self, number: int) -> tuple[list[Any], Codes]:
-        """Return all ids that have a code, in order, and the codes."""
-        ids: list[Any] = []
-        parts: list[Codes] = []
-        with self.reading():
-            found = self._of(number, f"SELECT id, code FROM {{table}} ORDER BY id LIMIT {_FETCH}")
-            while found:
-                ids += [id for id, _ in found]
-                parts.append(from_bits([code for _, code in found]))
-                found = self._of(
-                    number, f"SELECT id, code FROM {{table}} WHERE id > %s ORDER BY id LIMIT {_FETCH}", ids[-1]
-                )
-        return ids, np.concatenate(parts) if parts else np.empty((0, 0), np.uint8)
-
-    def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
-        """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
-        self._put_codes(number, after, cursor, codes)
-        self._write(f"UPDATE {self._schema}.generations SET cursor = %s WHERE number = %s", cursor, number)
-
-    def _put_codes(self, number: int, after: int, last: int, codes: Codes) -> None:
-        """Write codes beside the labels of their items; one statement is faster than one a code."""
-        code = code_from("%(codes)s::bytea", "row_number() OVER (ORDER BY seq)", self._bits(number))
-        self._writer.execute(
-            f"""INSERT INTO {self._table(number)} SELECT id, {_LABELS}, {code}
-                FROM {self._schema}.items WHERE seq > %(after)s AND seq <= %(last)s
-                ON CONFLICT (id) DO UPDATE SET labels = excluded.labels, code = excluded.code""",
-            {"codes": to_bytes(codes), "after": after, "last": last},
-        )
-
-    # ------------------------------------------------------------------ searching
-
-    def search(self, number: int, queries: Codes, k: int, among: Among) -> Answers:
-        """Return the k nearest items of every query, of the codes of a generation."""
-        return self._scanned(number, queries, among, lambda scan, connection: scan.search(connection, queries, k))
-
-    def search_asymmetric(self, number: int, queries: QueryValues, k: int, among: Among) -> Answers:
-        """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
-        return self._scanned(
-            number, queries, among, lambda scan, connection: scan.search_asymmetric(connection, queries, k)
-        )
-
-    def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
-        """Return all items at most ``radius`` away from every query."""
-        return self._scanned(
-            number, queries, among, lambda scan, connection: scan.range_search(connection, queries, radius)
-        )
-
-    def _scanned(
-        self, number: int, queries: NDArray[Any], among: Among, ask: Callable[[CodeScan, Connection], Answers]
-    ) -> Answers:
-        where, values = ["true"], {}
-        if among.labels is not None:
-            where.append("labels && %(labels)s::text[]")
-            values["labels"] = [json.dumps(label) for label in among.labels]
-        if among.ids is not None:
-            where.append(f"id = ANY(%(ids)s::{self._listed()})")
-            values["ids"] = among.ids
-        scan = CodeScan(
-            self._table(number), self._bits(number), self._pgvector, " AND ".join(where), values, self._approximate
-        )
-        moment = self.reading() if len(queries) > 1 else nullcontext()  # a query is one statement, which sees one
-        with self._errors(), moment, self._connection() as connection:
-            try:
-                return ask(scan, connection)
-            except UndefinedTable:
-                raise GenerationGone from None
-
-    def _of(self, number: int, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Ask about the table of a generation."""
-        with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
-            try:
-                return cursor.execute(sql.format(table=self._table(number)), values).fetchall()
-            except UndefinedTable:
-                raise GenerationGone from None
-
-    def coded(self, number: int, ids: Sequence[Id]) -> list[bool]:
-        """Tell which ids have a code in a generation."""
-        sql = f"SELECT id FROM {{table}} WHERE id = ANY(%s::{self._listed()})"
-        found = {id for (id,) in self._of(number, sql, list(ids))}
-        return [id in found for id in ids]
-
-    def n_coded(self, number: int) -> int:
-        """Return how many items have a code in a generation: all, if it is in use."""
-        if self.position().generation == number:
-            return self.count()
-        return int(self._of(number, "SELECT count(*) FROM {table}")[0][0])
-
-    def sample(self, number: int, n_items: int, seed: int) -> list[Any]:
-        """Return ids that have a code in a generation, at random, all different."""
-        kind = "hashtextextended" if self.setting("id_type") == "TEXT" else "hashint8extended"
-        sql = f"SELECT id FROM {{table}} ORDER BY {kind}(id, %s), id LIMIT %s"
-        return sorted(id for (id,) in self._of(number, sql, seed, n_items))
-
 
 _COLUMNS = "id, seq, vectors, labels, payload, checksum, payload_checksum"
-# One label is its JSON, several are a list in JSON: both become a list of texts.
-_LABELS = """CASE WHEN labels LIKE '[%%' THEN ARRAY(SELECT label::text FROM json_array_elements(labels::json) label)
-                  WHEN labels IS NOT NULL THEN ARRAY[labels] END"""
 
 
 def _is_json(text: str | None) -> bool:

@@ -1,17 +1,11 @@
-"""The tables of a collection in PostgreSQL, and how older ones are brought up to date."""
+"""The tables of a collection in PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
 VERSION = 2
-OLDEST = 2  # the first that can be brought up to date
-
-Migration = Callable[[Any, str], None]
-MIGRATIONS: dict[int, Migration] = {}
-"""From a schema version to the next, given a connection and the schema; in the transaction that raises the version."""
 
 # ``writer`` has one row: the term of who writes, and the last transaction that was committed in it. ``commits`` has the
 # last sequence number of every batch that the last state of the hasher has not learned from.
@@ -35,10 +29,13 @@ CREATE TABLE {schema}.items (seq bigint PRIMARY KEY, id {kind} UNIQUE NOT NULL, 
                              payload text, checksum int NOT NULL, payload_checksum int NOT NULL);
 CREATE TABLE {schema}.retired (seq bigint PRIMARY KEY, id {kind} NOT NULL, vectors bytea NOT NULL, labels text,
                                payload text, checksum int NOT NULL, payload_checksum int NOT NULL);
+CREATE TABLE {schema}.deleted (seq bigint PRIMARY KEY, id {kind} NOT NULL);
 ALTER TABLE {schema}.items ALTER vectors SET STORAGE EXTERNAL;
 ALTER TABLE {schema}.retired ALTER vectors SET STORAGE EXTERNAL
 """
-CODES = "CREATE TABLE {table} (id {kind} PRIMARY KEY, labels text[], code bit({n_bits}) NOT NULL)"
+CODES = """
+CREATE TABLE {table} (id {kind} PRIMARY KEY, seq bigint NOT NULL, labels text[], code bit({n_bits}) NOT NULL)
+"""
 
 
 def checksum(*parts: Any, content: bytes = b"") -> int:

@@ -13,7 +13,6 @@ from typing import Any
 
 from onlinehash._validation import check_process
 from onlinehash.collection.stores import postgres_schema as schema
-from onlinehash.collection.stores.versions import check_version
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, LockedError, StorageError
 from onlinehash.indexes.engines._postgres import (
     Connection,
@@ -101,7 +100,6 @@ class PostgresSchema:
         self._check()
         with self.writing():
             ((self._term,),) = self._query(f"UPDATE {self._schema}.writer SET term = term + 1 RETURNING term")
-        self._migrate()
 
     def _exists(self) -> bool:
         return bool(self._query("SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema.strip('"')))
@@ -112,28 +110,25 @@ class PostgresSchema:
     def _check(self) -> None:
         """Refuse a schema that is not ours, or from a later version."""
         if not self._exists():
-            raise DataNotFoundError(f"{self.place} is not there; create it: Collection.open(name, hasher, engine=...).")
+            raise DataNotFoundError(f"{self.place} is not there; create it: Collection.open(name, hasher, store=...).")
         version = self._version() if self._has("settings") else None
         if version is None:
             raise FileFormatError(f"{self._schema} is a schema, but not of a collection that onlinehash wrote.")
-        if version < schema.OLDEST:
+        if version < schema.VERSION:
             raise FileFormatError(
-                f"{self.place} has schema {version}; this version reads {schema.OLDEST} to {schema.VERSION}. Export "
+                f"{self.place} has schema {version}; this version reads {schema.VERSION}. Export "
                 "the items with the version of onlinehash that wrote it ('onlinehash collection export'), and add them "
                 "to a new collection."
             )
-        check_version(self.place, version, schema.VERSION, readonly=self.readonly)
+        if version > schema.VERSION:
+            raise FileFormatError(
+                f"{self.place} has schema {version}; this version reads {schema.VERSION}. Upgrade onlinehash."
+            )
 
     def _version(self) -> int | None:
         """Return the version of the schema; older ones have no checksums."""
         found = self._query(f"SELECT value FROM {self._schema}.settings WHERE name = 'schema_version'")
         return int(found[0][0]) if found and found[0][0].isdecimal() else None
-
-    def _migrate(self) -> None:
-        for version in range(self._stored_setting("schema_version", 0), schema.VERSION):
-            with self.writing():
-                schema.MIGRATIONS[version](self._writer, self._schema)
-                self._settings["schema_version"] = version + 1
 
     def _stored_setting(self, name: str, default: Any) -> Any:
         """Return a setting as it is stored."""

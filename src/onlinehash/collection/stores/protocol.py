@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from onlinehash.collection.types import Id, Label
 from onlinehash.types import Codes, QueryValues
 
+TOMBSTONES = 100_000  # deletions that can be followed; further back everything is read again
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -54,20 +56,22 @@ class Position(NamedTuple):
 
 
 class CodedItems(NamedTuple):
-    """Ids that have a code, in order, their codes and their labels as JSON texts."""
+    """Items that have a code, in order of arrival; labels as JSON. Generation 0 has all items and empty codes."""
 
     ids: list[Any]
+    seqs: list[int]
     codes: Codes
     labels: list[str | None]
 
 
 class Changes(NamedTuple):
-    """What happened after a sequence number: ids written, with codes and labels as JSON; ids deleted, each once.
+    """What happened after a sequence number: items written, in order of arrival; ids deleted, each once.
 
     An id that was deleted and then written again is in both.
     """
 
     ids: list[Any]
+    seqs: list[int]
     codes: Codes
     labels: list[str | None]
     deleted: list[Any]
@@ -94,7 +98,7 @@ class GenerationGone(Exception):  # noqa: N818 (no error: the caller looks again
     """The generation asked for was dropped meanwhile; another one is in use."""
 
 
-class ItemStore(Protocol):
+class Store(Protocol):
     """Durable items. Reads see what was committed, from any thread; writes happen inside :meth:`writing`.
 
     One thread writes at a time: the collection sees to that.
@@ -157,7 +161,7 @@ class ItemStore(Protocol):
         """Return where the store stands."""
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return ids, sequence numbers and vectors of the next instances, and nothing else of them."""
+        """Return the next instances without their payloads."""
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream.
@@ -200,26 +204,22 @@ class ItemStore(Protocol):
     def n_coded(self, number: int) -> int:
         """Return how many items have a code in a generation."""
 
-    def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
-        """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
-
-
-class FollowedStore(ItemStore, Protocol):
-    """A store whose codes are searched in memory: it tells what changes."""
+    def put_codes(self, number: int, after: int, rows: Rows, codes: Codes) -> None:
+        """Write the codes of instances that :meth:`vectors` returned after a sequence number."""
 
     def codes(self, number: int) -> CodedItems:
-        """Return all items that have a code in a generation, in order of id."""
+        """Return all items that have a code in a generation."""
 
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
 
 
 @runtime_checkable
-class SearchingStore(ItemStore, Protocol):
+class SearchingStore(Store, Protocol):
     """A store that searches codes itself, so that they need not be in memory.
 
-    Answers are in order of distance, ties by id. All raise :class:`GenerationGone` if there is no such generation any
-    more.
+    Answers are in order of distance, ties by arrival. All raise :class:`GenerationGone` if there is no such generation
+    any more.
     """
 
     def search(self, number: int, queries: Codes, k: int, among: Among) -> Answers:
@@ -231,14 +231,8 @@ class SearchingStore(ItemStore, Protocol):
     def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
         """Return all items at most ``radius`` away from every query."""
 
-    def codes(self, number: int) -> tuple[list[Any], Codes]:
-        """Return all ids that have a code in a generation, in order, and the codes."""
-
-    def coded(self, number: int, ids: Sequence[Id]) -> list[bool]:
-        """Tell which ids have a code in a generation."""
+    def coded(self, number: int, seqs: Sequence[int]) -> list[bool]:
+        """Return which sequence numbers have a code in a generation."""
 
     def sample(self, number: int, n_items: int, seed: int) -> list[Any]:
         """Return ids that have a code in a generation, at random, all different."""
-
-
-Store = FollowedStore | SearchingStore

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,17 @@ from numpy.typing import NDArray
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.protocol import Changes, CodedItems, GenerationRow, Position, Rows
-from onlinehash.collection.stores.sqlite_rows import SAVED, CheckedRows, columns_of, item_checksums, sealed
+from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
+from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED, CodeTables
+from onlinehash.collection.stores.sqlite_rows import SAVED, columns_of, item_checksums, sealed
 from onlinehash.collection.types import Id
 from onlinehash.types import Codes
 
-_TOMBSTONES = 100_000  # deletions that readers can still follow; further back they read everything again
 _FETCH = 50_000
-_FETCH_CODES = 1_000_000
 _ASK = 500  # ids in one question
 
 
-class SqliteStore(CheckedRows):
+class SqliteStore(CodeTables):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
     What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
@@ -81,15 +79,6 @@ class SqliteStore(CheckedRows):
         return schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
 
     # ------------------------------------------------------------------ items
-
-    def _table(self) -> str | None:
-        """Return the table of the generation in use, which has all items; number 0 has no codes yet.
-
-        To be asked inside :meth:`reading` or :meth:`writing`: a refresh may drop it.
-        """
-        if self.setting("id_type") is None:
-            return None
-        return f"codes_{self.position().generation}"
 
     def seqs(self, ids: Sequence[Id]) -> list[int | None]:
         """Return where items are in the stream; None of unknown ids."""
@@ -150,11 +139,11 @@ class SqliteStore(CheckedRows):
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         """Return rows of items, verified."""
-        ids, seqs, labels, sums, vectors, payloads = columns_of(found, 6)
+        ids, seqs, batches, labels, sums, vectors, payloads = columns_of(found, 7)
         if None in sums:
             raise self._damage(f"item {ids[sums.index(None)]!r} is not where it should be", SAVED)
         with self._checking("an item"):
-            features_crc, payload_crc = self._check_items(ids, seqs, labels, b"".join(sums))
+            features_crc, payload_crc = self._check_items(ids, seqs, batches, labels, b"".join(sums))
             self._check_parts("vector", ids, features_crc, checksums.blobs(vectors))
             self._check_parts("payload", ids, payload_crc, checksums.texts(payloads))
             return Rows(ids, seqs, from_blobs(vectors, self._dtype()), labels, payloads)
@@ -173,35 +162,38 @@ class SqliteStore(CheckedRows):
         vectors = to_blobs(rows.vectors)
         ids, labels = checksums.ids(rows.ids), checksums.texts(rows.labels)
         crc = checksums.blobs(vectors), checksums.texts(rows.payloads)
-        sums = item_checksums(ids, checksums.integers(rows.seqs), labels, *crc)
+        seqs, batch = checksums.integers(rows.seqs), [first] * len(rows)
+        sums = item_checksums(ids, seqs, checksums.integers(batch), labels, *crc)
         self._writer.executemany(
-            "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)",
-            zip(rows.seqs, rows.ids, rows.labels, to_blobs(sums), vectors, rows.payloads, strict=True),
+            "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?)",
+            zip(rows.seqs, batch, rows.ids, rows.labels, to_blobs(sums), vectors, rows.payloads, strict=True),
         )
         place = "seq - :after"  # there are no gaps between rows that come together
         if not self.position().generation:
             codes = {0: np.empty((len(rows), 0), np.uint8), **codes}
+        columns = ids, seqs, labels
         for number, some in codes.items():
-            self._put_codes(number, first - 1, last, sealed(number, ids, labels, some), place)
+            self._put_codes(number, first - 1, last, sealed(number, some, *columns), place)
         self.put_setting("n_items", self.count() + len(rows) - len(before))
+        self.put_setting("n_stream", self.setting("n_stream") + len(rows))
         self.put_setting("seq", last)
-        self._insert("commits", [last], [first])
 
     def _seqs_before(self, ids: Sequence[Any]) -> list[int]:
-        """Return where items are that ids replace; ids beyond the last, the common case, take one look."""
-        last = self._query(f"SELECT max(id) FROM {self._table()}")[0][0]
-        if last is None or min(ids) > last:
-            return []
+        """Return where items are that ids replace; many ids beyond the last, the common case, take one look."""
+        if len(ids) > _ASK:
+            last = self._query(f"SELECT max(id) FROM {self._table()}")[0][0]
+            if last is None or min(ids) > last:
+                return []
         return [seq for seq in self.seqs(ids) if seq is not None]
 
     def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
         """Write the payloads of known ids."""
         seqs = [seq for seq in self.seqs(ids) if seq is not None]
         found = {row[1]: row for row in self._among(f"SELECT {_HEAD} FROM items WHERE seq", seqs)}
-        there, _, labels, sums = columns_of([found[seq] for seq in seqs], 4)
+        there, _, batches, labels, sums = columns_of([found[seq] for seq in seqs], 5)
         with self._checking("an item"):
-            features_crc, _ = self._check_items(there, seqs, labels, b"".join(sums))
-        columns = (checksums.ids(there), checksums.integers(seqs), checksums.texts(labels))
+            features_crc, _ = self._check_items(there, seqs, batches, labels, b"".join(sums))
+        columns = (*map(checksums.ids, (there, seqs, batches)), checksums.texts(labels))
         sums = to_blobs(item_checksums(*columns, features_crc, checksums.texts(payloads)))
         self._writer.executemany(
             "UPDATE items SET payload = ?, checksums = ? WHERE seq = ?", zip(payloads, sums, seqs, strict=True)
@@ -215,7 +207,7 @@ class SqliteStore(CheckedRows):
         self._insert("deleted", range(first_seq, first_seq + len(ids)), ids)
         dropped = self._writer.execute(
             "DELETE FROM deleted WHERE seq <= (SELECT seq FROM deleted ORDER BY seq DESC LIMIT 1 OFFSET ?)",
-            (_TOMBSTONES,),
+            (TOMBSTONES,),
         )
         self.put_setting("n_deleted", self.setting("n_deleted") + len(ids) - dropped.rowcount)
         self.put_setting("n_items", self.count() - len(ids))
@@ -230,18 +222,9 @@ class SqliteStore(CheckedRows):
 
     # ------------------------------------------------------------------ the stream and the state
 
-    def position(self) -> Position:
-        """Return where the store stands."""
-        found = self._query(
-            "SELECT name, value, checksum FROM settings WHERE name IN ('generation', 'seq') ORDER BY name"
-        )
-        with self._checking("the position"):
-            generation, seq = [self._value(*row) for row in found]
-            return Position(seq, generation)
-
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream."""
-        condition = "" if retired else _NOT_RETIRED
+        condition = "" if retired else NOT_RETIRED
         condition += " AND labels IS NOT NULL" if labelled else ""
         with self.reading():
             rows = self._rows(
@@ -251,19 +234,9 @@ class SqliteStore(CheckedRows):
                     limit,
                 )
             )
-            if retired:
-                self._check_stream(after, rows.seqs[-1] if len(rows) == limit else self.position().seq)
-            elif not after:
+            if not retired and not after:
                 self._check_all_items()
         return rows
-
-    def _check_stream(self, after: int, last: int) -> None:
-        """Refuse a stream in which instances are missing that were stored after the last state of the hasher."""
-        after = max(after, self.state_seq())
-        lasts, firsts = self._small("commits", "last, first", "last > ?", after)
-        stored = sum(max(0, min(b, last) - max(a, after + 1) + 1) for a, b in zip(firsts, lasts, strict=True))
-        if self._query("SELECT count(*) FROM items WHERE seq > ? AND seq <= ?", after, last) != [(stored,)]:
-            raise self._damage("items are missing that the hasher has learned from")
 
     def _check_all_items(self) -> None:
         self._check_tree("items")
@@ -273,16 +246,21 @@ class SqliteStore(CheckedRows):
     def commits(self, after: int) -> list[int]:
         """Return the last sequence number of every :meth:`put` after one that the hasher's state does not reach."""
         with self.reading():
-            return self._small("commits", "last, first", "last > ?", after)[0]
+            after = max(after, self.state_seq())
+            stored = self._query("SELECT count(*) FROM items WHERE seq > ?", self.state_seq())
+            if stored != [(self.setting("n_stream"),)]:
+                raise self._damage("items are missing that the hasher has learned from")
+            found = self._query("SELECT max(seq) FROM items WHERE seq > ? GROUP BY batch ORDER BY 1", after)
+            return [last for (last,) in found]
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return ids and vectors of the next instances."""
+        """Return the next instances without their payloads."""
         with self.reading(), self._checking("an item"):
-            condition = f"seq > ?{_NOT_RETIRED} ORDER BY seq LIMIT ?"
-            ids, seqs, _, features_crc, content = self._joined("vectors", condition, after, limit)
+            condition = f"seq > ?{NOT_RETIRED} ORDER BY seq LIMIT ?"
+            ids, seqs, labels, features_crc, content = self._joined("vectors", condition, after, limit)
             matrix = from_blobs([content], self._dtype()).reshape(len(ids), -1 if ids else 0)
             self._check_parts("vector", ids, features_crc, checksums.blobs(to_blobs(matrix) if ids else []))
-            return Rows(ids, seqs, matrix, [], [])
+            return Rows(ids, seqs, matrix, labels, [])
 
     def _joined(
         self, content: str, condition: str, *values: Any
@@ -292,35 +270,14 @@ class SqliteStore(CheckedRows):
         As one row of the database: a thread that fetches many gives up the interpreter at each, and waits for it
         where others search without a break.
         """
-        arrays = ", ".join(f"json_group_array({name})" for name in ("id", "seq", "labels"))
-        columns = f"{arrays}, {_JOINED.format('checksums')}, {_JOINED.format(content)}"
+        arrays = ", ".join(f"json_group_array({name})" for name in ("id", "seq", "batch", "labels"))
+        columns = f"{arrays}, {JOINED.format('checksums')}, {JOINED.format(content)}"
         *texts, sums, other = self._query(
             f"SELECT {columns} FROM (SELECT {_HEAD}, {content} FROM items WHERE {condition})", *values
         )[0]
-        ids, seqs, labels = map(json.loads, texts)
-        features_crc, _ = self._check_items(ids, seqs, labels, sums or b"")
+        ids, seqs, batches, labels = map(json.loads, texts)
+        features_crc, _ = self._check_items(ids, seqs, batches, labels, sums or b"")
         return ids, seqs, labels, features_crc, other or b""
-
-    def changes(self, after: int) -> Changes | None:
-        """Return what happened after a sequence number, or None if the store does not reach back that far."""
-        with self.reading(), self._checking("a code"):
-            n_deleted, reach = self._query("SELECT count(*), min(seq) FROM deleted")[0]
-            if n_deleted != self.setting("n_deleted"):
-                raise self._damage("rows of the table deleted are missing")
-            if n_deleted >= _TOMBSTONES and reach > after:
-                return None
-            generation = self.position().generation
-            found = self._query(
-                f"""SELECT items.id, items.seq = codes.seq, codes.labels, code FROM items
-                    LEFT JOIN {self._table()} codes ON codes.id = items.id WHERE items.seq > ?{_NOT_RETIRED}""",
-                after,
-            )
-            ids, there, labels, blobs = columns_of(found, 4)
-            if not all(there):
-                raise self._damage(f"the code of item {ids[there.index(0 if 0 in there else None)]!r} is missing")
-            codes = self._unsealed(generation, ids, labels, b"".join(blobs))
-            deleted = self._small("deleted", "seq, id", "seq > ?", after)[1]
-            return Changes(ids, codes, labels, list(dict.fromkeys(deleted)))
 
     def state(self) -> bytes:
         """Return the last state of the hasher."""
@@ -337,128 +294,10 @@ class SqliteStore(CheckedRows):
         done = "SELECT seq FROM retired WHERE seq <= ?"
         self._writer.execute(f"DELETE FROM items WHERE seq IN ({done})", (learned_to,))
         self._writer.execute("DELETE FROM retired WHERE seq <= ?", (learned_to,))
-        self._writer.execute("DELETE FROM commits WHERE last <= ?", (learned_to,))
-
-    # ------------------------------------------------------------------ generations
-
-    def generations(self) -> list[GenerationRow]:
-        """Return the generations: the one in use, one that is being made, or both."""
-        with self.reading():
-            current, cursor = self.position().generation, self.setting("cursor", 0)
-            numbers = self._numbers()
-            if current and current not in numbers:
-                raise self._damage(f"the encoder of generation {current} is missing")
-            return [
-                GenerationRow(number, number == current, self._blob("generations", "number, encoder", number), cursor)
-                for number in numbers
-            ]
-
-    def _numbers(self) -> list[int]:
-        return [number for (number,) in self._query("SELECT number FROM generations ORDER BY number")]
-
-    def begin_generation(self, encoder: bytes) -> int:
-        """Start a generation in place of any that was being made; return its number."""
-        for number in self._numbers():
-            if number != self.position().generation:
-                self._drop(number)
-        begun = int(self.setting("n_generations", 0)) + 1
-        self.put_setting("n_generations", begun)
-        self.put_setting("cursor", 0)
-        self._put_blob("generations", begun, encoder)
-        self._create_codes(begun)
-        return begun
-
-    def finish_generation(self, number: int) -> None:
-        """Take a generation into use and drop the others."""
-        self._check_count("codes", self._n_rows(number))
-        self._drop(self.position().generation)
-        self.put_setting("generation", number)
-
-    def n_coded(self, number: int) -> int:
-        """Return how many items have a code in a generation."""
-        with self.reading():
-            return self.count() if number == self.position().generation else self._n_rows(number)
-
-    def _n_rows(self, number: int) -> int:
-        return int(self._query(f"SELECT count(*) FROM codes_{number}")[0][0])
-
-    def codes(self, number: int) -> CodedItems:
-        """Return all ids that have a code, in order, with their codes and labels."""
-        with self.reading(), self._checking("a code"):
-            found = [self._codes_between(number, *ends) for ends in pairwise(self._ends(number))]
-            ids, labels = (list(chain.from_iterable(column)) for column in list(zip(*found, strict=True))[:2])
-            codes = np.concatenate([some for _, _, some in found])
-            if number == self.position().generation:
-                self._check_count("codes", len(ids))
-            return CodedItems(ids, codes if ids else np.empty((0, 0), np.uint8), labels)
-
-    def _ends(self, number: int) -> list[Any]:
-        """Return ids that part the codes of a generation, with None at both ends."""
-        ends: list[Any] = [None]
-        while ends[-1] is not None or len(ends) == 1:
-            where, values = _between(ends[-1], None)
-            select = f"SELECT id FROM codes_{number} WHERE {where} ORDER BY id LIMIT 1 OFFSET {_FETCH_CODES - 1}"
-            ends += [id for (id,) in self._query(select, *values)] or [None]
-        return ends
-
-    def _codes_between(self, number: int, after: Any, last: Any) -> tuple[list[Any], list[str | None], Codes]:
-        """Return ids, labels and codes from one id to another.
-
-        SQLite joins what it finds to long texts, which is much faster than many small rows. It finds them in order.
-        """
-        where, values = _between(after, last)
-        integer = self.setting("id_type") == "INTEGER"
-        listed = "group_concat(id)" if integer else "json_group_array(id)"
-        query = f"""SELECT {listed}, group_concat(ifnull(labels, ''), '\n'), {_JOINED.format("code")}
-                    FROM codes_{number} WHERE {where}"""
-        found_ids, found_labels, blob = self._query(query, *values)[0]
-        if blob is None:
-            return [], [], np.empty((0, 0), np.uint8)
-        ids: Any = np.fromstring(found_ids, np.int64, sep=",") if integer else json.loads(found_ids)
-        texts = found_labels.split("\n")
-        labels = [text or None for text in texts] if "" in texts else texts
-        codes = self._unsealed(number, ids, labels, blob)
-        if (np.diff(ids) <= 0).any() if integer else sorted(set(ids)) != ids:
-            raise self._damage(f"rows of the table codes_{number} are not in order")
-        return ids.tolist() if integer else ids, labels, codes
-
-    def put_codes(self, number: int, after: int, cursor: int, codes: Codes) -> None:
-        """Write the codes of the instances from one sequence number to another; the generation is complete up to it."""
-        with self._checking("an item"):
-            condition = f"seq > ? AND seq <= ?{_NOT_RETIRED} ORDER BY seq"
-            ids, _, labels, *_ = self._joined("NULL", condition, after, cursor)
-            rows = sealed(number, checksums.ids(ids), checksums.texts(labels), codes)
-        self._put_codes(number, after, cursor, rows, "row_number() OVER (ORDER BY seq)")
-        self.put_setting("cursor", cursor)
-
-    def _put_codes(self, number: int, after: int, last: int, rows: NDArray[np.uint8], place: str) -> None:
-        """Write codes beside the labels of their items; one statement is faster than one per code.
-
-        ``place`` tells in SQL which code is that of an item, from 1.
-        """
-        self._writer.execute(
-            f"""INSERT OR REPLACE INTO codes_{number}
-                SELECT id, seq, labels, substr(:codes, 1 + :width * ({place} - 1), :width)
-                FROM items WHERE seq > :after AND seq <= :last{_NOT_RETIRED}""",
-            {"codes": rows.tobytes(), "width": rows.shape[1], "after": after, "last": last},
-        )
-
-    def _create_codes(self, number: int) -> None:
-        self._writer.execute(schema.codes_table(number, self.setting("id_type")))
-
-    def _drop(self, number: int) -> None:
-        self._writer.execute(f"DROP TABLE codes_{number}")
-        self._writer.execute("DELETE FROM generations WHERE number = ?", (number,))
+        stored = self._writer.execute("SELECT count(*) FROM items WHERE seq > ?", (learned_to,)).fetchone()[0]
+        self.put_setting("n_stream", stored)
 
 
-_NOT_RETIRED = " AND items.seq NOT IN (SELECT seq FROM retired)"
-_JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the text of a file of ours is UTF-8
 _LABELS = "CAST(labels AS TEXT)"
-_HEAD = "id, seq, labels, checksums"
-_ROW = "codes.id, codes.seq, items.labels, checksums, vectors, payload"
-
-
-def _between(after: Any, last: Any) -> tuple[str, list[Any]]:
-    """Return the condition that an id is after one and up to another, each unless it is None, and its values."""
-    given = [(f"id {sign} ?", id) for sign, id in ((">", after), ("<=", last)) if id is not None]
-    return " AND ".join(["true", *(part for part, _ in given)]), [id for _, id in given]
+_HEAD = "id, seq, batch, labels, checksums"
+_ROW = "codes.id, codes.seq, batch, items.labels, checksums, vectors, payload"

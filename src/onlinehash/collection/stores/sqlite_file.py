@@ -1,9 +1,8 @@
-"""Database: one SQLite file, its connections, transactions and settings, and its errors in our words."""
+"""Database: one SQLite file, its connections and transactions, and its errors in our words."""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import sqlite3
 import threading
@@ -12,13 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakSet
-from zlib import crc32
 
 from onlinehash._files import kind_of, wrong_kind
 from onlinehash._validation import check_process
 from onlinehash.collection.locks import WriterLock
 from onlinehash.collection.stores import sqlite_schema as schema
-from onlinehash.collection.stores.versions import check_version
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, OnlineHashError, StorageError
 
 _WAIT = 30.0  # seconds for a lock of SQLite
@@ -100,6 +97,7 @@ class Database:
             if not self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not self._stamp()[0]:
                 self._create()
             self._check(self._writer)
+            self._read_settings()
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
             self._writer.execute("PRAGMA busy_timeout = 0")  # who reads meanwhile may take hours
@@ -114,10 +112,15 @@ class Database:
         with self._transaction(self._writer, "BEGIN IMMEDIATE"):
             for statement in schema.TABLES.values():
                 self._writer.execute(statement)
-            for name in _NUMBERS:
-                self.put_setting(name, 0)
+            self._create_settings()
             self._writer.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
             self._writer.execute(f"PRAGMA user_version = {schema.VERSION}")
+
+    def _create_settings(self) -> None:
+        """Write the settings of an empty collection."""
+
+    def _read_settings(self) -> None:
+        """Read all settings, before the first transaction of a writer."""
 
     def _stamp(self) -> tuple[int, int]:
         application = self._writer.execute("PRAGMA application_id").fetchone()[0]
@@ -136,7 +139,10 @@ class Database:
                 f"{self.path} has schema 1, of onlinehash 0.1.0; this version reads schema {schema.VERSION}. Run with "
                 f"0.1.0: onlinehash collection export {self.path.name} items.npz, and create a collection from that."
             )
-        check_version(self.path, version, schema.VERSION, readonly=True)
+        if version != schema.VERSION:
+            raise FileFormatError(
+                f"{self.path} has schema {version}; this version reads {schema.VERSION}. Upgrade onlinehash."
+            )
 
     def _check_length(self) -> None:
         """Refuse a file that is shorter than its header says; everything is in the file itself by now."""
@@ -145,12 +151,6 @@ class Database:
         length = self._file.stat().st_size
         if length < expected:
             raise self._damage(f"it has {length} bytes of {expected}")
-
-    def _begin_term(self) -> None:
-        """Take the right to write from whoever has it, by whatever means both came to have it."""
-        with self._errors(), self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
-            self._term = self.setting("term") + 1
-            self.put_setting("term", self._term)
 
     def _demand_file(self) -> None:
         """Demand that the file is where it was."""
@@ -345,24 +345,6 @@ class Database:
             self._local.active = None
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Apply all writes of the block, durably, or none."""
-        if self.readonly:
-            raise StorageError(f"The collection {self.path} is open with readonly=True; open it for writing.")
-        with self._errors(), self._in_use():
-            assert self._lock is not None
-            self._lock.renew()
-            with self._transaction(self._writer, "BEGIN IMMEDIATE"):
-                if self.setting("term") != self._term:
-                    raise StorageError(
-                        f"{self.path} was opened for writing elsewhere meanwhile. Nothing of this call was stored; "
-                        "close the collection, and open it again."
-                    )
-                yield
-                check_process(str(self.path), self._process)
-                self._demand_file()
-
-    @contextmanager
     def reading(self) -> Iterator[None]:
         """See one moment of the store in all reads of the block."""
         if getattr(self._local, "active", None) is not None:
@@ -375,49 +357,7 @@ class Database:
         with self._errors(), self._connection() as connection:
             return connection.execute(sql, values).fetchall()
 
-    # ------------------------------------------------------------------ settings
 
-    def setting(self, name: str, default: Any = None) -> Any:
-        """Return a setting."""
-        found = self._query("SELECT name, value, checksum FROM settings WHERE name = ?", name)
-        if not found:  # is it missing, or not found because of another that is damaged?
-            found = self._query("SELECT name, value, checksum FROM settings")
-        values = {row[0]: self._value(*row) for row in found}
-        if name not in values and len(values) - 1 != values.get("n_settings"):
-            raise self._damage("settings are missing")
-        return values.get(name, default)
-
-    def _value(self, name: Any, value: Any, checksum: int) -> Any:
-        with self._checking("a setting"):
-            if _setting_checksum(name, value) != checksum:
-                raise self._damage(f"the setting {name!r} does not match its checksum")
-            return json.loads(value)
-
-    def put_setting(self, name: str, value: Any) -> None:
-        """Write a setting."""
-        text = json.dumps(value)
-        checksum = _setting_checksum(name, text)
-        changed = self._writer.execute(
-            "UPDATE settings SET value = ?, checksum = ? WHERE name = ?", (text, checksum, name)
-        )
-        if not changed.rowcount:
-            self._writer.execute("INSERT INTO settings VALUES (?, ?, ?)", (name, text, checksum))
-            if name != "n_settings":
-                self.put_setting("n_settings", self.setting("n_settings") + 1)
-
-
-_NUMBERS = (
-    "n_settings",
-    "term",
-    "seq",
-    "learned_to",
-    "n_items",
-    "n_deleted",
-    "generation",
-    "n_generations",
-    "cursor",
-    "bits_recomputed",
-)
 _OPEN: WeakSet[Database] = WeakSet()
 _TRANSIENT = (
     sqlite3.SQLITE_BUSY,
@@ -438,10 +378,6 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _setting_checksum(name: str, text: str) -> int:
-    return crc32(f"{name}\n{text}".encode())
 
 
 def _disown_all() -> None:

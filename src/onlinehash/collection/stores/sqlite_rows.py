@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores.checksums import row_checksums
-from onlinehash.collection.stores.sqlite_file import Database
+from onlinehash.collection.stores.sqlite_settings import SettingsFile
 from onlinehash.types import Codes
 
 Sums = NDArray[np.uint32]
 SAVED = "; with readonly=True, all other items can still be read by their ids"
 
 
-class CheckedRows(Database):
+class CheckedRows(SettingsFile):
     """Read and write rows with their checksums; one that does not match is a :class:`FileFormatError`.
 
     Parameters
@@ -25,10 +25,6 @@ class CheckedRows(Database):
     path : Path
     readonly : bool
     """
-
-    def count(self) -> int:
-        """Return the number of items."""
-        return int(self.setting("n_items", 0))
 
     def _check_tree(self, table: str) -> None:
         """Refuse a table in which SQLite would not find rows that are there."""
@@ -45,10 +41,12 @@ class CheckedRows(Database):
         if n_rows != self.count():
             raise self._damage(f"there are {n_rows} {what} of {self.count()}")
 
-    def _check_items(self, ids: list[Any], seqs: list[int], labels: list[str | None], sums: bytes) -> tuple[Sums, Sums]:
+    def _check_items(
+        self, ids: list[Any], seqs: list[int], batches: list[int], labels: list[str | None], sums: bytes
+    ) -> tuple[Sums, Sums]:
         """Return the checksums of the vectors and payloads of items, once that of the rest is verified."""
         found = np.frombuffer(sums, "<u4").reshape(len(ids), 3)
-        columns = (checksums.ids(ids), checksums.integers(seqs), checksums.texts(labels))
+        columns = (*map(checksums.ids, (ids, seqs, batches)), checksums.texts(labels))
         self._check_rows("items", ids, found[:, 2], *columns, found[:, 0], found[:, 1])
         return found[:, 0], found[:, 1]
 
@@ -84,13 +82,13 @@ class CheckedRows(Database):
         sums = row_checksums(table, checksums.integers([number]), checksums.blobs([blob]))
         self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (number, int(sums[0]), blob))
 
-    def _unsealed(self, number: int, ids: Any, labels: Sequence[str | None], content: bytes) -> Codes:
+    def _unsealed(self, number: int, ids: Any, seqs: Any, labels: Sequence[str | None], content: bytes) -> Codes:
         """Return codes without their checksums, verified."""
         if not len(ids):
             return np.empty((0, 0), np.uint8)
         rows = np.frombuffer(content, np.uint8).reshape(len(ids), -1)
         codes, sums = rows[:, : -checksums.BYTES], np.ascontiguousarray(rows[:, -checksums.BYTES :]).view("<u4")[:, 0]
-        columns = (checksums.ids(ids), checksums.texts(labels), *checksums.words(codes))
+        columns = (checksums.ids(ids), checksums.integers(seqs), checksums.texts(labels), *checksums.words(codes))
         self._check_rows(f"codes_{number}", ids, sums, *columns)
         return np.ascontiguousarray(codes)
 
@@ -109,7 +107,7 @@ def item_checksums(*columns: checksums.Column) -> NDArray[np.uint32]:
     return np.stack([*(crc.astype("<u4") for crc in columns[-2:]), row_checksums("items", *columns)], axis=1)
 
 
-def sealed(number: int, ids: checksums.Column, labels: checksums.Column, codes: Codes) -> NDArray[np.uint8]:
-    """Return codes, each with its checksum behind it."""
-    sums = row_checksums(f"codes_{number}", ids, labels, *checksums.words(codes))
+def sealed(number: int, codes: Codes, *columns: checksums.Column) -> NDArray[np.uint8]:
+    """Return codes, each with its checksum behind it; ``columns`` are ids, sequence numbers and labels."""
+    sums = row_checksums(f"codes_{number}", *columns, *checksums.words(codes))
     return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)])

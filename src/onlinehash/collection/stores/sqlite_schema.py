@@ -7,22 +7,21 @@ from collections.abc import Iterable
 APPLICATION_ID = 0x6F686173  # "ohas", in the header of the file
 VERSION = 2
 
-# An item is a row of ``items``, in the order of the stream; what is small comes before the vectors, which may fill
-# pages of their own. A generation has a narrow table besides, by id: where the item is, its labels, its code. Opening,
-# filtering and looking for ids never touch the features. All numbers about the whole are settings.
+# An item is one row of ``items``, in order of arrival; ``batch`` is the first sequence number committed with it. Small
+# columns come before the vectors, which may fill pages of their own. Each generation has a narrow table besides, by id:
+# sequence number, labels and code. Opening, filtering and looking for ids never touch the vectors. All counters are one
+# setting, the head, which every transaction writes and compares with what it was.
 #
-# Every row carries a checksum. An item has three, side by side: of its vectors, of its payload, and of its id, its
-# place, its labels and the other two. That of a code covers id, labels and code, and stands behind the code; the place
-# that a code gives for its item is compared with the item.
+# Every row carries a checksum. An item has three, side by side: of its vectors, of its payload, and of the rest with
+# the other two. That of a code covers its whole row, and stands behind the code.
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE hasher (id INTEGER PRIMARY KEY CHECK (id = 0), checksum INTEGER NOT NULL, state BLOB NOT NULL);
 CREATE TABLE generations (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, encoder BLOB NOT NULL);
-CREATE TABLE items (seq INTEGER PRIMARY KEY, id NOT NULL, labels TEXT, checksums BLOB NOT NULL, vectors BLOB NOT NULL,
-                    payload TEXT);
+CREATE TABLE items (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, id NOT NULL, labels TEXT, checksums BLOB NOT NULL,
+                    vectors BLOB NOT NULL, payload TEXT);
 CREATE TABLE retired (seq INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
-CREATE TABLE deleted (seq INTEGER PRIMARY KEY, id NOT NULL, checksum INTEGER NOT NULL);
-CREATE TABLE commits (last INTEGER PRIMARY KEY, first INTEGER NOT NULL, checksum INTEGER NOT NULL)
+CREATE TABLE deleted (seq INTEGER PRIMARY KEY, id NOT NULL, checksum INTEGER NOT NULL)
 """
 TABLES = {statement.split()[2]: statement for statement in _TABLES.strip().split(";\n")}
 """The statements that make them, by name."""

@@ -38,9 +38,7 @@ except ImportError as error:
 Fields = Mapping[str, Mapping[str, Any]]
 """The fields of a collection, the primary key first: what ``add_field`` of pymilvus takes."""
 
-LONGEST = 65535  # bytes per string, a limit of Milvus
 INTEGER: Mapping[str, Any] = {"datatype": DataType.INT64}
-TEXT: Mapping[str, Any] = {"datatype": DataType.VARCHAR, "max_length": LONGEST}
 
 Hit = tuple[Any, Any]
 """Distance and id of an item."""
@@ -62,11 +60,6 @@ _SPARE = 100  # extra rows to request, usually enough for all ties
 LEAST = -(1 << 63)  # a number that filters of Milvus Lite misread
 
 
-def vector(n_features: int) -> Mapping[str, Any]:
-    """Return the field of a vector."""
-    return {"datatype": DataType.FLOAT_VECTOR, "dim": n_features}
-
-
 def code(n_bits: int) -> Mapping[str, Any]:
     """Return the field of a code, in whole bytes."""
     return {"datatype": DataType.BINARY_VECTOR, "dim": 8 * code_width(n_bits)}
@@ -75,22 +68,17 @@ def code(n_bits: int) -> Mapping[str, Any]:
 # ---------------------------------------------------------------------- filters
 
 
-def quoted(value: int | str) -> str:
-    """Return an id as a literal of a filter; strings must need no escapes."""
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def above(field: str, value: int | str) -> str:
+def above(field: str, value: int) -> str:
     """Return the filter for values above one."""
-    return f"{field} >= {LEAST + 1}" if value == LEAST else f"{field} > {quoted(value)}"
+    return f"{field} >= {LEAST + 1}" if value == LEAST else f"{field} > {value}"
 
 
-def at_most(field: str, value: int | str) -> str:
+def at_most(field: str, value: int) -> str:
     """Return the filter for values up to one."""
-    return f"{field} < {LEAST + 1}" if value == LEAST else f"{field} <= {quoted(value)}"
+    return f"{field} < {LEAST + 1}" if value == LEAST else f"{field} <= {value}"
 
 
-def one_of(field: str, values: Iterable[int | str]) -> list[str]:
+def one_of(field: str, values: Iterable[int]) -> list[str]:
     """Return filters of limited length that together match the given values.
 
     Examples
@@ -103,7 +91,7 @@ def one_of(field: str, values: Iterable[int | str]) -> list[str]:
         if value == LEAST:
             filters.append(at_most(field, value))
             continue
-        texts.append(quoted(value))
+        texts.append(str(value))
         length += len(texts[-1])
         if len(texts) == _AT_A_TIME or length > _FILTER:
             filters.append(f"{field} in [{', '.join(texts)}]")
@@ -139,6 +127,7 @@ class Milvus:
     def __init__(self, uri: str | os.PathLike[str]) -> None:
         self.file, self.place = _parts(uri)
         self._closed = False
+        self._has_aliases = True
         if self.file is not None:
             LITE_FILES.take(self.file)
         try:
@@ -206,8 +195,6 @@ class Milvus:
         for field, kind in fields.items():
             if kind["datatype"] == DataType.BINARY_VECTOR:
                 params.add_index(field, **{"index_type": "BIN_FLAT", "metric_type": "HAMMING", **(index or {})})
-            elif kind["datatype"] == DataType.FLOAT_VECTOR:
-                params.add_index(field, index_type="FLAT", metric_type="L2")
         self._ask("create_index", name, params, sync=False)
         self.load(name)
 
@@ -220,27 +207,33 @@ class Milvus:
         """Drop a collection if it exists."""
         self._ask("drop_collection", name)
 
+    def point(self, alias: str, name: str) -> None:
+        """Point an alias at a collection, where the server has aliases; Milvus Lite has none."""
+        if self.file is not None or not self._has_aliases:
+            return
+        try:
+            self._client.alter_alias(name, alias, timeout=_PATIENCE)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNIMPLEMENTED:
+                raise StorageError(f"Milvus at {self.place}: {error.details()}.") from error
+            self._has_aliases = False
+        except MilvusException:  # there is none of that name yet
+            self._ask("create_alias", name, alias)
+
     # rows
 
     def put(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write rows, replacing those with the same primary key."""
-        self._send("upsert", name, rows)
-
-    def insert(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write rows whose primary keys are new."""
-        self._send("insert", name, rows)
-
-    def _send(self, method: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         some: list[Mapping[str, Any]] = []
         size = 0
         for row in rows:
             some.append(row)
             size += sum(map(_size, row.values()))
             if size > _MESSAGE or len(some) == _AT_A_TIME:
-                self._ask(method, name, some)
+                self._ask("upsert", name, some)
                 some, size = [], 0
         if some:
-            self._ask(method, name, some)
+            self._ask("upsert", name, some)
 
     def delete(self, name: str, filters: Iterable[str]) -> None:
         """Delete the rows that pass any filter."""

@@ -38,20 +38,14 @@ Values = Mapping[str, Any]
 _OLDEST = 140000  # version 14: the first with bit_count
 _PATIENCE = 10  # seconds to connect
 _NO_CODES = np.empty((0, 0), np.uint8)
-_WIDEST = 1000  # candidates that pgvector looks at, at most
+_WIDEST = 1000  # largest number of candidates of pgvector
 
 REVERSED: NDArray[np.uint8] = np.packbits(unpack_bits(np.arange(256, dtype=np.uint8)[:, np.newaxis], 8), axis=1)[:, 0]
 """Bytes by value, with their bits in reverse order."""
 
 
 def place_of(url: str) -> str:
-    """Return a URL without user and password.
-
-    Examples
-    --------
-    >>> place_of("postgresql://me:secret@db.example:5433/items")
-    'db.example:5433/items'
-    """
+    """Return a URL without user and password."""
     given = _parts(url)
     name = given.get("dbname") or given.get("user") or ""
     return f"{given.get('host') or 'localhost'}:{given.get('port') or 5432}/{name}"
@@ -83,7 +77,7 @@ def connect(url: str, *, readonly: bool = False) -> Connection:
         if connection.info.parameter_status("server_encoding") != "UTF8":
             raise StorageError(f"The encoding of the database {place} is not UTF8; use one whose is.")
         with errors(place):
-            # A generic plan would look up the tables of soft queries again for every row.
+            # A generic plan would look up the tables of asymmetric queries again for every row.
             connection.execute("SET plan_cache_mode = force_custom_plan")
             if readonly:
                 connection.execute("SET default_transaction_read_only = on")
@@ -107,7 +101,7 @@ def is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
-_UNSURE = "A change that was under way is applied whole or not at all: look before you repeat it."
+_UNSURE = "A change that was under way is applied whole or not at all; check before you repeat it."
 
 
 @contextmanager
@@ -144,24 +138,12 @@ def _said(error: psycopg.Error) -> str:
 
 
 def to_bytes(codes: Codes) -> bytes:
-    """Return concatenated codes, most significant bit first, as PostgreSQL stores them.
-
-    Examples
-    --------
-    >>> to_bytes(np.array([[0b00000011, 0b1]], np.uint8)).hex()
-    'c080'
-    """
+    """Return concatenated codes, most significant bit first, as PostgreSQL stores them."""
     return REVERSED[codes].tobytes()
 
 
 def from_bits(found: Sequence[bytes]) -> Codes:
-    """Return codes from values of ``bit(n)`` in binary format: four bytes of length, then the bits.
-
-    Examples
-    --------
-    >>> from_bits([bytes([0, 0, 0, 9, 0xC0, 0x80])])
-    array([[3, 1]], dtype=uint8)
-    """
+    """Return codes from values of ``bit(n)`` in binary format: four bytes of length, then the bits."""
     return REVERSED[np.frombuffer(b"".join(found), np.uint8).reshape(len(found), -1)[:, 4:]] if found else _NO_CODES
 
 
@@ -199,20 +181,10 @@ def find_pgvector(connection: Connection) -> Pgvector | None:
 
 
 class CodeScan(NamedTuple):
-    """A table with columns ``id`` and ``code``, and a condition on the rows to search.
+    """A table with columns ``id`` and ``code``, and a condition on the rows to search, with values by name.
 
-    Parameters
-    ----------
-    table : str
-        As SQL names it.
-    n_bits : int
-    pgvector : Pgvector or None
-    where : str
-        A condition, with values by name.
-    values : mapping
-    approximate : bool
-        Whether to use the index of pgvector, which may miss some of the nearest. It is not used with a condition, nor
-        where it finds fewer than k.
+    With ``approximate``, the index of pgvector is used, which may miss some of the nearest; not with a condition, nor
+    where it finds fewer than k. ``order`` is the column that orders items at the same distance.
     """
 
     table: str
@@ -221,30 +193,33 @@ class CodeScan(NamedTuple):
     where: str = "true"
     values: Values = MappingProxyType({})
     approximate: bool = False
+    order: str = "id"
 
     def search(self, connection: Connection, queries: Codes, k: int) -> list[tuple[list[Any], list[Any]]]:
-        """Return ids and distances of the k nearest of every query, ties by id."""
+        """Return ids and distances of the k nearest of every query, ties by ``order``."""
         if self.approximate and self.pgvector is not None and self.where == "true" and k <= _WIDEST:
             distance = self.pgvector.hamming("code", f"%(query)s::bit({self.n_bits})")
-            near = f"SELECT id, ({distance})::int AS distance FROM {self.table} ORDER BY {distance} LIMIT {k}"
+            columns = f"id, {self.order} AS place, ({distance})::int AS distance"
+            near = f"SELECT {columns} FROM {self.table} ORDER BY {distance} LIMIT {k}"
+            sql = f"SELECT id, distance FROM ({near}) near ORDER BY distance, place"
             connection.execute(f"SET hnsw.ef_search = {min(_WIDEST, max(100, 2 * k))}")
-            found = self._ask(connection, f"SELECT * FROM ({near}) near ORDER BY distance, id", self._texts(queries))
+            found = self._ask(connection, sql, self._texts(queries))
             if all(len(ids) == k for ids, _ in found):
                 return found
-        sql = f"{self._distances(self._hamming())} ORDER BY distance, id LIMIT {k}"
+        sql = f"{self._distances(self._hamming())} ORDER BY distance, {self.order} LIMIT {k}"
         return self._ask(connection, sql, self._texts(queries))
 
     def range_search(self, connection: Connection, queries: Codes, radius: int) -> list[tuple[list[Any], list[Any]]]:
         """Return ids and distances of all items at most ``radius`` away from every query."""
-        all_of_them = self._distances(self._hamming())
-        sql = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, id"
+        all_of_them = self._distances(f"{self.order} AS place, {self._hamming()}")
+        sql = f"SELECT id, distance FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, place"
         return self._ask(connection, sql, self._texts(queries))
 
     def search_asymmetric(
         self, connection: Connection, queries: QueryValues, k: int
     ) -> list[tuple[list[Any], list[Any]]]:
-        """Return ids and asymmetric distances of the k nearest of every query, ties by id."""
-        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, id LIMIT {k}"
+        """Return ids and asymmetric distances of the k nearest of every query, ties by ``order``."""
+        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, {self.order} LIMIT {k}"
         found = []
         for _, tables in byte_tables(queries):
             found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist() for table in tables])
@@ -261,13 +236,13 @@ class CodeScan(NamedTuple):
 
     def _asymmetric(self) -> str:
         """Return SQL for one lookup per byte, summed in single precision in the order of the kernels: bitwise equal."""
-        looks = [
+        lookups = [
             f"(%(query)s::float4[])[{1 + 256 * byte} + substring(code FROM {1 + 8 * byte} FOR 8)::bit(8)::int]"
             for byte in range((self.n_bits + 7) // 8)
         ]
-        fours = len(looks) - len(looks) % 4
-        groups = [looks[start : start + 4] for start in range(0, fours, 4)]
-        return " + ".join([f"(({a} + {b}) + ({c} + {d}))" for a, b, c, d in groups] + looks[fours:])
+        fours = len(lookups) - len(lookups) % 4
+        groups = [lookups[start : start + 4] for start in range(0, fours, 4)]
+        return " + ".join([f"(({a} + {b}) + ({c} + {d}))" for a, b, c, d in groups] + lookups[fours:])
 
     def _texts(self, queries: Codes) -> list[str]:
         return ["".join(map(str, bits)) for bits in unpack_bits(queries, self.n_bits).tolist()]

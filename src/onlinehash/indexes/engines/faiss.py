@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._files import read_arrays, write_arrays
 from onlinehash._validation import check_positive_int
 from onlinehash.codes import code_width
 from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError
+from onlinehash.indexes._memory import read_index, write_index
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.indexes.index import Index
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -22,7 +22,6 @@ try:
 except ImportError as error:
     raise MissingExtraError.of("faiss", "faiss") from error
 
-_LAYOUT = 1
 _LEAST, _MOST = 39, 256  # training codes per list: faiss warns below the first and samples above the second
 _NONE = np.iinfo(np.int32).max  # the distance of a missing result of faiss
 _RESERVED = np.int64(-6_148_914_691_236_517_206)
@@ -176,15 +175,12 @@ class FaissIndex(Index):
         arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "ids": self.ids}
         if self._lists is not None:
             arrays["lists"] = faiss.serialize_index_binary(self._lists)
-        header = {"index": "faiss", "n_bits": self.n_bits, "n_lists": self.n_lists, "n_probes": self.n_probes}
-        write_arrays(path, "index", _LAYOUT, header, arrays)
+        write_index(path, "faiss", self.n_bits, arrays, n_lists=self.n_lists, n_probes=self.n_probes)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> FaissIndex:
         """Read an index that :meth:`save` wrote; it is in memory; ``mmap`` avoids a copy while reading."""
-        header, arrays = read_arrays(path, "index", _LAYOUT, mmap=mmap)
-        if header["index"] != "faiss":
-            raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not 'faiss'.")
+        header, arrays = read_index(path, "faiss", mmap=mmap)
         index = cls(header["n_bits"], header["n_lists"], header["n_probes"])
         index._items.upsert(arrays["codes"], arrays["ids"])
         if "lists" in arrays:

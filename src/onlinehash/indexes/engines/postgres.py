@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 class PostgresIndex(Index):
     """Search packed codes in a table of PostgreSQL: by default exactly, ties by id.
 
-    The table has a ``id`` and a ``code`` of type ``bit(n_bits)``; it is created if it does not exist, and persists. A
+    The table has an ``id`` and a ``code`` of type ``bit(n_bits)``; it is created if it does not exist, and persists. A
     search reads every code, with the operator of pgvector if the extension is installed, else with ``bit_count``.
     Several processes may use one table; changes are visible to all at once.
 
@@ -175,12 +175,12 @@ class PostgresIndex(Index):
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
         with errors(self._place):
             found = self._among(among).search(self._connection, queries, k)
-        return self._matches(found, k, np.int32, among)
+        return self._result(found, k, np.int32, among)
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         with errors(self._place):
             found = self._among(among).search_asymmetric(self._connection, queries, k)
-        return self._matches(found, k, np.float32, among)
+        return self._result(found, k, np.float32, among)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         with errors(self._place):
@@ -211,9 +211,7 @@ class PostgresIndex(Index):
         if unknown:
             raise UnknownIdError(f"There is no item with id {unknown[0]} in this index of {len(self) + n_gone}.")
 
-    def _matches(
-        self, found: list[tuple[list[Any], list[Any]]], k: int, dtype: type, among: Ids | None
-    ) -> SearchResult:
+    def _result(self, found: list[tuple[list[Any], list[Any]]], k: int, dtype: type, among: Ids | None) -> SearchResult:
         if not found:  # with the shape of a result
             n_among = len(self) if among is None else sum(id in self for id in among.tolist())
             return SearchResult(np.empty((0, min(k, n_among)), np.int64), np.empty((0, min(k, n_among)), dtype))

@@ -1,4 +1,4 @@
-// The HTTP API. A key, where the server demands one, is asked for once and kept in memory only.
+// Client of the HTTP API. The user enters an API key once if the server requires it; it is kept in memory only.
 
 import { byId } from "./elements.js";
 
@@ -41,7 +41,7 @@ function askForKey(wasWrong) {
   asking ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
     const input = byId("api-key");
-    if (wasWrong) byId("key-says").textContent = "The server does not know this key. Try another.";
+    if (wasWrong) byId("key-says").textContent = "The server does not accept this key. Try another.";
     dialog.addEventListener("close", () => {
       key = input.value.trim();
       input.value = "";
@@ -53,7 +53,7 @@ function askForKey(wasWrong) {
   return asking;
 }
 
-// Show what went wrong in words; the next thing that works takes it away.
+// Show an error message until the next successful request.
 export function tell(error) {
   if (!(error instanceof ApiError)) throw error;
   const problem = byId("problem");

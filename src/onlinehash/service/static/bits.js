@@ -1,4 +1,4 @@
-// Codes as strips of small squares; a bit that differs is round, and of another colour.
+// Codes as strips of small squares; bits that differ are round and of another colour.
 
 import { html, svg } from "./elements.js";
 
@@ -6,7 +6,7 @@ const SIDE = 10;
 const PITCH = 12;
 const narrow = matchMedia("(max-width: 560px)");
 
-// Codes come as hexadecimal digits: bit i is bit i % 8 of byte i // 8.
+// Codes are hexadecimal digits: bit i is bit i % 8 of byte i // 8.
 export function bitsOf(code, nBits) {
   return Array.from({ length: nBits }, (_, i) => (parseInt(code.substr((i >> 3) * 2, 2), 16) >> (i & 7)) & 1);
 }

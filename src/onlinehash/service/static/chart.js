@@ -1,4 +1,4 @@
-// Curves between 0 and 1 over a known number of instances, drawn in the pixels there are.
+// Curves between 0 and 1 over a known number of instances, scaled to the available width.
 
 import { count, svg } from "./elements.js";
 

@@ -1,4 +1,4 @@
-// Elements of the page, made of text only: nothing that comes from a collection is ever read as HTML.
+// Elements of the page, built from text only: content of a collection is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -21,7 +21,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// What an item looks like: its picture, its title, or its id.
+// The face of an item: its image, its title or its id.
 export function face(item) {
   const payload = item.payload ?? {};
   const name = nameOf(item);

@@ -1,4 +1,4 @@
-// What the page shows depends on what the server has: the demo brings the stream and the race.
+// The entry point: the stream and the race are shown only with the demo.
 
 import { ask, tell } from "./api.js";
 import { byId } from "./elements.js";
@@ -7,7 +7,7 @@ import { Search } from "./search.js";
 import { Stream } from "./stream.js";
 import { Watch } from "./watch.js";
 
-const EVERY = 3000; // milliseconds between two looks at a collection that others may change
+const EVERY = 3000; // milliseconds between two reads of a collection that others may change
 
 async function begin() {
   const isDemo = await (await fetch("demo.json")).json();
@@ -38,7 +38,7 @@ async function begin() {
         if (joined || paused) await search.run();
       },
       onReset: async (reset) => {
-        search.query = watch.item = null; // they may be gone in a moment
+        search.query = watch.item = null; // they may be deleted
         const { unseen } = await reset();
         await look();
         await watch.watch(unseen);
@@ -55,7 +55,7 @@ async function begin() {
   }, EVERY);
 }
 
-// The page is shown when everything has its place: nothing moves under the reader's eyes.
+// The page is shown when it is complete, so that nothing moves.
 function show() {
   document.body.dataset.ready = "";
 }

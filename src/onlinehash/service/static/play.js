@@ -1,4 +1,4 @@
-// What runs until it is paused: steps, not closer to each other than some milliseconds.
+// A loop of steps with a minimum interval, until it is paused.
 
 import { allIsWell, tell } from "./api.js";
 import { passed } from "./elements.js";

@@ -89,11 +89,11 @@ export class Race {
     if (!this.ended && before && before.label === point.label) return;
     const [hcoh, hroh] = [point.hcoh.map, point.hroh.map];
     const lost = this.mostForgotten(point);
-    let text = `Only the digit ${point.label} so far: nothing to mix up, nothing to forget.`;
+    let text = `Only the digit ${point.label} so far: there is nothing to confuse or to forget yet.`;
     if (this.ended) {
-      text = `After ${count(point.n)} items HROH finds with mAP ${hroh.toFixed(2)}, HCOH with ${hcoh.toFixed(2)}. `
-        + `HCOH has forgotten most of the digit ${lost.label}: ${lost.best.toFixed(2)} when it was fresh, ${lost.now.toFixed(2)} now. `
-        + `The order did it: shuffled, the same items bring HCOH to ${this.shuffled.toFixed(2)}.`;
+      text = `After ${count(point.n)} items, HROH has mAP ${hroh.toFixed(2)}, HCOH ${hcoh.toFixed(2)}. `
+        + `HCOH has forgotten most of the digit ${lost.label}: ${lost.best.toFixed(2)} at its best, ${lost.now.toFixed(2)} now. `
+        + `The cause is the order: on the same items, shuffled, HCOH reaches ${this.shuffled.toFixed(2)}.`;
     } else if (point.label > 0) {
       text = `Now only the digit ${point.label} arrives. HROH ${hroh.toFixed(2)}, HCOH ${hcoh.toFixed(2)}`
         + (lost.best - lost.now > 0.1 ? `: its digit ${lost.label} has gone from ${lost.best.toFixed(2)} to ${lost.now.toFixed(2)}.` : ".");

@@ -41,7 +41,7 @@ export class Search {
     byId("clear").addEventListener("click", () => this.sketch.clear());
   }
 
-  // The classes there are, for the filter.
+  // The labels of the filter.
   setClasses(classes) {
     const labels = classes.map(({ label }) => label);
     if (JSON.stringify(labels) === JSON.stringify(this.classes)) return false;
@@ -68,7 +68,7 @@ export class Search {
     const ids = shuffled([...new Set(fair)].slice(0, SHOWN));
     this.items = ids.length ? (await ask("POST", "/api/v1/items/get", { ids })).items : [];
     if (!this.items.length) {
-      byId("pick-help").textContent = "There is nothing to show yet: codes come with the first labelled items.";
+      byId("pick-help").textContent = "There are no codes yet: the hasher needs labelled items first.";
     }
     const chosen = this.query?.item.id;
     byId("grid").replaceChildren(...this.items.map((item, i) => this.tile(item, i, item.id === chosen)));
@@ -129,7 +129,7 @@ export class Search {
     return this.run();
   }
 
-  // Search again for what was asked last: options, items or codes may have changed.
+  // Repeat the last search: options, items or codes may have changed.
   async run() {
     if (!this.query) return;
     const turn = ++this.turn;
@@ -183,7 +183,7 @@ export class Search {
 
   show(query, { hits, own, codes, nearest }) {
     if (!codes) {
-      byId("found").textContent = "There are no codes yet: the hasher waits for its first labelled items.";
+      byId("found").textContent = "There are no codes yet: the hasher needs labelled items first.";
       return;
     }
     byId("query").replaceChildren(
@@ -214,13 +214,13 @@ function row(hit, query, own, code) {
   );
 }
 
-// The neighbours of the only query of an answer, one object each.
+// The neighbours of the first query of an answer, one object each.
 function neighbours({ ids: [ids], distances: [distances], labels: [labels], payload: [payload] }) {
   return ids.map((id, i) => ({ id, distance: distances[i], labels: labels[i], payload: payload[i] }));
 }
 
 function sentence(query, hits) {
-  if (!hits.length) return "Nothing was found: no stored item passes the filter.";
+  if (!hits.length) return "Nothing found: no stored item matches the filter.";
   const many = `${hits.length} neighbour${hits.length === 1 ? "" : "s"}`;
   if (query.vector) {
     const votes = new Map();

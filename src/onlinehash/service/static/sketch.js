@@ -1,4 +1,4 @@
-// A drawing area: strokes become the pixels that the collection knows, placed and as thick as in its data.
+// A drawing area: strokes become an image with the size, position and stroke width of the data set.
 
 const INK = 18;
 
@@ -56,11 +56,11 @@ export class Sketch {
     }
   }
 
-  // Small pictures fill their frame; larger ones leave a margin of a seventh, as MNIST does.
+  // Small images fill their frame; larger ones leave a margin of a seventh, as MNIST does.
   vector() {
     const { height, width } = this.shape;
     const small = height <= 8;
-    const fine = 8; // pixels a pixel
+    const fine = 8; // subpixels per pixel
     const thick = small ? 1.75 : 2.4;
     const margin = (small ? 0 : height / 7) + thick / 2;
     const points = this.strokes.flat();
@@ -84,7 +84,7 @@ export class Sketch {
     return vector.map((value) => Math.min(1, value));
   }
 
-  // What the collection is asked for, as a picture.
+  // The query, as an image.
   picture(vector) {
     const { height, width } = this.shape;
     const canvas = Object.assign(document.createElement("canvas"), { width, height });

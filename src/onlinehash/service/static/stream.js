@@ -61,10 +61,10 @@ export class Stream {
     const { map, fresh, version } = this.points.at(-1);
     const newest = seen.at(-1);
     let text = `${count(position)} items of ${seen.length} classes so far: mAP ${map.toFixed(2)}.`;
-    if (before && before.first_seen.length < seen.length) text = `A class nobody had announced: ${newest.label}. It is learned from the first item on.`;
+    if (before && before.first_seen.length < seen.length) text = `A new class: ${newest.label}. It is learned from its first item on.`;
     else if (this.ended) text = `The stream has ended: mAP rose from ${this.points[0].map.toFixed(2)} to ${map.toFixed(2)}.`;
-    else if (fresh - map > 0.05) text = `mAP ${map.toFixed(2)}; a refresh would make it ${fresh.toFixed(2)}. The codes drift, and are made anew when enough bits flip.`;
-    else if (version !== this.version && this.version !== undefined) text = `Enough bits had flipped: all codes were made anew (version ${count(version)}), mAP ${map.toFixed(2)}.`;
+    else if (fresh - map > 0.05) text = `mAP ${map.toFixed(2)}; a refresh would raise it to ${fresh.toFixed(2)}. The codes are refreshed once enough bits have changed.`;
+    else if (version !== this.version && this.version !== undefined) text = `Enough bits had changed: all codes were refreshed (version ${count(version)}), mAP ${map.toFixed(2)}.`;
     else if (before && before.position !== position && position % 60) return;
     this.version = version;
     byId("stream-says").textContent = text;

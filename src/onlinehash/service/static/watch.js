@@ -1,4 +1,4 @@
-// How the collection stands: classes, staleness, refresh, and the code of one item as versions pass.
+// State of the collection: classes, staleness, refresh, and the code of one item by version.
 
 import { allIsWell, ask, tell } from "./api.js";
 import { bitsOf, differing, strip } from "./bits.js";
@@ -10,7 +10,7 @@ const MOST_VERSIONS = 100;
 export class Watch {
   constructor({ onVersion, nClasses = 0 }) {
     this.onVersion = onVersion;
-    this.nClasses = nClasses; // places kept for classes to come
+    this.nClasses = nClasses; // space reserved for future classes
     this.version = undefined;
     this.item = null;
     this.candidate = null;
@@ -19,7 +19,7 @@ export class Watch {
     byId("watch").addEventListener("click", () => this.watch(this.candidate).catch(tell));
   }
 
-  // What could be watched: the item picked last.
+  // The item picked last, which can be watched.
   propose({ item, vector }) {
     this.candidate = { ...item, vector };
     if (this.item === null) this.watch(this.candidate).catch(tell);
@@ -31,7 +31,7 @@ export class Watch {
     this.item = { ...item, vector };
     this.codes = [];
     byId("watched-item").replaceChildren(face(item));
-    byId("watch-title").textContent = `${capital(item.payload?.title ?? nameOf(item))}, as versions pass`;
+    byId("watch-title").textContent = `${capital(item.payload?.title ?? nameOf(item))}, by version`;
     await this.encode();
   }
 
@@ -74,7 +74,7 @@ export class Watch {
     byId("stale-says").textContent = stats.refresh_error ?? (version === null
       ? "No codes yet."
       : staleness === 0
-        ? `The codes know all ${count(learned)} items learned.`
+        ? `The codes include all ${count(learned)} items learned.`
         : `Codes of version ${count(version)}; ${count(staleness)} items learned since.`) + refreshing;
     const share = learned ? Math.min(1, staleness / learned) : 0;
     byId("stale-bar").style.width = `${100 * share}%`;

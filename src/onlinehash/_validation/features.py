@@ -1,0 +1,84 @@
+"""Checks of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._containers import as_array
+from onlinehash.exceptions import InvalidFeaturesError, NotNumbersError
+from onlinehash.types import Features
+
+_VALUES_AT_A_TIME = 1 << 20  # a memory-mapped file is never read whole
+
+
+def check_features(X: ArrayLike, *, n_features: int | None = None, owner: str = "the model") -> Features:
+    """Return X as a 2-D array of real numbers, without a copy if it is one; :func:`check_finite` checks the values.
+
+    With ``n_features``, X must have the width that ``owner`` learned from.
+    """
+    if type(X) is not np.ndarray or X.dtype.kind == "O":
+        X = as_array(X)
+    if X.ndim != 2:
+        raise InvalidFeaturesError(
+            f"Expected a 2D array, but X has shape {X.shape}. Reshape your data: X.reshape(1, -1) for one sample."
+        )
+    if X.shape[0] == 0:
+        raise InvalidFeaturesError(f"Found array with 0 sample(s) (shape={X.shape}); pass at least one row.")
+    if X.shape[1] == 0:
+        raise InvalidFeaturesError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+    if X.dtype.kind not in "fiub":
+        X = _as_numbers(X)
+    if n_features is not None and X.shape[1] != n_features:
+        raise InvalidFeaturesError(
+            f"X has {X.shape[1]} features, but {owner} is expecting {n_features} features as input, "
+            "the width it learned from. Use features of that width, or a new object."
+        )
+    return X
+
+
+def _as_numbers(X: NDArray[Any]) -> NDArray[Any]:
+    if X.dtype.kind == "c":
+        raise InvalidFeaturesError("Complex data not supported; pass real features, such as X.real.")
+    if X.dtype.kind == "O":
+        if X.shape[1] == 1 and np.ndim(X[0, 0]):
+            raise InvalidFeaturesError("X is a table with one column of lists; pass the column, such as X['vector'].")
+        try:
+            return X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise NotNumbersError(f"X holds objects that are not numbers: {error}.") from error
+    raise InvalidFeaturesError(f"X has dtype {X.dtype}; pass numbers, such as X.astype(np.float32).")
+
+
+def precision_of(X: NDArray[Any]) -> np.dtype[Any]:
+    """Return the precision to compute in: that of X, float32 for half precision, float64 for integers."""
+    if X.dtype in (np.float32, np.float16):
+        return np.dtype(np.float32)
+    return np.dtype(np.float64)
+
+
+def check_finite(X: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Raise if X holds NaN or infinity, or a value too large for ``dtype``; reads X in pieces."""
+    if X.dtype.kind != "f":
+        return
+    largest = None if X.dtype.itemsize <= dtype.itemsize else np.finfo(dtype).max
+    step = max(1, _VALUES_AT_A_TIME // X.shape[1])
+    for start in range(0, len(X), step):
+        piece = X[start : start + step]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = piece.sum()  # finite only if all values are: one fast pass
+        if largest is None and np.isfinite(total):
+            continue
+        finite = np.isfinite(piece)
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            raise InvalidFeaturesError(
+                f"X contains NaN or inf: {piece[row, column]} at row {start + row}, feature {column}. "
+                "Drop or fill such rows first."
+            )
+        if largest is not None and max(piece.max(), -piece.min()) > largest:
+            raise InvalidFeaturesError(
+                f"X holds values too large for {dtype}, in which this object learns; scale X first."
+            )

@@ -1,0 +1,131 @@
+"""Options that several commands have, and what their values mean."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onlinehash.exceptions import UnknownNameError
+
+if TYPE_CHECKING:
+    from onlinehash.collection.refresh import Policy
+    from onlinehash.hashers import OnlineHasher
+
+_DEFAULT_METHOD = "hroh"
+_POLICIES = {"drifted": "WhenDrifted", "informative": "WhenInformative"}
+
+
+def _check_rescore(text: str | None) -> str | None:
+    if text not in (None, "cosine", "l2", "none"):
+        raise typer.BadParameter(f"{text!r} is not cosine, l2 or none.")
+    return text
+
+
+Method = Annotated[
+    str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default=_DEFAULT_METHOD)
+]
+Bits = Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
+]
+RefreshPolicy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="drifted|informative|N|never",
+        help="When to encode all items again while items arrive: when bits have flipped, when new codes would say more "
+        "about labels, or after every N instances. All but 'never' also do so when no more items arrive.",
+        show_default="drifted",
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(metavar="float32|float16", help="Type of the stored vectors.", show_default="float32"),
+]
+Protocol = Annotated[str, typer.Option(metavar="online|published", help="How to split the data set.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--search",
+        metavar="ENGINE",
+        help="What searches the codes: memory, faiss, or milvus: and an address or a .db file.",
+        show_default="memory, or the database of the collection",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+K = Annotated[int | None, typer.Option("-k", help="Number of nearest items to find.", show_default="10")]
+Rescore = Annotated[
+    str | None,
+    typer.Option(
+        metavar="cosine|l2|none",
+        help="Order the best items by the distance of their vectors, where there are vectors.",
+        show_default="cosine",
+        callback=_check_rescore,
+    ),
+]
+MIN_RESCORED = 1000  # candidates by code, at least: many items share one code
+ASYMMETRIC = "Compare the real values of the query with the bits of the codes."
+
+
+def hasher_parameters(bits: int | None, settings: list[str] | None) -> dict[str, Any]:
+    """Return the parameters given with --bits and --set."""
+    return ({} if bits is None else {"n_bits": bits}) | dict(parse_setting(setting) for setting in settings or ())
+
+
+def parse_setting(setting: str) -> tuple[str, Any]:
+    """Return name and value; the value is JSON where it can be, else text.
+
+    Examples
+    --------
+    >>> parse_setting("slope=2.5"), parse_setting("gradient=exact")
+    (('slope', 2.5), ('gradient', 'exact'))
+    """
+    name, equals, text = setting.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{setting!r} is not NAME=VALUE.", param_hint="--set")
+    try:
+        return name, json.loads(text)
+    except json.JSONDecodeError:
+        return name, text
+
+
+def parse_policy(text: str | None) -> Policy | None:
+    """Return the policy that --refresh-policy names."""
+    from onlinehash import collection
+
+    if text is None:
+        return None
+    if text == "never":
+        return collection.Never()
+    if text.isdecimal():
+        return collection.WhenIdle(collection.Every(int(text)))
+    if text not in _POLICIES:
+        raise typer.BadParameter(
+            f"{text!r} is not drifted, informative, a number or never.", param_hint="--refresh-policy"
+        )
+    return collection.WhenIdle(getattr(collection, _POLICIES[text])())
+
+
+def registered(method: str | None) -> str:
+    """Return the name of a hasher, HROH by default; ``module:Class`` is imported and registered first."""
+    method = method or _DEFAULT_METHOD
+    if ":" not in method:
+        return method
+    from onlinehash.experiments.custom import load_class
+    from onlinehash.hashers import register_hasher
+
+    own: type[OnlineHasher] = register_hasher(load_class(method))
+    return own.name
+
+
+def hasher_from_options(method: str | None, given: dict[str, Any], **defaults: Any) -> OnlineHasher:
+    """Return a hasher with the parameters given, all of which it must have, and the defaults that it has."""
+    from onlinehash.hashers import make_hasher
+
+    method = registered(method)
+    known = make_hasher(method).get_params(deep=False)
+    for name in given:
+        if name not in known:
+            raise UnknownNameError.among(f"parameter of {method}", name, known)
+    return make_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)

@@ -1,0 +1,234 @@
+"""Checks of the input of a collection: once, before anything changes."""
+
+from __future__ import annotations
+
+import json
+import numbers
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._containers import as_array, as_column, check_feature_names, is_missing, library_of
+from onlinehash._validation import check_features, check_finite, check_ids, check_labels, check_targets
+from onlinehash.collection.stores.protocol import Store
+from onlinehash.collection.types import Id, Label
+from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
+from onlinehash.types import LabelSets, Targets
+
+CHECKPOINT = "checkpoint:"  # begins the names of the settings that hold checkpoints
+MAX_PAYLOAD = 1 << 16
+
+
+def is_single(ids: Any) -> bool:
+    """Tell whether this is one id, not several."""
+    return isinstance(ids, (str, numbers.Integral, Enum))
+
+
+def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeated: bool = False) -> list[Any]:
+    """Return ids as a list of int or of str, all different.
+
+    Parameters
+    ----------
+    ids : int, str, or several
+    kind : "int", "str" or None
+        What the ids of the collection are, if it has any.
+    ordered : bool
+        Whether there is a row for every id, so that a set will not do.
+    repeated : bool
+        Whether an id that comes twice is taken once; it is refused otherwise.
+
+    Examples
+    --------
+    >>> check_item_ids(np.array([3, 1]), "int"), check_item_ids("a", None)
+    ([3, 1], ['a'])
+    """
+    if is_single(ids):
+        ids = [ids]
+    if not isinstance(ids, Iterable) or isinstance(ids, (bytes, dict)):
+        raise InvalidInputError("ids are integers or strings: pass one, or a list or 1-D array of them.")
+    if ordered and isinstance(ids, (set, frozenset)):
+        raise InvalidInputError("ids is a set, which has no order; pass a list, in the order of the rows.")
+    ids = check_ids(ids if isinstance(ids, list) or hasattr(ids, "__array__") else list(ids), "ids")
+    listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    given = type(listed[0]).__name__ if listed else None
+    if kind is not None and given not in (None, kind):
+        raise InvalidInputError(f"ids holds {given}; the ids of this collection are {kind}.")
+    if given == "str":
+        _check_encodable("ids", listed)
+    if repeated:
+        return list(dict.fromkeys(listed))
+    if len(set(listed)) < len(listed):
+        twice = Counter(listed).most_common(1)[0][0]
+        raise InvalidInputError(f"ids holds {twice!r} twice; pass every id once.")
+    return listed
+
+
+def check_names(vectors: Any, store: Store) -> dict[str, Any]:
+    """Return the feature names of vectors as a setting, if the store has none yet; raise if it has others."""
+    if check_feature_names(vectors) is None:
+        return {}
+    known = store.setting("feature_names")
+    names = check_feature_names(vectors, known)
+    return {} if known is not None else {"feature_names": names}
+
+
+def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
+    """Return vectors, one row an id, as they will be stored."""
+    given = as_array(vectors)
+    rows = check_features(
+        given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"
+    )
+    if len(rows) != n_rows:
+        raise InvalidFeaturesError(f"vectors has {len(rows)} rows for {n_rows} ids; pass one row per id.")
+    check_finite(rows, np.dtype(np.float64))
+    with np.errstate(over="ignore"):
+        stored = np.ascontiguousarray(rows, dtype)
+    if not np.isfinite(stored).all():
+        raise InvalidFeaturesError(
+            f"vectors holds values too large for {dtype}, in which this collection stores them; scale vectors first."
+        )
+    return stored
+
+
+class LabelColumn(NamedTuple):
+    """Checked labels: as a hasher takes them, and as they are stored.
+
+    Parameters
+    ----------
+    targets : array, LabelSets or None
+        One label or several per row; None if no row has any.
+    labelled : array of bool or None
+        Which rows have labels; None if all have.
+    texts : list of str or None
+        As JSON; None for a row without.
+    type : "int", "str" or None
+        Of the labels of the collection.
+    """
+
+    targets: Targets
+    labelled: NDArray[np.bool_] | None
+    texts: list[str | None]
+    type: str | None
+
+
+def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None) -> LabelColumn:
+    """Return the labels of every row.
+
+    Examples
+    --------
+    >>> check_label_column([3, None, 5], 3, False, None).texts
+    ['3', None, '5']
+    >>> check_label_column(["cat", "pet"], 1, True, None).texts
+    ['["cat", "pet"]']
+    """
+    if labels is None:
+        return LabelColumn(None, np.zeros(n_rows, bool), [None] * n_rows, type_)
+    targets, labelled = check_targets([labels] if single else labels, n_rows)
+    several = isinstance(targets, LabelSets)
+    values: list[Any] = [list(some) for some in targets] if several else np.asarray(targets).tolist()
+    flat = [label for some in values for label in some] if several else values
+    given = type(flat[0]).__name__ if flat else None
+    if type_ is not None and given not in (None, type_) and (labelled is None or labelled.any()):
+        raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {type_}.")
+    if given == "str":
+        _check_encodable("labels", flat)
+    texts = _texts(values, several)
+    if labelled is not None and not several:
+        texts = [text if some else None for text, some in zip(texts, labelled.tolist(), strict=True)]
+    return LabelColumn(targets, labelled, texts, given or type_ if any(text is not None for text in texts) else type_)
+
+
+def _texts(values: list[Any], several: bool) -> list[str | None]:
+    """Return values as JSON; labels repeat, so each text is made once."""
+    if not several:
+        known = {value: json.dumps(value) for value in set(values)}
+        return [known[value] for value in values]
+    sets = {tuple(value): json.dumps(value[0] if len(value) == 1 else value) for value in values if value}
+    return [sets.get(tuple(value)) for value in values]
+
+
+@lru_cache(maxsize=4096)
+def labels_of(text: str | None) -> Label | tuple[Label, ...] | None:
+    """Return labels from their JSON."""
+    value: Any = None if text is None else json.loads(text)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
+    """Return the payload of every row as JSON.
+
+    Examples
+    --------
+    >>> payload_texts([{"title": "A"}, None], 2, single=False)
+    ['{"title": "A"}', None]
+    """
+    if payload is None:
+        return [None] * n_rows
+    values = [payload] if single else payload
+    if library_of(type(values)) is not None:
+        values = [None if is_missing(value) else value for value in as_column(values, "payload", InvalidInputError)]
+    if not isinstance(values, (list, tuple, np.ndarray)) or len(values) != n_rows:
+        raise InvalidInputError(f"payload is not a list of {n_rows} values, one per id; pass None for an id without.")
+    try:
+        texts = [None if value is None else json.dumps(value, allow_nan=False) for value in values]
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"payload cannot be written as JSON: {error}.") from error
+    longest = max((len(text) for text in texts if text is not None), default=0)
+    if longest > MAX_PAYLOAD:
+        raise InvalidInputError(
+            f"payload has an entry of {longest} characters of JSON; at most {MAX_PAYLOAD}. Store a link instead."
+        )
+    return texts
+
+
+def checkpoint_settings(checkpoint: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return checkpoints as settings of the store.
+
+    Examples
+    --------
+    >>> checkpoint_settings({"queue": 17})
+    {'checkpoint:queue': 17}
+    """
+    if checkpoint is None:
+        return {}
+    if not isinstance(checkpoint, Mapping) or not all(isinstance(name, str) for name in checkpoint):
+        raise InvalidInputError(f"checkpoint is {checkpoint!r}, not a mapping from names to JSON values.")
+    try:
+        json.dumps(dict(checkpoint), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"checkpoint cannot be written as JSON: {error}.") from error
+    return {f"{CHECKPOINT}{name}": value for name, value in checkpoint.items()}
+
+
+def wanted_labels(labels: Any, kind: str | None) -> list[Label]:
+    """Return the labels to filter by: one, or several of which an item has any.
+
+    Examples
+    --------
+    >>> wanted_labels("cat", "str"), wanted_labels(np.array([3.0, 1.0]), "int")
+    (['cat'], [3, 1])
+    """
+    listed = labels
+    if is_single(labels) or (np.ndim(labels) == 0 and not isinstance(labels, Iterable)):
+        listed = [labels]
+    elif not hasattr(labels, "__array__"):
+        listed = list(labels)
+    if len(listed) == 0:
+        raise InvalidInputError("labels is empty; name the labels to search among, or leave it out.")
+    plain: list[Label] = check_labels(listed, len(listed)).tolist()
+    given = type(plain[0]).__name__
+    if kind is not None and given != kind:
+        raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {kind}.")
+    return plain
+
+
+def _check_encodable(name: str, values: list[Id]) -> None:
+    try:
+        "".join(map(str, values)).encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{name} holds a string that is no Unicode text (a lone surrogate).") from None

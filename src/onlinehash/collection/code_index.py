@@ -1,0 +1,274 @@
+"""CodeIndex: the codes of a collection, searched by an engine that follows the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.collection.arrivals import Arrivals, Seqs
+from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
+from onlinehash.collection.engines.engine import Engine
+from onlinehash.collection.generation import Generation
+from onlinehash.collection.labels import LabelIndex
+from onlinehash.collection.locks import SharedLock
+from onlinehash.collection.stores.protocol import Among, Position, Store
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import OnlineHashError
+from onlinehash.indexes import Index
+from onlinehash.types import Codes, SearchResult
+
+_log = logging.getLogger(__name__)
+
+
+class CodeIndex:
+    """Follow the changes of a store, and search its codes in an engine.
+
+    The engine holds the codes of the generation in use under the sequence numbers of their items, so ties come in the
+    order of arrival. Ids and labels stay in memory. A change waits until the searches that have begun are done, and new
+    searches wait for it. The next generation is gathered in memory until :meth:`cut_over` hands it to the engine.
+
+    The engine holds nothing that the store does not: if it fails, the change is stored all the same, and the next
+    search brings the engine up to date or raises its error.
+
+    Parameters
+    ----------
+    store : Store
+    engine : Engine
+    """
+
+    def __init__(self, store: Store, engine: Engine) -> None:
+        self._store, self._engine = store, engine
+        self.current: Generation | None = None
+        self.building: Generation | None = None
+        self._index: Index | None = None  # of the current generation
+        self._next: AdaptiveIndex | None = None  # of the one being built
+        self._arrivals, self._labels = Arrivals(), LabelIndex()
+        self._lock = SharedLock()
+        self._seq = 0  # of the last change that was applied
+        self._is_behind = False  # the engine has failed to take in a change
+
+    @property
+    def kind(self) -> str:
+        """How codes are searched: "flat" or "buckets" in memory, or the name of the engine."""
+        return self._engine.kind(self._index)
+
+    def close(self) -> None:
+        """Release the engine."""
+        self._engine.close()
+
+    # ------------------------------------------------------------------ following the store
+
+    def read(self, position: Position) -> None:
+        """Read everything from the store, and bring the engine up to date."""
+        arrivals, labels = Arrivals(), LabelIndex()
+        current, building, index, following = None, None, None, None
+        if not position.generation:
+            waiting = self._store.codes(0)  # items that came before the first codes
+            arrivals.put(waiting.ids, np.asarray(waiting.seqs, np.int64))
+            labels.put(np.asarray(waiting.seqs, np.int64), waiting.labels)
+        for row in self._store.generations():
+            if self._store.readonly and not row.current:
+                continue
+            generation = Generation(row.number, Encoder.load(row.encoder), row.cursor)
+            coded = self._store.codes(row.number)
+            seqs = np.asarray(coded.seqs, np.int64)
+            if row.current:
+                arrivals.put(coded.ids, seqs)
+                labels.put(seqs, coded.labels)
+                current, index = generation, self._engine.open(row.number, generation.encoder.n_bits)
+                self._bring_up_to_date(row.number, index, seqs, coded.codes, position.seq)
+            else:
+                building, following = generation, self._engine.in_memory(generation.encoder.n_bits)
+                if len(seqs):
+                    following.upsert(coded.codes, seqs)
+        if current is not None:
+            self._engine.keep(current.number)
+        with self._lock.changing():
+            self.current, self.building, self._index, self._next = current, building, index, following
+            self._arrivals, self._labels, self._seq, self._is_behind = arrivals, labels, position.seq, False
+
+    def _bring_up_to_date(self, number: int, index: Index, seqs: Seqs, codes: Codes, seq: int) -> None:
+        """Give an engine what it lacks; the code of a sequence number never changes within a generation."""
+        if self._engine.seen(number) == seq and len(index) == len(seqs):
+            return
+        there = np.sort(index.ids) if len(index) else np.empty(0, np.int64)
+        gone, new = np.setdiff1d(there, seqs, assume_unique=True), ~np.isin(seqs, there, assume_unique=True)
+        if len(gone):
+            index.delete(gone)
+        if new.any():
+            index.upsert(codes[new], seqs[new])
+        self._engine.mark(number, seq)
+
+    def follow(self, since: Position, now: Position) -> None:
+        """Apply what another process has stored since."""
+        changes = None
+        if self.current is not None and now.generation == self.current.number and not self._is_behind:
+            changes = self._store.changes(since.seq)
+        if self.current is None or changes is None:
+            self.read(now)
+            return
+        codes = {self.current.number: changes.codes}
+        self._apply(now.seq, changes.deleted, changes.ids, changes.seqs, codes, changes.labels)
+        if self._index is None or len(self._index) != self._store.count():
+            self.read(now)  # and verify it
+
+    def begin(self, number: int, encoder: Encoder) -> None:
+        """Start the next generation."""
+        self.building, self._next = Generation(number, encoder), self._engine.in_memory(encoder.n_bits)
+
+    def put(
+        self, ids: Sequence[Any], seqs: Sequence[int], codes: Mapping[int, Codes], labels: Sequence[str | None]
+    ) -> None:
+        """Apply an upsert: codes by the number of their generation, labels as JSON."""
+        self._apply(seqs[-1], (), ids, seqs, codes, labels)
+
+    def put_next(self, seqs: Sequence[int], codes: Codes) -> None:
+        """Add codes to the generation being built."""
+        if self._next is not None and len(seqs):
+            self._next.upsert(codes, np.asarray(seqs, np.int64))
+
+    def delete(self, ids: Sequence[Any], seq: int) -> None:
+        """Apply a deletion."""
+        self._apply(seq, ids, (), (), {}, ())
+
+    def _apply(
+        self,
+        seq: int,
+        deleted: Sequence[Any],
+        ids: Sequence[Any],
+        seqs: Sequence[int],
+        codes: Mapping[int, Codes],
+        labels: Sequence[str | None],
+    ) -> None:
+        """Delete ids, then put others, as one change to those who search."""
+        new = np.asarray(seqs, np.int64)
+        current, building = self.current, self.building
+        with self._lock.changing():
+            gone = np.concatenate([self._arrivals.delete(deleted), self._arrivals.put(ids, new)])
+            if len(gone):
+                self._labels.delete(gone)
+                if self._next is not None:  # which need not have reached them yet
+                    self._next.delete([seq for seq in gone.tolist() if seq in self._next])
+            if len(new):
+                self._labels.put(new, labels)
+            if current is not None and self._index is not None:
+                try:
+                    if len(gone):
+                        self._index.delete(gone)
+                    if len(new):
+                        self._index.upsert(codes[current.number], new)
+                    self._engine.mark(current.number, seq)
+                except OnlineHashError as error:
+                    self._is_behind = True
+                    _log.warning("%s is behind the store, which has the change: %s", self._engine, error)
+            self._seq = seq
+        if building is not None and len(new):
+            self.put_next(seqs, codes[building.number])
+
+    def cut_over(self) -> None:
+        """Take the next generation into use."""
+        building, following = self.building, self._next
+        assert building is not None
+        assert following is not None
+        index: Index = following
+        is_behind = False
+        try:
+            index = self._engine.open(building.number, building.encoder.n_bits, following)
+            if index is not following:
+                self._bring_up_to_date(building.number, index, following.ids, following.codes, self._seq)
+            self._engine.keep(building.number)
+        except OnlineHashError as error:
+            is_behind = True
+            _log.warning("%s is behind the store, which has new codes: %s", self._engine, error)
+        with self._lock.changing():
+            self.current, self.building, self._index, self._next = building, None, index, None
+            self._is_behind = is_behind
+
+    # ------------------------------------------------------------------ searching
+
+    def search(self, vectors: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False) -> SearchResult:
+        """Return the k nearest items of every query, encoded by the encoder in use."""
+        with self._reading() as (generation, index):
+            if generation is None or index is None:
+                return _nothing(len(vectors), self._seq)
+            encode = generation.encoder.encode_asymmetric if asymmetric else generation.encoder.encode
+            return self._result(
+                index.search(encode(vectors), k, ids=self._passing(among), asymmetric=asymmetric), generation
+            )
+
+    def range_search(self, vectors: NDArray[Any], radius: int, among: Among) -> SearchResult:
+        """Return all items at most ``radius`` away from every query."""
+        with self._reading() as (generation, index):
+            if generation is None or index is None:
+                return _nothing(len(vectors), self._seq)
+            codes = generation.encoder.encode(vectors)
+            return self._result(index.range_search(codes, radius, ids=self._passing(among)), generation)
+
+    def _result(self, found: SearchResult, generation: Generation) -> SearchResult:
+        rows = list(zip(found.ids, found.distances, strict=True))
+        if self._engine.is_shared:  # what another process has put back is not an item here
+            known = [self._arrivals.are_known(seqs) for seqs, _ in rows]
+            rows = [(seqs[here], distances[here]) for (seqs, distances), here in zip(rows, known, strict=True)]
+        ids = [self._arrivals.ids(seqs) for seqs, _ in rows]
+        return SearchResult(ids, [distances.tolist() for _, distances in rows], generation.encoder.version, self._seq)
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Generation | None, Index | None]]:
+        """Give the generation in use and its index, unchanged while the block lasts."""
+        if self._is_behind:
+            with self._store.reading():
+                self.read(self._store.position())
+        with self._lock.reading():
+            yield self.current, self._index
+
+    def _passing(self, among: Among) -> Seqs | None:
+        """Return the sequence numbers of the items that pass the filters, sorted; None without any."""
+        allowed: Seqs | None = None
+        if among.labels is not None:
+            parts = [self._labels.having(label) for label in among.labels]
+            allowed = np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]
+        if among.ids is not None:
+            some = np.unique(self._arrivals.seqs(among.ids))
+            allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)
+        return allowed
+
+    def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
+        """Return the ids that have a code in use, in order of arrival, their codes and the encoder that made them."""
+        with self._reading() as (generation, index):
+            if generation is None or index is None or not len(index):
+                return [], np.empty((0, 0), np.uint8), None if generation is None else generation.encoder
+            order = np.argsort(index.ids)
+            return self._arrivals.ids(index.ids[order]), index.codes[order], generation.encoder
+
+    def are_searchable(self, seqs: Sequence[int]) -> list[bool]:
+        """Return which sequence numbers have a code in use."""
+        with self._lock.reading():
+            known = self._arrivals.are_known(np.asarray(seqs, np.int64)) if len(seqs) else np.empty(0, bool)
+            return [self.current is not None and bool(here) for here in known]
+
+    def n_searchable(self) -> int:
+        """Return the number of items that have a code in use."""
+        return 0 if self.current is None else len(self._arrivals)
+
+    def n_built(self) -> int:
+        """Return the number of items that have a code in the next generation."""
+        return 0 if self._next is None else len(self._next)
+
+    def sample(self, n_items: int, seed: int) -> list[Any]:
+        """Return ids that have a code in use, at random."""
+        with self._lock.reading():
+            if self.current is None:
+                return []
+            seqs = self._arrivals.all_seqs()
+            rng = np.random.default_rng(seed)
+            some = rng.choice(seqs, min(n_items, len(seqs)), replace=False, shuffle=False)
+            return self._arrivals.ids(np.sort(some))
+
+
+def _nothing(n_queries: int, seq: int) -> SearchResult:
+    return SearchResult([[] for _ in range(n_queries)], [[] for _ in range(n_queries)], None, seq)

@@ -1,0 +1,94 @@
+"""AdaptiveIndex: an index in memory that scans all codes, or distinct ones where codes repeat."""
+
+from __future__ import annotations
+
+from onlinehash.indexes import BucketIndex, FlatIndex, Index
+from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
+
+_FIRST_LOOK = 1000  # items; below, a scan of anything takes no time
+_REPEATS = 2  # items per distinct code from which buckets are scanned faster
+
+
+class AdaptiveIndex(Index):
+    """Search codes with :class:`FlatIndex` or :class:`BucketIndex`, whichever suits them.
+
+    The choice is made again each time the number of items has doubled. Searches and changes must not overlap.
+
+    Parameters
+    ----------
+    n_bits : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> index = AdaptiveIndex(n_bits=8)
+    >>> index.upsert(np.ones((4000, 1), np.uint8))
+    >>> index.kind, len(index)
+    ('buckets', 4000)
+    """
+
+    supports_asymmetric = True
+
+    def __init__(self, n_bits: int) -> None:
+        super().__init__(n_bits)
+        self._index: FlatIndex | BucketIndex = FlatIndex(n_bits)
+        self._next_look = _FIRST_LOOK
+
+    @property
+    def kind(self) -> str:
+        """How codes are searched: "flat" or "buckets"."""
+        return "buckets" if isinstance(self._index, BucketIndex) else "flat"
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._index
+
+    @property
+    def ids(self) -> Ids:
+        """Ids of all items."""
+        return self._index.ids
+
+    @property
+    def codes(self) -> Codes:
+        """Codes of all items, in the order of `ids`, read-only."""
+        return self._index.codes
+
+    def _get(self, ids: Ids) -> Codes:
+        return self._index.get(ids)
+
+    def _next_id(self) -> int:
+        return int(self.ids.max()) + 1 if len(self) else 0
+
+    def _put(self, codes: Codes, ids: Ids) -> None:
+        if not len(self) and len(ids) >= self._next_look:
+            self._choose(codes, ids)
+            return
+        self._index.upsert(codes, ids)
+        if len(self) >= self._next_look:
+            self._choose(self.codes, self.ids)
+
+    def _choose(self, codes: Codes, ids: Ids) -> None:
+        self._next_look = 2 * len(ids)
+        buckets = BucketIndex(self.n_bits)
+        buckets.upsert(codes, ids)
+        if _REPEATS * buckets.n_buckets <= len(ids):
+            self._index = buckets
+        elif len(ids) != len(self._index) or isinstance(self._index, BucketIndex):
+            flat = FlatIndex(self.n_bits)
+            flat.upsert(codes, ids)
+            self._index = flat
+
+    def _drop(self, ids: Ids) -> None:
+        self._index.delete(ids)
+
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
+        return self._index.search(queries, k, ids=among)
+
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+        return self._index.search(queries, k, ids=among, asymmetric=True)
+
+    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
+        found = self._index.range_search(queries, radius, ids=among)
+        return list(zip(found.ids, found.distances, strict=True))

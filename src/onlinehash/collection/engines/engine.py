@@ -1,0 +1,47 @@
+"""Engine: the base class of what searches the codes of a collection."""
+
+from __future__ import annotations
+
+from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
+from onlinehash.indexes import Index
+
+
+class Engine:
+    """Keep the codes of a generation in an index, under the sequence numbers of their items.
+
+    An engine is derived from the store: it may lose everything at any time and is filled again when the collection is
+    opened. One that outlives the process remembers, in itself, the sequence number of the last change it has seen.
+
+    A subclass defines :meth:`open`, and the other methods if its indexes outlive the process.
+    """
+
+    is_shared = False
+    """Whether other processes may write to the same index."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def kind(self, index: Index | None) -> str:
+        """Return how codes are searched, for statistics."""
+        return type(self).__name__.removesuffix("Engine").lower()
+
+    def in_memory(self, n_bits: int) -> AdaptiveIndex:
+        """Return an empty index in which a generation is built."""
+        return AdaptiveIndex(n_bits)
+
+    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
+        """Return the index of a generation, with what it holds already; ``built`` has the same codes in memory."""
+        raise NotImplementedError
+
+    def seen(self, number: int) -> int:
+        """Return the sequence number of the last change that the index of a generation has seen; 0 for none."""
+        return 0
+
+    def mark(self, number: int, seq: int) -> None:
+        """Remember the sequence number of the last change of a generation."""
+
+    def keep(self, number: int) -> None:
+        """Take a generation into use, and drop the others."""
+
+    def close(self) -> None:
+        """Release the engine."""

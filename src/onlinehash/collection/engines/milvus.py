@@ -1,0 +1,91 @@
+"""MilvusEngine: codes in Milvus, which searches them."""
+
+from __future__ import annotations
+
+import re
+
+from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
+from onlinehash.collection.engines.engine import Engine
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.indexes import Index
+from onlinehash.indexes.engines._milvus import INTEGER, Milvus, code
+from onlinehash.indexes.engines.milvus import MilvusIndex
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+
+
+class MilvusEngine(Engine):
+    """Keep the codes of a collection in Milvus: one collection there per generation, under an alias.
+
+    The collection ``<name>_seen`` holds the sequence number of the last change that each generation has seen. Milvus
+    has no transactions: a process that was interrupted compares the ids there with the store, and repairs what differs.
+
+    Parameters
+    ----------
+    uri : str
+        Address of a server, or path of a file of Milvus Lite.
+    name : str
+        The alias, and the beginning of the names in Milvus. One process follows under one name.
+    """
+
+    is_shared = True
+
+    def __init__(self, uri: str, name: str) -> None:
+        self._uri, self._name = uri, name
+        self._milvus = Milvus(uri)
+        self._open: dict[int, MilvusIndex] = {}
+        try:
+            self._milvus.create(f"{name}_seen", {"id": INTEGER, "seq": INTEGER, "code": code(8)}, "onlinehash: changes")
+        except BaseException:
+            self._milvus.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<MilvusEngine {self._name!r} in {self._milvus.place}>"
+
+    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
+        """Return the index of a generation, with what it holds already."""
+        if number not in self._open:
+            self._open[number] = MilvusIndex(n_bits, self._uri, name=f"{self._name}_{number}")
+        return self._open[number]
+
+    def seen(self, number: int) -> int:
+        """Return the sequence number of the last change that a generation has seen."""
+        found = self._milvus.find(f"{self._name}_seen", [f"id == {number}"], ["id", "seq"])
+        return int(found[0]["seq"]) if found else 0
+
+    def mark(self, number: int, seq: int) -> None:
+        """Remember the sequence number of the last change of a generation."""
+        self._milvus.put(f"{self._name}_seen", [{"id": number, "seq": seq, "code": b"\0"}])
+
+    def keep(self, number: int) -> None:
+        """Point the alias at a generation, and drop the others."""
+        self._milvus.point(self._name, f"{self._name}_{number}")
+        ours = re.compile(rf"{re.escape(self._name)}_(\d+)")
+        for other in filter(None, map(ours.fullmatch, self._milvus.names())):
+            if int(other[1]) != number:
+                index = self._open.pop(int(other[1]), None)
+                if index is not None:
+                    index.close()
+                self._milvus.drop(other[0])
+        self._milvus.delete(f"{self._name}_seen", [f"id != {number}"])
+
+    def close(self) -> None:
+        """Close the connections; the codes stay in Milvus."""
+        for index in self._open.values():
+            index.close()
+        self._milvus.close()
+
+
+def open_engine(rest: str, name: str) -> Engine:
+    """Return the engine; ``rest`` is the address or the file, and ``#name`` if that is not the collection's."""
+    uri, _, own = rest.partition("#")
+    name = own or re.sub(r"\W", "_", name, flags=re.ASCII)
+    if not uri:
+        raise InvalidInputError("search='milvus' names no server; use 'milvus:http://host:19530' or 'milvus:codes.db'.")
+    if not _NAME.fullmatch(name):
+        raise InvalidInputError(
+            f"search={f'milvus:{rest}'!r}: {name!r} is not a name for Milvus; put one behind '#': letters, digits and "
+            "_, at most 100, the first not a digit."
+        )
+    return MilvusEngine(uri, name)

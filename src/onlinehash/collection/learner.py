@@ -1,0 +1,232 @@
+"""Learner: the hasher of a collection, in step with the store."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_n_bits
+from onlinehash.collection._validation import LabelColumn
+from onlinehash.collection.stores.protocol import Rows, Store
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, OnlineHashError
+from onlinehash.hashers import OnlineHasher, load_hasher, make_hasher
+from onlinehash.types import LabelSets
+
+_AT_A_TIME = 1 << 22  # bytes of vectors read at a time
+_STATE_SHARE = 4  # the state is written once this many times its size of vectors came since
+_STATE_LEAST = 1 << 20
+
+
+class Learner:
+    """Keep the hasher of a collection in step with the store, and write its state now and then.
+
+    A state that is not the last is no loss: what was learned since is learned again from the stream, in the batches of
+    the first time, because some methods amplify the rounding of others to different bits.
+
+    Parameters
+    ----------
+    store : Store
+
+    Attributes
+    ----------
+    hasher : OnlineHasher or None
+        None while it is out of step with the store: it is read again before the next change.
+    n_learned : int
+        Version that a snapshot would have.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.hasher: OnlineHasher | None = None
+        self.n_learned = 0
+        self._unsaved, self._state_size = 0, 0
+
+    def read(self) -> None:
+        """Read the last state, and learn what was stored since."""
+        state, after = self._store.state(), self._store.state_seq()
+        hasher = load_hasher(state)
+        for last in self._store.commits(after):
+            rows = self._store.stream(after, last - after, retired=True, labelled=hasher.supervised)
+            n_rows = bisect_right(rows.seqs, last)
+            _learn_stored(hasher, rows.vectors[:n_rows], rows.labels[:n_rows])
+            after = last
+        _learn_stream(hasher, self._store, after, retired=True)
+        self.hasher, self.n_learned = hasher, hasher.version_
+        self._unsaved, self._state_size = self._store.position().seq - self._store.state_seq(), len(state)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the store has the last state."""
+        return self.hasher is None or not self._unsaved
+
+    def learn(self, vectors: NDArray[Any], labels: LabelColumn) -> None:
+        """Learn from checked rows; if the hasher refuses them, nothing has changed."""
+        hasher = self._ready()
+        targets, labelled = labels.targets, labels.labelled
+        if hasher.supervised and isinstance(targets, LabelSets) and not hasher.multi_label:
+            raise InvalidLabelsError(f"{type(hasher).__name__} learns from one label per row; labels holds several.")
+        self._unsaved += vectors.nbytes
+        if hasher.supervised and targets is None:
+            return
+        with self._out_of_step():
+            hasher._learn_checked(vectors.astype(np.float32, copy=False), targets, labelled)
+
+    def learn_again(self, rows: Rows) -> None:
+        """Learn from rows as they are stored."""
+        self._unsaved += rows.vectors.nbytes
+        with self._out_of_step() as hasher:
+            _learn_stored(hasher, rows.vectors, rows.labels)
+
+    def unlearn(self, rows: Rows) -> None:
+        """Unlearn rows that were learned as they are stored."""
+        hasher = self._ready()
+        if not hasher.unlearns:
+            raise InvalidInputError(
+                f"unlearn=True, but {hasher!r} cannot unlearn; HROH can. To learn again from what is left, delete, "
+                "then call collection.change_hasher(...)."
+            )
+        vectors, y = _labelled(rows.vectors, rows.labels)
+        if len(vectors):
+            with self._out_of_step():
+                cast(Any, hasher).unlearn(vectors, y)
+
+    def _ready(self) -> OnlineHasher:
+        assert self.hasher is not None
+        return self.hasher
+
+    @contextmanager
+    def _out_of_step(self) -> Iterator[OnlineHasher]:
+        """Change the hasher; after an error that is not a refusal of its input, it must be read again."""
+        hasher, self.hasher = self._ready(), None
+        try:
+            yield hasher
+        except OnlineHashError:
+            self.hasher = hasher
+            raise
+        self.hasher = hasher
+
+    @contextmanager
+    def storing(self) -> Iterator[OnlineHasher]:
+        """Write to the store what the hasher has learned; after an error it must be read again."""
+        hasher, self.hasher = self._ready(), None
+        yield hasher
+        self.hasher, self.n_learned = hasher, hasher.version_
+
+    def save(self, hasher: OnlineHasher, seq: int, *, if_due: bool = False) -> None:
+        """Write the state, which has learned up to a sequence number; with ``if_due``, if much came since the last."""
+        if if_due and self._unsaved <= max(_STATE_LEAST, _STATE_SHARE * self._state_size):
+            return
+        state = hasher.to_bytes()
+        self._store.put_state(state, seq)
+        self._unsaved, self._state_size = 0, len(state)
+
+    def replace(self, hasher: OnlineHasher, seq: int) -> None:
+        """Write another hasher to the store, which has learned up to a sequence number."""
+        self.save(hasher, seq)
+        self._store.put_setting("method", hasher.name)
+        self._store.put_setting("n_bits", hasher.n_bits)
+        if hasattr(hasher, "feature_names_in_"):
+            self._store.put_setting("feature_names", list(hasher.feature_names_in_))
+        self._store.put_setting("n_learned", hasher.version_)
+
+    def check_recipe(self, hasher: OnlineHasher | str | None) -> None:
+        """Raise if this is another method, or one with other parameters."""
+        own = self._ready()
+        if hasher is None or (isinstance(hasher, str) and hasher.lower() == own.name):
+            return
+        given = as_hasher(hasher) if isinstance(hasher, str) else hasher
+        if not same_recipe(own, given):
+            raise InvalidInputError(
+                f"This collection learns with {own!r}, not {given!r}. Open it without a hasher, and call "
+                "collection.change_hasher(...) to change it."
+            )
+
+    def make_other(self, other: OnlineHasher | str | int) -> OnlineHasher:
+        """Return a hasher of another kind or code length, which has learned from all items."""
+        now = self._ready()
+        if not isinstance(other, int):
+            new = as_hasher(other)
+        else:
+            resized = now._resized(other)
+            if resized is not None:
+                return resized
+            new = type(now)(**{**now.get_params(deep=False), "n_bits": check_n_bits(other)})
+        _learn_stream(new, self._store, 0, retired=False)
+        return new
+
+
+def _learn_stored(hasher: OnlineHasher, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
+    """Learn from rows as they are stored; a supervised hasher leaves out those without labels."""
+    if hasher.supervised:
+        rows, y = _labelled(vectors, labels)
+        if len(rows):
+            hasher.partial_fit(rows, y)
+    elif len(vectors):
+        hasher.partial_fit(vectors.astype(np.float32, copy=False))
+
+
+def _labelled(vectors: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDArray[np.float32], Any]:
+    """Return the rows that have labels, and these."""
+    rows = vectors.astype(np.float32, copy=False)
+    labelled = np.array([text is not None for text in labels], bool)
+    known = {text: json.loads(text) for text in set(labels) if text is not None}
+    y: Any = [known[text] for text in labels if text is not None]
+    if not any(isinstance(value, list) for value in known.values()):
+        y = np.array(y)
+    return rows if labelled.all() else rows[labelled], y
+
+
+def _learn_stream(hasher: OnlineHasher, store: Store, after: int, *, retired: bool) -> None:
+    """Learn from stored items in order of arrival."""
+    limit = max(1, _AT_A_TIME // (4 * store.setting("n_features", 1)))  # for bounded memory
+    while len(rows := store.stream(after, limit, retired=retired, labelled=hasher.supervised)):
+        _learn_stored(hasher, rows.vectors, rows.labels)
+        after = rows.seqs[-1]
+    name_features(hasher, store.setting("feature_names"))
+
+
+def name_features(hasher: OnlineHasher, names: Sequence[str] | None) -> None:
+    """Give a hasher the feature names of the collection; raise if it has learned from others."""
+    if names is None:
+        return
+    if list(getattr(hasher, "feature_names_in_", names)) != list(names):
+        raise InvalidInputError(
+            f"{hasher!r} has learned from other feature names than those of this collection; pass one that has not."
+        )
+    hasher.feature_names_in_ = np.array(names, object)
+
+
+def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
+    """Return a hasher of our own, made from a name or another, with a seed that stays."""
+    if isinstance(hasher, type):
+        raise InvalidInputError(f"hasher is the class {hasher.__name__}; pass one of it, {hasher.__name__}(n_bits=32).")
+    if not isinstance(hasher, (str, OnlineHasher)):
+        raise InvalidInputError(f"hasher={hasher!r} is neither a hasher nor the name of one.")
+    own = make_hasher(hasher) if isinstance(hasher, str) else load_hasher(hasher.to_bytes())
+    if not isinstance(hasher, str) and type(own) is not type(hasher):
+        raise InvalidInputError(
+            f"{type(hasher).__name__} is saved under the name {hasher.name!r}, which is that of another class; give it "
+            "a name of its own and call register_hasher."
+        )
+    check_n_bits(own.n_bits)
+    if not isinstance(own.random_state, int):
+        own.random_state = own._draw_seed()
+    return own
+
+
+def same_recipe(one: OnlineHasher, other: OnlineHasher) -> bool:
+    """Return whether two hashers have the same method and parameters; a seed that was not given fits any."""
+    return _recipe(one, other) == _recipe(other, one)
+
+
+def _recipe(hasher: OnlineHasher, other: OnlineHasher) -> bytes:
+    params = hasher.get_params(deep=False)
+    if hasher.random_state is None or other.random_state is None:
+        params["random_state"] = None
+    return type(hasher)(**params).to_bytes()

@@ -1,0 +1,151 @@
+"""StoreIndex: the codes of a collection, searched by the store itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.collection.generation import Generation
+from onlinehash.collection.stores.protocol import (
+    Among,
+    Answers,
+    GenerationGone,
+    GenerationRow,
+    Position,
+    SearchingStore,
+)
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import StorageError
+from onlinehash.types import Codes, SearchResult
+
+T = TypeVar("T")
+
+
+class StoreIndex:
+    """Search codes where they are stored; has the methods of :class:`CodeIndex`.
+
+    Parameters
+    ----------
+    store : SearchingStore
+    """
+
+    kind = "store"
+
+    def __init__(self, store: SearchingStore) -> None:
+        self._store = store
+        self.current: Generation | None = None
+        self.building: Generation | None = None
+        self._seq = 0
+
+    def close(self) -> None:
+        """Do nothing: the store is closed by its owner."""
+
+    # ------------------------------------------------------------------ following the store
+
+    def read(self, position: Position) -> None:
+        """Read the encoders from the store."""
+        rows = {row.current: row for row in self._store.generations()}
+        self.current, self.building = _generation(rows.get(True)), _generation(rows.get(False))
+        self._seq = position.seq
+
+    def follow(self, since: Position, now: Position) -> None:
+        """Reload the encoders if the generation changed."""
+        self._seq = now.seq
+        if now.generation != since.generation:
+            self.read(now)
+
+    def begin(self, number: int, encoder: Encoder) -> None:
+        """Start the next generation."""
+        self.building = Generation(number, encoder)
+
+    def put(
+        self, ids: Sequence[Any], seqs: Sequence[int], codes: Mapping[int, Codes], labels: Sequence[str | None]
+    ) -> None:
+        """Remember how far the store has come."""
+        self._seq = seqs[-1]
+
+    def put_next(self, seqs: Sequence[int], codes: Codes) -> None:
+        """Do nothing: the store has them."""
+
+    def delete(self, ids: Sequence[Any], seq: int) -> None:
+        """Remember how far the store has come."""
+        self._seq = seq
+
+    def cut_over(self) -> None:
+        """Take the next generation into use."""
+        self.current, self.building = self.building, None
+
+    # ------------------------------------------------------------------ searching
+
+    def search(self, vectors: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False) -> SearchResult:
+        """Return the k nearest items of every query, encoded by the encoder in use."""
+
+        def ask(generation: Generation) -> SearchResult:
+            number, encoder = generation.number, generation.encoder
+            if asymmetric:
+                answers = self._store.search_asymmetric(number, encoder.encode_asymmetric(vectors), k, among)
+            else:
+                answers = self._store.search(number, encoder.encode(vectors), k, among)
+            return self._result(answers, encoder.version)
+
+        return self._in_use(ask, self._result([([], []) for _ in vectors], None))
+
+    def range_search(self, vectors: NDArray[Any], radius: int, among: Among) -> SearchResult:
+        """Return all items at most ``radius`` away from every query."""
+
+        def ask(generation: Generation) -> SearchResult:
+            codes = generation.encoder.encode(vectors)
+            answers = self._store.range_search(generation.number, codes, radius, among)
+            return self._result(answers, generation.encoder.version)
+
+        return self._in_use(ask, self._result([([], []) for _ in vectors], None))
+
+    def _result(self, answers: Answers, version: int | None) -> SearchResult:
+        return SearchResult([ids for ids, _ in answers], [distances for _, distances in answers], version, self._seq)
+
+    def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
+        """Return the ids that have a code in use, in order of arrival, their codes and the encoder that made them."""
+
+        def ask(generation: Generation) -> tuple[list[Any], Codes, Encoder | None]:
+            coded = self._store.codes(generation.number)
+            return coded.ids, coded.codes, generation.encoder
+
+        nothing: tuple[list[Any], Codes, Encoder | None] = [], np.empty((0, 0), np.uint8), None
+        return self._in_use(ask, nothing)
+
+    def are_searchable(self, seqs: Sequence[int]) -> list[bool]:
+        """Return which sequence numbers have a code in use."""
+        return self._in_use(lambda generation: self._store.coded(generation.number, seqs), [False] * len(seqs))
+
+    def n_searchable(self) -> int:
+        """Return the number of items that have a code in use."""
+        return self._in_use(lambda generation: self._store.n_coded(generation.number), 0)
+
+    def n_built(self) -> int:
+        """Return the number of items that have a code in the next generation."""
+        building = self.building
+        return 0 if building is None else self._store.n_coded(building.number)
+
+    def sample(self, n_items: int, seed: int) -> list[Any]:
+        """Return ids that have a code in use, at random."""
+        return self._in_use(lambda generation: self._store.sample(generation.number, n_items, seed), [])
+
+    def _in_use(self, ask: Callable[[Generation], T], otherwise: T) -> T:
+        """Ask about the generation in use, and about the next one if that is dropped meanwhile."""
+        generation = self.current
+        while generation is not None:
+            try:
+                return ask(generation)
+            except GenerationGone:
+                row = next((row for row in self._store.generations() if row.current), None)
+                if row is not None and row.number == generation.number:
+                    raise StorageError(f"The codes of generation {row.number}, which is in use, are missing.") from None
+                generation = _generation(row)
+        return otherwise
+
+
+def _generation(row: GenerationRow | None) -> Generation | None:
+    return None if row is None else Generation(row.number, Encoder.load(row.encoder), row.cursor)

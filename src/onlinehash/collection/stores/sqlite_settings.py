@@ -1,0 +1,188 @@
+"""SettingsFile: the settings of a collection in SQLite, and the transactions of its one writer."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from onlinehash._validation import check_process
+from onlinehash.collection.stores.protocol import Position
+from onlinehash.collection.stores.sqlite_file import Database
+from onlinehash.exceptions import FileFormatError, StorageError
+
+HEAD = (
+    "n_settings",
+    "term",
+    "seq",
+    "learned_to",
+    "n_stream",
+    "n_items",
+    "n_deleted",
+    "n_learned",
+    "generation",
+    "n_generations",
+    "cursor",
+    "bits_recomputed",
+)
+"""Names of the counters, which are one setting."""
+
+
+class SettingsFile(Database):
+    """Read and write settings, which are JSON; a writer has all of them in memory.
+
+    The counters are one setting, the head. Every transaction writes it if it is what it was, so that a writer that was
+    overtaken by another changes nothing.
+
+    Parameters
+    ----------
+    path : Path
+    readonly : bool
+    """
+
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
+        self._settings: dict[str, Any] = {}  # of a writer, as committed
+        self._written: dict[str, Any] = {}  # in the transaction under way
+        super().__init__(path, readonly=readonly)
+
+    def _create_settings(self) -> None:
+        text = _head_text(dict.fromkeys(HEAD, 0) | {"n_settings": 1})
+        self._writer.execute("INSERT INTO settings VALUES ('head', ?, ?)", (text, _setting_checksum("head", text)))
+
+    def _read_settings(self) -> None:
+        self._settings = self._all_settings()
+
+    # ------------------------------------------------------------------ transactions of a writer
+
+    def _begin_term(self) -> None:
+        """Take the right to write from whoever has it, by whatever means both came to have it."""
+        with self._errors(), self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
+            self._read_settings()
+            self._written = {"term": self._settings["term"] + 1}
+            self._flush()
+        self._keep_written()
+
+    def _keep_written(self) -> None:
+        self._settings |= self._written
+        self._written = {}
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Apply all writes of the block, durably, or none."""
+        if self.readonly:
+            raise StorageError(f"The collection {self.path} is open with readonly=True; open it for writing.")
+        with self._errors(), self._in_use():
+            assert self._lock is not None
+            self._lock.renew()
+            self._written = {}
+            try:
+                with self._transaction(self._writer, "BEGIN IMMEDIATE"):
+                    yield
+                    check_process(str(self.path), self._process)
+                    self._demand_file()
+                    self._flush()
+            except (sqlite3.Error, FileFormatError) as error:  # because of what another has written?
+                self._written = {}
+                if self._file_head() not in (None, _head_text(self._settings)):
+                    raise self._overtaken() from error
+                raise
+            except BaseException:
+                self._written = {}
+                raise
+            self._keep_written()
+
+    def _file_head(self) -> str | None:
+        try:
+            return str(self._writer.execute("SELECT value FROM settings WHERE name = 'head'").fetchone()[0])
+        except (sqlite3.Error, TypeError):
+            return None
+
+    # ------------------------------------------------------------------ settings
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Return a setting; a writer has all of them in memory."""
+        if not self.readonly:
+            if self._closed or os.getpid() != self._process:
+                check_process(str(self.path), self._process)
+                raise StorageError(f"The collection {self.path} is closed.")
+            if name in self._written and getattr(self._local, "active", None) is self._writer:
+                return self._written[name]
+            return self._settings.get(name, default)
+        if name in HEAD:
+            return self.head()[name]
+        found = self._query("SELECT name, value, checksum FROM settings WHERE name = ?", name)
+        if not found:  # is it missing, or not found because of another that is damaged?
+            return self._all_settings().get(name, default)
+        return self._value(*found[0])
+
+    def head(self) -> dict[str, int]:
+        """Return the counters of the collection, as they are stored."""
+        found = self._query("SELECT name, value, checksum FROM settings WHERE name = 'head'")
+        with self._checking("the head"):
+            ((name, value, checksum),) = found
+            return dict(zip(HEAD, self._value(name, value, checksum), strict=True))
+
+    def _all_settings(self) -> dict[str, Any]:
+        values = {row[0]: self._value(*row) for row in self._query("SELECT name, value, checksum FROM settings")}
+        with self._checking("the head"):
+            values |= dict(zip(HEAD, values.pop("head"), strict=True))
+        if len(values) - len(HEAD) + 1 != values["n_settings"]:
+            raise self._damage("settings are missing")
+        return values
+
+    def _value(self, name: Any, value: Any, checksum: int) -> Any:
+        with self._checking("a setting"):
+            if _setting_checksum(name, value) != checksum:
+                raise self._damage(f"the setting {name!r} does not match its checksum")
+            return json.loads(value)
+
+    def put_setting(self, name: str, value: Any) -> None:
+        """Write a setting when the transaction is committed, if it is another."""
+        if name not in self._written and name not in self._settings:
+            self._written["n_settings"] = self.setting("n_settings") + 1
+        self._written[name] = value
+
+    def _flush(self) -> None:
+        """Write the settings that have changed, and the head if it is what it was."""
+        for name, value in self._written.items():
+            if name not in HEAD and (name not in self._settings or self._settings[name] != value):
+                text = json.dumps(value)
+                row = (name, text, _setting_checksum(name, text))
+                self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", row)
+        before, after = (_head_text(values) for values in (self._settings, self._settings | self._written))
+        changed = self._writer.execute(
+            "UPDATE settings SET value = ?, checksum = ? WHERE name = 'head' AND value = ?",
+            (after, _setting_checksum("head", after), before),
+        )
+        if changed.rowcount != 1:
+            raise self._overtaken()
+
+    def _overtaken(self) -> StorageError:
+        return StorageError(
+            f"{self.path} was opened for writing elsewhere meanwhile. Nothing of this call was stored; close the "
+            "collection, and open it again."
+        )
+
+    def position(self) -> Position:
+        """Return where the store stands."""
+        if self.readonly:
+            head = self.head()
+            return Position(head["seq"], head["generation"])
+        return Position(self.setting("seq"), self.setting("generation"))
+
+    def count(self) -> int:
+        """Return the number of items."""
+        return int(self.setting("n_items", 0))
+
+
+def _head_text(values: Mapping[str, Any]) -> str:
+    return json.dumps([values[name] for name in HEAD])
+
+
+def _setting_checksum(name: str, text: str) -> int:
+    return crc32(f"{name}\n{text}".encode())

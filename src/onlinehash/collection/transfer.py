@@ -1,0 +1,264 @@
+"""Items of a file into a collection and out of it, and its codes into other programs, in chunks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash import tables
+from onlinehash._files import whole_file, write_bytes
+from onlinehash._validation import check_positive_int
+from onlinehash.collection import _validation as check
+from onlinehash.collection.collection import Collection
+from onlinehash.collection.types import Id
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import (
+    FileFormatError,
+    InvalidInputError,
+    MissingExtraError,
+    NotLearnedError,
+    OnlineHashError,
+)
+from onlinehash.tables.columns import Columns
+from onlinehash.tables.rows import Chunk, runs
+from onlinehash.types import Codes, Progress
+
+_AT_A_TIME = 1 << 22  # bytes of vectors read at a time
+
+
+def import_items(
+    collection: Collection,
+    path: str | os.PathLike[str],
+    *,
+    id: str | None = None,
+    vectors: str | None = None,
+    labels: str | None = None,
+    payload: str | None = None,
+    ignore: Sequence[str] = (),
+    header: bool | None = None,
+    first_id: int | None = None,
+    batch: int = 1000,
+    progress: Progress = lambda done, total: None,
+) -> int:
+    r"""Store the items of a file in a collection, as :meth:`Collection.upsert` does, and return their number.
+
+    Each batch is applied whole or not at all. An error names the line or row, and how many items were stored before.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path
+        ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``; see :func:`onlinehash.tables.read`.
+    id, vectors, labels, payload, ignore, header
+        What the file does not say by its names; see :class:`onlinehash.tables.Columns`.
+    first_id : int, optional
+        Number the rows from here, where the file has no ids; needed if the collection has items already.
+    batch : int, default=1000
+        Items stored at a time.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in rows or bytes.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from onlinehash import HCOH
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "pets.csv").write_text("id,label,x,z\nrex,dog,1.0,0.5\ntom,cat,-1.0,0.5\n")
+    ...     with Collection.open(Path(folder, "pets.oh"), HCOH(8, random_state=0)) as pets:
+    ...         import_items(pets, Path(folder, "pets.csv")), pets.get("tom")[0].labels
+    (2, 'cat')
+    """
+    columns = Columns(id, vectors, labels, payload, tuple(ignore), header)
+    done = 0
+    for chunk in import_chunks(collection, path, columns, first_id=first_id, batch=batch):
+        done += len(chunk)
+        progress(chunk.done, chunk.total)
+    return done
+
+
+def import_chunks(
+    collection: Collection,
+    path: str | os.PathLike[str],
+    columns: Columns,
+    *,
+    first_id: int | None = None,
+    batch: int = 1000,
+) -> Iterator[Chunk]:
+    """Store the items of a file as :func:`import_items` does, and yield each batch once it is stored."""
+    check_positive_int("batch", batch)
+    chunks, done, next_id = tables.read(path, columns, batch_size=batch), 0, first_id
+    try:
+        for chunk in chunks:
+            if chunk.ids is not None and first_id is not None:
+                raise InvalidInputError(f"first_id={first_id}, but {path} has ids of its own; leave it out.")
+            if chunk.ids is None:
+                if next_id is None and len(collection):
+                    raise InvalidInputError(
+                        f"{path} has no ids, and this collection has items already; name the column with id=, or "
+                        "number the rows from first_id= on."
+                    )
+                start = next_id or 0
+                next_id = start + len(chunk)
+                chunk = replace(chunk, ids=list(range(start, next_id)))  # noqa: PLW2901
+            for rows in runs(chunk.ids or ()):  # a later row replaces an earlier one with its id
+                part = chunk[rows]
+                _upsert(collection, part.typed(collection.id_type, collection.label_kind), path)
+                done += len(part)
+            yield chunk
+    except OnlineHashError as error:
+        said = f"The {done} items before were added and stay." if done else "Nothing was added."
+        raise type(error)(f"{error} {said}") from error
+
+
+def _upsert(collection: Collection, chunk: Chunk, path: str | os.PathLike[str]) -> None:
+    """Store a chunk; of one that is refused, name the faulty row."""
+    try:
+        collection.upsert(chunk.ids, chunk.vectors, chunk.labels, chunk.payloads)
+    except InvalidInputError as error:
+        for i, place in enumerate(chunk.places):
+            row = chunk[i : i + 1]
+            try:
+                check.check_item_ids(row.ids, collection.id_type)
+                dtype = collection._store.setting("vector_dtype")
+                check.check_rows(row.vectors, 1, False, collection.n_features, dtype)
+                check.check_label_column(row.labels, 1, False, collection.label_kind)
+                check.payload_texts(row.payloads, 1, False)
+            except InvalidInputError as own:
+                raise type(own)(f"{path}, {chunk.unit} {place}: {own}") from own
+        raise type(error)(f"{path}, {chunk.unit}s {chunk.places[0]} to {chunk.places[-1]}: {error}") from error
+
+
+def export_items(
+    collection: Collection, path: str | os.PathLike[str], *, progress: Progress = lambda done, total: None
+) -> int:
+    """Write all items of a collection to a file that :func:`import_items` reads, and return their number.
+
+    The file shows the collection at one moment, in order of id, and takes its place when it is complete. CSV has no
+    types: ids and labels that are text but look like integers come back as integers.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path
+        Ending in ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``.
+    progress : callable, optional
+        Called as ``progress(done, total)``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
+    ...     pets.upsert(["rex", "tom"], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+    ...     export_items(pets, Path(folder, "pets.csv"))
+    ...     print(Path(folder, "pets.csv").read_text().splitlines()[1])
+    2
+    rex,dog,,1.0,0.5
+    """
+    tables.format_of(Path(path))
+    with collection._store.reading():
+        n_items = len(collection)
+        if not n_items:
+            raise InvalidInputError("This collection is empty; there is nothing to write.")
+        chunks = _chunks(collection, progress)
+        tables.write(path, chunks, n_rows=n_items, label_type=collection.label_kind)
+    return n_items
+
+
+def _chunks(collection: Collection, progress: Progress) -> Iterator[Chunk]:
+    """Yield all items in order of id, as columns: faster than one by one."""
+    size, done, total = max(1, _AT_A_TIME // (4 * (collection.n_features or 1))), 0, len(collection)
+    last: Id | None = None
+    while len(rows := collection._store.rows_after(last, size)):
+        payloads = [None if text is None else json.loads(text) for text in rows.payloads]
+        yield Chunk(rows.ids, rows.vectors, list(map(check.labels_of, rows.labels)), payloads)
+        last, done = rows.ids[-1], done + len(rows)
+        progress(done, total)
+
+
+def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
+    """Write the codes of a collection for another program, and return their number.
+
+    The encoder that made them is written beside them: of ``a.faiss``, to ``a.encoder.oh``.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path
+        ``.faiss``: an ``IndexBinaryIDMap``. ``.usearch``: a graph. ``.npz``: arrays ``ids``, ``codes``, ``n_bits``,
+        ``version``. Integer ids are the ids of the first two. Strings (for usearch, also negative integers) are
+        written to a file beside, ``a.ids.jsonl``, one id per line; ids are then positions from 0.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
+    ...     pets.upsert([7, 9], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+    ...     export_codes(pets, Path(folder, "codes.npz"))
+    ...     sorted(path.name for path in Path(folder).glob("codes*"))
+    2
+    ['codes.encoder.oh', 'codes.npz']
+    """
+    target = Path(path)
+    if target.suffix.lower() not in WRITERS:
+        raise FileFormatError(f"{path} has the extension {target.suffix!r}; use one of {', '.join(WRITERS)}.")
+    ids, codes, encoder = collection.codes_and_encoder()
+    if encoder is None or not ids:
+        raise NotLearnedError("This collection has no codes yet; add items with labels first.")
+    WRITERS[target.suffix.lower()](target, ids, codes, encoder)
+    encoder.save(target.with_name(f"{target.stem}.encoder.oh"))
+    return len(ids)
+
+
+def _write_faiss(path: Path, ids: Sequence[Id], codes: Codes, encoder: Encoder) -> None:
+    """Write an ``IndexBinaryIDMap`` over an ``IndexBinaryFlat``, as ``faiss.read_index_binary`` reads it.
+
+    faiss takes whole bytes: the bits that fill up the last one are zero, and no distance changes.
+    """
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError.of("faiss", "faiss") from error
+    flat = faiss.IndexBinaryFlat(8 * codes.shape[1])
+    index = faiss.IndexBinaryIDMap(flat)
+    index.add_with_ids(codes, _integers(path, ids, lowest=-(1 << 63)))
+    write_bytes(path, faiss.serialize_index_binary(index).tobytes())
+
+
+def _write_usearch(path: Path, ids: Sequence[Id], codes: Codes, encoder: Encoder) -> None:
+    """Write a graph over the bits by Hamming distance, as ``usearch.index.Index.restore`` reads it."""
+    try:
+        from usearch.index import Index
+    except ImportError as error:
+        raise MissingExtraError.of("usearch", "usearch") from error
+    index = Index(ndim=encoder.n_bits, metric="hamming", dtype="b1")
+    numbers = _integers(path, ids, lowest=0).astype(np.uint64)
+    index.add(numbers, codes, threads=1)  # with more threads the graph differs from run to run
+    write_bytes(path, bytes(index.save() or b""))
+
+
+def _write_npz(path: Path, ids: Sequence[Id], codes: Codes, encoder: Encoder) -> None:
+    with whole_file(path) as file:
+        np.savez(file, ids=np.array(ids), codes=codes, n_bits=encoder.n_bits, version=encoder.version)
+
+
+WRITERS = {".faiss": _write_faiss, ".usearch": _write_usearch, ".npz": _write_npz}
+
+
+def _integers(path: Path, ids: Sequence[Id], *, lowest: int) -> NDArray[np.int64]:
+    """Return integer ids as they are; others as positions, with the ids by line in a file beside."""
+    beside = path.with_name(f"{path.stem}.ids.jsonl")
+    numbers = [id for id in ids if isinstance(id, int)]
+    if numbers and min(numbers) >= lowest:
+        beside.unlink(missing_ok=True)  # of an earlier export
+        return np.array(numbers, np.int64)
+    write_bytes(beside, "".join(f"{json.dumps(id)}\n" for id in ids).encode())
+    return np.arange(len(ids))
+
+
+__all__ = ["export_codes", "export_items", "import_items"]

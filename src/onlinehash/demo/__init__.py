@@ -1,0 +1,1 @@
+"""Demonstrations on real data, for the command line and the service."""

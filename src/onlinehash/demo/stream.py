@@ -1,0 +1,254 @@
+"""The demo of ``onlinehash serve --demo``: a stream of images that the page steps through, and what it plots."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from time import sleep
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Depends, Query, Request
+from numpy.typing import NDArray
+from PIL import Image
+
+from onlinehash.collection import Collection, WhenDrifted
+from onlinehash.datasets import Dataset, Split, load_dataset
+from onlinehash.demo.race import Race, small_hroh
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+from onlinehash.metrics import mean_average_precision
+from onlinehash.service.api_keys import ApiKeys
+from onlinehash.service.routes import demand_key
+from onlinehash.types import Batch
+
+_IMAGES = {"digits": (8, 8), "mnist": (28, 28)}
+_MOST_ITEMS, _MOST_QUERIES = 3000, 200
+_FIRST_CLASSES, _NEXT_CLASS = 3, 50  # one more class after every 50 items
+_START, _STEP = 60, 10  # items at the start, and per point of the curve up to there
+_MOST_STEPS = 100
+_PATIENCE, _MOMENT = 1000, 0.002
+_SHOWN = 16  # newest items on the page
+
+Answer = dict[str, Any]
+
+
+class Demo:
+    """A collection filled by a stream of images, and the curve of its quality so far.
+
+    The stream starts with a few classes; others join later. Quality is the mAP of held-out queries of all classes: with
+    the encoder in use, and with the encoder that a refresh would make now.
+
+    Parameters
+    ----------
+    collection : Collection
+        Empty, with the hasher :func:`~onlinehash.demo.race.small_hroh`.
+    dataset : Dataset
+        A data set of images.
+
+    Examples
+    --------
+    >>> with open_demo("digits") as demo:
+    ...     demo.state()["position"], demo.step(40)["points"][-1]["n"]
+    (60, 100)
+    """
+
+    def __init__(self, collection: Collection, dataset: Dataset) -> None:
+        if dataset.name not in _IMAGES:
+            raise InvalidInputError(f"dataset={dataset.name!r} has no pictures; use {', '.join(_IMAGES)}.")
+        self.collection, self.dataset = collection, dataset
+        self._shape = _IMAGES[dataset.name]
+        split = _head(dataset.split())
+        self._stream, self._database, self._queries = _as_classes_join(split.stream), split.database, split.queries
+        self.race = Race(split)
+        self._lock = Lock()
+        self._position = 0
+        self._points: list[Answer] = []
+        self._first_seen: dict[int, int] = {}
+        self._used: tuple[int, float] | None = None
+        self._fill()
+
+    def state(self) -> Answer:
+        """Return the data set and all measurements; measure again if the codes were refreshed since."""
+        with self._lock:
+            encoder = self.collection.encoder
+            if encoder is not None and encoder.version != self._points[-1]["version"]:
+                self._points.append(self._measure())
+            return self._state(0) | self._unseen()
+
+    def step(self, n_items: int) -> Answer:
+        """Add the next items of the stream; return the new measurements."""
+        with self._lock:
+            n_points = len(self._points)
+            self._add(n_items)
+            return self._state(n_points)
+
+    def reset(self) -> Answer:
+        """Start over with the first items and a new hasher."""
+        with self._lock:
+            self.collection.delete(range(_STEP, len(self._stream.X)), missing="ignore")
+            self._position, self._points, self._first_seen, self._used = 0, [], {}, None
+            self._store(_STEP)
+            # Deleted items stay learned until the hasher is replaced.
+            self.collection.change_hasher(small_hroh())
+            self._points.append(self._measure())
+            self._fill()
+            return self._state(0) | self._unseen()
+
+    def _fill(self) -> None:
+        while self._position < _START:
+            self._add(_STEP)
+
+    def _add(self, n_items: int) -> None:
+        if self._position < len(self._stream.X):
+            self._store(n_items)
+            self._points.append(self._measure())
+
+    def _store(self, n_items: int) -> None:
+        X, y = (column[self._position : self._position + n_items] for column in self._stream)
+        ids = range(self._position, self._position + len(X))
+        for id, label in zip(ids, y.tolist(), strict=True):
+            self._first_seen.setdefault(label, id)
+        self.collection.upsert(ids, X, y, [self._payload(row) for row in ids])
+        self._position += len(X)
+        for _ in range(_PATIENCE):  # so that the next measurement does not depend on the speed of a refresh
+            if not self.collection.stats().refreshing:
+                break
+            sleep(_MOMENT)
+
+    def _measure(self) -> Answer:
+        used, now = self.collection.encoder, self.collection.hasher.snapshot()
+        assert used is not None, "labelled items make the first encoder at once"
+        if self._used is None or self._used[0] != used.version:
+            self._used = used.version, self._quality(used)
+        fresh = self._used[1] if now.version == used.version else self._quality(now)
+        return {"n": self._position, "version": used.version, "map": self._used[1], "fresh": fresh}
+
+    def _quality(self, encoder: Encoder) -> float:
+        (X, y), (queries, labels) = self._database, self._queries
+        return round(mean_average_precision(encoder.encode(queries), labels, encoder.encode(X), y), 4)
+
+    def _arrived(self) -> list[Answer]:
+        """Return the newest items, newest first."""
+        rows = range(self._position - 1, max(-1, self._position - 1 - _SHOWN), -1)
+        return [{"id": row, "labels": int(self._stream.y[row]), "payload": self._payload(row)} for row in rows]
+
+    def _unseen(self) -> Answer:
+        """Return a query of a class that joins midway, whose code is shown before and after."""
+        labels = np.unique(self._queries.y)
+        row = int(np.flatnonzero(self._queries.y == labels[len(labels) // 2])[0])
+        X = self._queries.X[row]
+        label = int(self._queries.y[row])
+        payload = {
+            "title": f"A {self.dataset.class_names[label]} that is never stored",
+            "image": picture(X.reshape(self._shape)),
+        }
+        return {"unseen": {"id": "unseen", "labels": label, "vectors": X.tolist(), "payload": payload}}
+
+    def _payload(self, row: int) -> Answer:
+        return {"image": picture(self._stream.X[row].reshape(self._shape))}
+
+    def _state(self, from_point: int) -> Answer:
+        return {
+            "dataset": self.dataset.name,
+            "description": self.dataset.description,
+            "shape": self._shape,
+            "position": self._position,
+            "n_stream": len(self._stream.X),
+            "n_classes": len(np.unique(self._stream.y)),
+            "first_seen": [{"label": label, "n": n} for label, n in self._first_seen.items()],
+            "arrived": self._arrived(),
+            "points": self._points[from_point:],
+        }
+
+
+@contextmanager
+def open_demo(dataset: str | None = None) -> Iterator[Demo]:
+    """Yield the demo of a data set, in a temporary collection.
+
+    Parameters
+    ----------
+    dataset : str, optional
+        By default MNIST if it is on this machine, else the digits of scikit-learn.
+    """
+    try:
+        data = load_dataset(dataset or "mnist")
+    except DataNotFoundError:
+        if dataset is not None:
+            raise
+        data = load_dataset("digits")
+    with (
+        TemporaryDirectory(prefix="onlinehash") as folder,
+        Collection.open(Path(folder) / "demo.oh", small_hroh(), WhenDrifted(every=40)) as collection,
+    ):
+        yield Demo(collection, data)
+
+
+def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
+    """Return the routes of the demo page, which are not part of the OpenAPI document."""
+
+    def may_read(request: Request) -> None:
+        demand_key(request, keys)
+
+    def may_write(request: Request) -> None:
+        demand_key(request, keys, write=True)
+
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/demo.json")  # overrides the static file, which says that there is no demo
+    async def is_there() -> bool:
+        return True
+
+    @router.get("/api/v1/demo", dependencies=[Depends(may_read)])
+    def state() -> Answer:
+        return demo.state()
+
+    @router.post("/api/v1/demo/step", dependencies=[Depends(may_write)])
+    def step(n: Annotated[int, Query(ge=1, le=_MOST_STEPS)] = 10) -> Answer:
+        return demo.step(n)
+
+    @router.post("/api/v1/demo/reset", dependencies=[Depends(may_write)])
+    def reset() -> Answer:
+        return demo.reset()
+
+    @router.get("/api/v1/demo/race", dependencies=[Depends(may_read)])
+    def race(start: Annotated[int, Query(ge=0)] = 0, n: Annotated[int, Query(ge=1, le=_MOST_STEPS)] = 1) -> Answer:
+        points = demo.race.points(start, n)
+        return {"n_points": demo.race.n_points, "shuffled": demo.race.shuffled(), "points": points}
+
+    return router
+
+
+def picture(pixels: NDArray[np.floating]) -> str:
+    """Return pixels between 0 and 1 as a PNG in a data URL."""
+    grey = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(grey).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _head(split: Split) -> Split:
+    """Return a part of a split, small enough to be measured while the page is open."""
+    stream, database = (Batch(batch.X[:_MOST_ITEMS], batch.y[:_MOST_ITEMS]) for batch in (split.stream, split.database))
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.permutation(len(split.queries.X))[:_MOST_QUERIES])
+    return replace(split, stream=stream, database=database, queries=Batch(split.queries.X[some], split.queries.y[some]))
+
+
+def _as_classes_join(batch: Batch) -> Batch:
+    """Return a batch ordered so that it starts with a few classes and the others join one by one."""
+    waiting = list(range(len(batch.y)))
+    labels = np.unique(batch.y).tolist()
+    order: list[int] = []
+    while waiting:
+        n_joined = _FIRST_CLASSES + max(0, len(order) - _START + _NEXT_CLASS) // _NEXT_CLASS
+        joined = set(labels[:n_joined])
+        place = next((place for place, row in enumerate(waiting) if batch.y[row] in joined), 0)
+        order.append(waiting.pop(place))
+    return Batch(batch.X[order], batch.y[order])

@@ -1,0 +1,136 @@
+"""Kernels of MIHash: mutual information, its gradient, and the projections of the reservoir."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_codes
+from onlinehash.codes._kernels import distances
+from onlinehash.codes.hamming import as_words, distance_dtype
+from onlinehash.exceptions import InvalidInputError
+
+NO_LABEL = -1
+
+
+def share_a_label(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for every pair of rows whether they have a number in common; -1 pads rows that have fewer."""
+    if left.shape[1] == right.shape[1] == 1:
+        return np.asarray(left == right.T)
+    shared = np.zeros((len(left), len(right)), bool)
+    for mine in left.T[..., np.newaxis]:
+        for theirs in np.where(right == NO_LABEL, NO_LABEL - 1, right).T:
+            shared |= mine == theirs
+    return shared
+
+
+def mutual_information(codes: NDArray[np.uint8], neighbours: NDArray[np.bool_], n_bits: int) -> float:
+    """Return the mutual information of Hamming distance and being a neighbour, in bits, averaged over the items.
+
+    Every item is compared with all items, itself included; the two largest distances share a bin, as published.
+    """
+    check_codes(codes, n_bits)
+    if neighbours.shape != (len(codes), len(codes)) or neighbours.dtype != np.bool_:
+        raise InvalidInputError(
+            f"neighbours is {neighbours.dtype} of shape {neighbours.shape}; {len(codes)} codes need one bool per pair."
+        )
+    table = np.arange(len(codes) + 1, dtype=np.float64)
+    table[1:] *= np.log2(table[1:])
+    buffer = np.empty(len(codes), distance_dtype(codes.shape[1]))
+    return float(_mutual_information(as_words(codes), neighbours.view(np.uint8), n_bits, table, buffer))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mutual_information(words: Any, neighbours: Any, n_bits: int, n_log_n: Any, buffer: Any) -> Any:
+    n_items = words.shape[0]
+    counts = np.empty((4, 2 * n_bits + 2), np.int64)
+    places = np.empty(n_items, np.uint16)  # of a distance among far, then among near items
+    total = 0.0
+    for j in range(n_items):
+        distances(words[j], words, buffer)
+        for i in range(n_items):
+            places[i] = 2 * np.uint16(buffer[i]) + neighbours[j, i]
+        counts[:] = 0
+        for i in range(0, n_items - n_items % 4, 4):  # four tables: equal neighbours do not wait for each other
+            counts[0, places[i]] += 1
+            counts[1, places[i + 1]] += 1
+            counts[2, places[i + 2]] += 1
+            counts[3, places[i + 3]] += 1
+        for i in range(n_items - n_items % 4, n_items):
+            counts[0, places[i]] += 1
+        # n H = n log n - sum of c log c: entropies of counts, from a table of n log n.
+        gain = n_log_n[n_items]
+        n_near = 0
+        for d in range(n_bits):
+            last = 2 if d == n_bits - 1 else 1
+            far, near = 0, 0
+            for t in range(4):
+                for e in range(d, d + last):
+                    far += counts[t, 2 * e]
+                    near += counts[t, 2 * e + 1]
+            n_near += near
+            gain += n_log_n[near] + n_log_n[far] - n_log_n[near + far]
+        gain -= n_log_n[n_near] + n_log_n[n_items - n_near]
+        total += max(0.0, gain / n_items)
+    return total / n_items
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def ascend(row: Any, soft: Any, neighbours: Any, slope: float, n_bins: int, rate: float, exact: bool) -> None:
+    """Turn the projection of one instance into its gradient, in place, by the soft distances to the reservoir."""
+    n_items, n_bits = soft.shape
+    mine = np.empty_like(row)
+    for b in range(n_bits):
+        mine[b] = np.tanh(row[b] * slope / 2)
+    # Soft histogram: a distance between two centres is shared by them. Place 0 stands for a centre below the first.
+    width = n_bits / n_bins
+    upper = np.empty(n_items, np.int64)
+    counts = np.zeros((2, n_bins + 2))
+    n_near = 0
+    for s in range(n_items):
+        product = row.dtype.type(0)
+        for b in range(n_bits):
+            product += mine[b] * soft[s, b]
+        position = (n_bits - np.float64(product)) / 2 / width
+        u: int = min(max(int(np.ceil(position)), 0), n_bins)
+        near = np.int64(neighbours[s])
+        n_near += int(near)
+        counts[near, u + 1] += 1 - (u - position)
+        counts[near, u] += u - position
+        upper[s] = u
+    # d(-MI)/dD of an item: the slope, between its two centres, of log p(D) - log p(D | near or far).
+    surprise = np.zeros((2, n_bins + 2))
+    for c in range(1, n_bins + 2):
+        both = _one_plus_log2((counts[0, c] + counts[1, c]) / n_items)
+        surprise[0, c] = both - _one_plus_log2(counts[0, c] / max(n_items - n_near, 1))
+        surprise[1, c] = both - _one_plus_log2(counts[1, c] / max(n_near, 1))
+    slopes = ((surprise[:, 1:] - surprise[:, :-1]) / (width * n_items)).astype(row.dtype)
+    row[:] = 0
+    total = row.dtype.type(0)
+    for s in range(n_items):
+        pull = slopes[np.int64(neighbours[s]), upper[s]]
+        total += pull
+        for b in range(n_bits):
+            row[b] += pull * soft[s, b]
+    for b in range(n_bits):
+        # dD/dphi is -(2 phi_s - 1) = -soft; the published code takes -phi_s / 2 = -(soft + 1) / 4.
+        inner = -row[b] if exact else -(row[b] + total) / 4
+        row[b] = rate * slope * (1 - mine[b] * mine[b]) / 4 * inner
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _one_plus_log2(share: float) -> float:
+    return 1.0 + np.log2(share) if share > 0 else 1.0
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def follow(halves: Any, products: Any, gradient: Any, slope: float) -> None:
+    """Move the projections r W of the reservoir with the weights, by -(r x) g^T; they are kept times slope / 2."""
+    n_items, n_bits = halves.shape
+    change = (gradient * (slope / 2)).astype(halves.dtype)
+    for s in range(n_items):
+        for b in range(n_bits):
+            halves[s, b] -= products[s] * change[b]

@@ -1,0 +1,115 @@
+"""API keys for reading and writing."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+
+_SHORTEST = 16
+READ_VARIABLE, WRITE_VARIABLE = "ONLINEHASH_READ_KEY", "ONLINEHASH_WRITE_KEY"
+
+
+@dataclass(frozen=True)
+class ApiKeys:
+    """API keys of a service; without any, every client may read and write.
+
+    Only digests are kept. A write key also reads.
+
+    Parameters
+    ----------
+    read, write : tuple of bytes
+        SHA-256 digests of the keys; make them with :meth:`of`.
+
+    Examples
+    --------
+    >>> keys = ApiKeys.of(read=["a-key-for-readers"], write=["a-key-for-writers"])
+    >>> keys.may_write("a-key-for-readers"), keys.may_read("a-key-for-writers")
+    (False, True)
+    """
+
+    read: tuple[bytes, ...] = ()
+    write: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, read: Iterable[str] = (), write: Iterable[str] = ()) -> ApiKeys:
+        """Return keys from their text."""
+        return cls(tuple(map(_digest_of_new, read)), tuple(map(_digest_of_new, write)))
+
+    @classmethod
+    def gather(cls, variables: Mapping[str, str], read: Path | None = None, write: Path | None = None) -> ApiKeys:
+        """Read keys from environment variables, such as ``os.environ``, and from files with one key per line.
+
+        Examples
+        --------
+        >>> bool(ApiKeys.gather({"ONLINEHASH_WRITE_KEY": "a-key-for-writers"}))
+        True
+        """
+        named = {READ_VARIABLE: read, WRITE_VARIABLE: write}
+        found = [
+            variables.get(name, "").split() + ([] if file is None else _lines(file)) for name, file in named.items()
+        ]
+        return cls.of(*found)
+
+    def __bool__(self) -> bool:
+        return bool(self.read or self.write)
+
+    def may_read(self, key: str) -> bool:
+        """Return whether a key may read."""
+        return _is_among(key, self.read + self.write)
+
+    def may_write(self, key: str) -> bool:
+        """Return whether a key may write."""
+        return _is_among(key, self.write)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode(errors="surrogateescape")).digest()
+
+
+def _digest_of_new(key: str) -> bytes:
+    if len(key) < _SHORTEST or not key.isascii() or not key.isprintable() or " " in key:
+        raise InvalidInputError(
+            f"A key has {len(key)} characters; use at least {_SHORTEST}, all printable ASCII without spaces. "
+            "Make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return _digest(key)
+
+
+def _is_among(key: str, digests: tuple[bytes, ...]) -> bool:
+    """Compare a key with every digest, in constant time."""
+    mine = _digest(key)
+    return sum([hmac.compare_digest(mine, digest) for digest in digests]) > 0
+
+
+def _lines(file: Path) -> list[str]:
+    if not file.is_file():
+        raise DataNotFoundError(f"There is no key file {file}; write one key per line.")
+    keys = file.read_text().split()
+    if not keys:
+        raise InvalidInputError(f"{file} holds no key; write one key per line.")
+    return keys
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is a loopback address or name."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_address(host: str, keys: ApiKeys) -> None:
+    """Raise if other machines can reach the host and there are no keys."""
+    if not is_loopback(host) and not keys:
+        raise InvalidInputError(
+            f"host={host!r} can be reached from other machines, and there are no API keys. Set {READ_VARIABLE} and "
+            f"{WRITE_VARIABLE} (or give key files), or listen on 127.0.0.1."
+        )

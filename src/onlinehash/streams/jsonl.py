@@ -1,0 +1,96 @@
+"""JSON lines: one message per line, read from where the collection has stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+from onlinehash.collection import Collection
+from onlinehash.streams.dead_letters import DeadLetterFile
+from onlinehash.streams.message import Message
+from onlinehash.streams.source import DeadLetter, Source, SourceError
+
+_HEAD = 4096  # bytes by which a file is recognised
+
+
+class JsonLinesSource(Source):
+    """A file that may grow.
+
+    The collection stores up to which byte it has the file, and a digest of its beginning. A line that cannot be applied
+    goes to ``<file>.dead.jsonl``.
+    """
+
+    ends = True
+
+    def __init__(self, path: Path) -> None:
+        self.place, self._path = str(path), path
+        self._checkpoint = f"source:jsonl:{path.resolve()}"
+        self._dead = DeadLetterFile(path)
+        self._file: IO[bytes] | None = None
+
+    def start(self, collection: Collection) -> None:
+        """Open the file, after what is in the collection."""
+        self.close()
+        self._file = self._path.open("rb")
+        checkpoint = collection.checkpoint(self._checkpoint) or {"offset": 0, "head": self._head(0)}
+        self._offset = checkpoint["offset"]
+        self._check_size()
+        if self._head(self._offset) != checkpoint["head"]:
+            raise self._changed("it begins with something else than before")
+        self._n_read, self._first = 0, self._offset
+
+    def _check_size(self) -> None:
+        size = self._path.stat().st_size
+        if size < self._offset:
+            raise self._changed(f"{self._offset} bytes of it are in the collection, and now it has {size}")
+
+    def _changed(self, how: str) -> SourceError:
+        return SourceError(
+            f"{self.place} has changed: {how}. Give the new file another name, or restore the one that was there."
+        )
+
+    def _head(self, offset: int) -> str:
+        assert self._file is not None
+        self._file.seek(0)
+        return sha256(self._file.read(min(offset, _HEAD))).hexdigest()[:16]
+
+    def fetch(self, limit: int, wait: float) -> list[Message]:
+        """Return the next lines; the last one without a line feed only if nothing more will come (``wait=0``)."""
+        assert self._file is not None
+        self._file.seek(self._offset)
+        messages: list[Message] = []
+        while len(messages) < limit and (line := self._file.readline()):
+            if wait and not line.endswith(b"\n"):
+                break
+            start, self._offset = self._offset, self._offset + len(line)
+            if line.strip():
+                messages.append(Message(start, line, self._offset))
+        self._n_read += len(messages)
+        if not messages:
+            self._check_size()
+            time.sleep(wait)
+        return messages
+
+    def checkpoint(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """Return where the last of these lines ends."""
+        offset = messages[-1].handle
+        return {self._checkpoint: {"offset": offset, "head": self._head(offset)}}
+
+    def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        """Write lines to the dead-letter file."""
+        self._dead.put(letters)
+
+    def lag(self) -> int:
+        """Return the number of lines left, as if they were as long as those before."""
+        left = max(0, self._path.stat().st_size - self._offset)
+        mean = (self._offset - self._first) / self._n_read if self._n_read else 1.0
+        return -int(-left // mean)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,214 @@
+"""Arrow: record batches as rows, in ``.arrow`` files and in streams; Parquet is read by way of them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._files import whole_file
+from onlinehash.exceptions import FileFormatError, MissingExtraError
+from onlinehash.tables.columns import Columns, Layout
+from onlinehash.tables.rows import Chunk, Sheet, json_or_text
+
+
+class LengthError(FileFormatError):
+    """A list of a column has another length than the first."""
+
+    def __init__(self, name: str, row: int, n_numbers: int, width: int) -> None:
+        super().__init__(f"{name!r} has {n_numbers} numbers; the first row has {width}.")
+        self.row, self.n_numbers, self.width = row, n_numbers, width
+
+
+def import_pyarrow(extra: str = "arrow") -> Any:
+    """Return the module ``pyarrow``, with its submodules."""
+    try:
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError.of("pyarrow", extra) from error
+    return pyarrow
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def is_list(kind: Any) -> bool:
+    """Return whether a type is that of lists."""
+    types = import_pyarrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def is_number(kind: Any) -> bool:
+    """Return whether a type is that of real numbers."""
+    types = import_pyarrow().types
+    return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def layout_of(path: Path, columns: Columns, schema: Any) -> Layout:
+    """Return the role of each column; the vector is one of lists, or all of numbers that are nothing else."""
+    lists = [field.name for field in schema if is_list(field.type) and is_number(field.type.value_type)]
+    numbers = [field.name for field in schema if is_number(field.type)]
+    found = columns.layout(path, schema.names, lists=lists, numbers=numbers)
+    if not found.vectors:
+        raise FileFormatError(f"{path} has no column 'vectors', but {', '.join(schema.names)}.")
+    return found
+
+
+def list_lengths(column: Any) -> NDArray[np.int64]:
+    """Return how many numbers each list has; 0 where there is no list."""
+    if import_pyarrow().types.is_fixed_size_list(column.type):
+        return np.where(column.is_valid(), column.type.list_size, 0)
+    return np.asarray(column.value_lengths().fill_null(0))
+
+
+def vectors_of(column: Any, name: str, width: int | None = None) -> NDArray[Any]:
+    """Return a column of lists as rows of numbers; one of numbers has one number per row."""
+    if is_number(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False))[:, np.newaxis]
+    if not is_list(column.type) or not is_number(column.type.value_type):
+        raise FileFormatError(f"column {name!r} holds {column.type}, not lists of numbers.")
+    lengths = list_lengths(column)
+    width = int(lengths[0]) if width is None else width
+    wrong = (lengths != width) | (lengths == 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise LengthError(name, row, int(lengths[row]), width)
+    return np.asarray(column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), width))
+
+
+def chunks_of(batches: Iterable[Any], path: Path, found: Layout, total: int) -> Iterator[Chunk]:
+    """Yield record batches as chunks."""
+    done, width = 0, None
+    for batch in batches:
+        try:
+            parts = [vectors_of(batch[name], name, width if len(found.vectors) == 1 else 1) for name in found.vectors]
+        except FileFormatError as error:
+            row = done + getattr(error, "row", 0) + 1
+            raise FileFormatError(f"{path}, row {row}: {error}") from error
+        vectors = parts[0] if len(parts) == 1 else np.hstack(parts)
+        width = vectors.shape[1]
+        roles = (found.id, found.labels, found.payload)
+        ids, labels, payloads = (None if name is None else batch[name].to_pylist() for name in roles)
+        if payloads is not None:
+            payloads = [json_or_text(value) if isinstance(value, str) else value for value in payloads]
+        places = range(done + 1, done + len(vectors) + 1)
+        done += len(vectors)
+        yield Chunk(ids, vectors, labels, payloads, places, done, total)
+
+
+def schema_of(sheet: Sheet) -> Any:
+    """Return the schema of a table to write: id, vectors (lists of fixed length), labels (lists), payload (JSON)."""
+    pa = import_pyarrow()
+    kinds = {"int": pa.int64(), "str": pa.string()}
+    ids, vectors = sheet.first.ids or [0], sheet.first.vectors
+    return pa.schema(
+        {
+            "id": kinds["int" if isinstance(ids[0], int) else "str"],
+            "vectors": pa.list_(pa.from_numpy_dtype(vectors.dtype), vectors.shape[1]),
+            "labels": pa.list_(kinds[sheet.label_type]),
+            "payload": pa.string(),
+        }
+    )
+
+
+def write_batches(writer: Any, schema: Any, chunks: Iterator[Chunk]) -> None:
+    """Write each chunk as a record batch."""
+    pa = import_pyarrow()
+    for chunk in chunks:
+        listed = [some if some is None or isinstance(some, (list, tuple)) else [some] for some in chunk.labels or ()]
+        payloads = [None if some is None else json.dumps(some) for some in chunk.payloads or ()]
+        columns = [
+            pa.array(chunk.ids, schema.field("id").type),
+            pa.FixedSizeListArray.from_arrays(chunk.vectors.ravel(), chunk.vectors.shape[1]),
+            pa.array(listed, schema.field("labels").type),
+            pa.array(payloads, pa.string()),
+        ]
+        writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+# ---------------------------------------------------------------------- files
+
+
+def layout(path: Path, columns: Columns) -> Layout:
+    """Return the role of each column."""
+    with _open(path) as file:
+        return layout_of(path, columns, file.schema)
+
+
+def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
+    """Yield the rows of a file."""
+    with _open(path) as file:
+        found = layout_of(path, columns, file.schema)
+        table = file.read_all()  # stays on disk, unless it is compressed
+        starts = range(0, len(table), batch_size)
+        parts = (table.slice(start, batch_size).combine_chunks().to_batches()[0] for start in starts)
+        yield from chunks_of(parts, path, found, len(table))
+
+
+def write(path: Path, sheet: Sheet) -> None:
+    """Write one record batch per chunk."""
+    schema = schema_of(sheet)
+    with whole_file(path) as file, import_pyarrow().ipc.new_file(file, schema) as writer:
+        write_batches(writer, schema, sheet.chunks)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    pa = import_pyarrow()
+    try:
+        with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
+            yield file
+    except (pa.ArrowException, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"{path} is not an Arrow file, or damaged: {error}") from error
+
+
+# ---------------------------------------------------------------------- streams
+
+
+def parse_stream(content: bytes, vectors: str) -> dict[str, Any]:
+    """Return the columns of an Arrow stream as lists, that of the vectors as an Arrow array.
+
+    The content is not trusted: compressed buffers and dictionaries, which may be huge, are refused.
+    """
+    pa = import_pyarrow()
+    try:
+        for message in pa.ipc.MessageReader.open_stream(content):
+            if message.type == "dictionary" or _is_compressed(message.metadata.to_pybytes(), message.type):
+                raise FileFormatError("has compressed buffers or dictionaries; send plain columns")
+        table = pa.ipc.open_stream(content).read_all()
+        table.validate(full=True)
+        names = table.column_names
+        if len(set(names)) < len(names):
+            raise FileFormatError("has two columns of one name; rename one of them")
+        return {name: table[name].combine_chunks() if name == vectors else table[name].to_pylist() for name in names}
+    except FileFormatError:
+        raise
+    except (pa.ArrowException, ValueError, OSError, struct.error) as error:
+        raise FileFormatError(f"cannot be read as an Arrow stream: {str(error)[:200]}") from error
+
+
+def _is_compressed(metadata: bytes, kind: str) -> bool:
+    """Return whether a message is compressed, read from its flatbuffer before anything is decompressed."""
+    if kind != "record batch":
+        return False
+    message = struct.unpack_from("<I", metadata)[0]
+    header = _table_field(metadata, message, 2)
+    batch = header + struct.unpack_from("<I", metadata, header)[0]
+    return bool(_table_field(metadata, batch, 3) != batch)
+
+
+def _table_field(buffer: bytes, table: int, number: int) -> int:
+    """Return where a field of a flatbuffer table is; the table itself if it has no such field."""
+    fields = table - struct.unpack_from("<i", buffer, table)[0]
+    if 4 + 2 * number >= struct.unpack_from("<H", buffer, fields)[0]:
+        return table
+    return int(table + struct.unpack_from("<H", buffer, fields + 4 + 2 * number)[0])

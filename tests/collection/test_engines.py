@@ -1,0 +1,192 @@
+"""A collection that is searched by an engine: it follows the store, and answers as memory does."""
+
+import logging
+
+import numpy as np
+import pytest
+from tests.collection.brute import pairs, ranking
+from tests.collection.places import EnginePlace, FilePlace
+
+from onlinehash import HCOH, HROH, Collection, hamming_distances
+from onlinehash.collection import Never
+from onlinehash.exceptions import InvalidInputError, StorageError, UnknownNameError
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def milvus_server():
+    from tests.servers.milvus import milvus
+
+    with milvus() as running:
+        yield running
+
+
+@pytest.fixture(params=["memory", "faiss", "faiss:4", "milvus"])
+def search(request, tmp_path):
+    if request.param == "milvus":
+        return f"milvus:{request.getfixturevalue('milvus_server').uri}#c{tmp_path.name[-30:]}".replace("-", "_")
+    return request.param
+
+
+def same_answers(collection, queries, *, exact=True):
+    """Compare every kind of search with brute force; lists of faiss may leave out near items, never be wrong."""
+    for query in queries:
+        if exact:
+            assert pairs(collection.search(query, 30)) == ranking(collection, query)[:30]
+            some = list(collection)[::3]
+            among = ranking(collection, query, lambda item, some=set(some): item.id in some)
+            assert pairs(collection.search(query, 20, ids=some)) == among[:20]
+            labelled = ranking(collection, query, lambda item: item.labels == 2)
+            assert pairs(collection.search(query, 20, labels=2)) == labelled[:20]
+            near = [pair for pair in ranking(collection, query) if pair[0] <= 3]
+            assert pairs(collection.range_search(query, 3)) == near
+        found = collection.search(query, 20)
+        code, codes = (collection.encoder.encode(rows) for rows in (query[None], stored(collection, found.ids)))
+        assert found.distances == hamming_distances(code, codes)[0].tolist()
+        assert (found.version, found.sequence) == (collection.encoder.version, collection._position.seq)
+
+
+def stored(collection, ids):
+    return np.array([item.vectors for item in collection.get(ids)])
+
+
+@pytest.mark.parametrize("names", ["int", "str"])
+def test_a_load_in_batches_with_changes_is_searched_as_in_memory(tmp_path, data, search, names):
+    path, ids = tmp_path / "items.oh", [i if names == "int" else f"item {i}" for i in range(600)]
+    X, y = data.take(600)
+    queries, exact = data.take(3)[0], search != "faiss:4"
+    with Collection.open(path, HROH(12, n_components=32, random_state=0), search=search) as collection:
+        for start in range(0, 500, 50):
+            collection.upsert(ids[start : start + 50], X[start : start + 50], y[start : start + 50])
+        same_answers(collection, queries, exact=exact)
+        collection.upsert(ids[40:140], X[500:], y[500:])
+        collection.delete(ids[100:200])
+        collection.update(ids[7], labels=2)
+        same_answers(collection, queries, exact=exact)
+        collection.refresh()
+        collection.delete(ids[300:310])
+        same_answers(collection, queries, exact=exact)
+        assert collection.stats().n_searchable == len(collection) == 390
+        assert collection.stats().index in ("flat", "buckets", search.partition(":")[0])
+    with Collection.open(path, search=search) as again:
+        same_answers(again, queries, exact=exact)
+        again.change_hasher(20)
+        same_answers(again, queries, exact=exact)
+    with Collection.open(path) as memory, Collection.open(path, search=search, readonly=True) as reader:
+        memory.upsert(ids[:30], X[30:60], y[30:60])
+        memory.delete(ids[60:70])
+        same_answers(reader, queries, exact=exact)
+        memory.refresh()
+        same_answers(reader, queries, exact=exact)
+
+
+def test_asymmetric_and_rescored_searches_are_those_of_memory(path, data, search):
+    X, y = data.take(300)
+    queries = data.take(4)[0]
+    with Collection.open(path, HCOH(16, random_state=0), Never(), search=search) as collection:
+        collection.upsert(range(300), X, y)
+        asked = {"asymmetric": True}, {"rescore": "cosine"}, {"rescore": "l2", "asymmetric": True}
+        found = [collection.search(queries, 10, **options) for options in asked]
+    with Collection.open(path) as memory:
+        for options, here in zip(asked, found, strict=True):
+            there = memory.search(queries, 10, **options)
+            if search != "faiss:4" or options.get("asymmetric"):
+                assert (here.ids, here.distances) == (there.ids, there.distances)
+
+
+def test_an_engine_that_lost_everything_is_filled_again(path, data, milvus_server):
+    from pymilvus import MilvusClient
+
+    search, X, y = f"milvus:{milvus_server.uri}#lost", *data.take(200)
+    with Collection.open(path, HCOH(12, random_state=0), search=search) as collection:
+        collection.upsert(range(200), X, y)
+    client = MilvusClient(milvus_server.uri)
+    names = [name for name in client.list_collections() if name.startswith("lost")]
+    assert len(names) == 2  # the codes of one generation, and what it has seen
+    client.delete("lost_1", filter="id in [1, 2, 3]")
+    client.upsert("lost_1", [{"id": 10**6, "code": bytes(2)}])
+    with Collection.open(path, search=search) as collection:
+        same_answers(collection, X[:3])
+    for name in names:
+        client.drop_collection(name)
+    with Collection.open(path, search=search) as collection:
+        same_answers(collection, X[:3])
+    client.close()
+
+
+def test_one_generation_is_one_collection_of_the_engine(path, data, milvus_server):
+    from pymilvus import MilvusClient
+
+    client, X, y = MilvusClient(milvus_server.uri), *data.take(100)
+    with Collection.open(
+        path, HCOH(12, random_state=0), Never(), search=f"milvus:{milvus_server.uri}#gen"
+    ) as collection:
+        for n_bits in (None, 16, 20):
+            if n_bits is None:
+                collection.upsert(range(100), X, y)
+            else:
+                collection.change_hasher(n_bits)
+            number = collection.stats().generation
+            names = {name for name in client.list_collections() if name.startswith("gen_")}
+            assert names == {f"gen_{number}", "gen_seen"}
+    client.close()
+
+
+def test_what_the_engine_fails_to_take_in_is_stored_and_searched_once_it_is_back(
+    path, data, tmp_path, caplog, monkeypatch
+):
+    from tests.servers.milvus import Milvus
+
+    from onlinehash.indexes.engines import _milvus
+
+    monkeypatch.setattr(_milvus, "_PATIENCE", 1)
+    server, X, y = Milvus(tmp_path), *data.take(150)
+    try:
+        with Collection.open(path, HCOH(12, random_state=0), Never(), search=f"milvus:{server.uri}#off") as collection:
+            collection.upsert(range(100), X[:100], y[:100])
+            server.stop()
+            with caplog.at_level(logging.WARNING):
+                collection.upsert(range(100, 150), X[100:], y[100:])
+            assert "is behind the store, which has the change" in caplog.text
+            assert len(collection) == 150
+            with pytest.raises(StorageError, match="Milvus at"):
+                collection.search(X[0])
+            server.start()
+            same_answers(collection, X[:2])
+    finally:
+        server.stop()
+
+
+def test_items_in_postgresql_can_be_searched_in_memory(server, data):
+    place, X, y = EnginePlace(server.url), *data.take(200)
+    with (
+        place.open(HCOH(12, random_state=0), search="memory") as collection,
+        place.open(readonly=True, search="faiss") as reader,
+        place.open(readonly=True) as plain,
+    ):
+        collection.upsert([f"i{i}" for i in range(150)], X[:150], y[:150])
+        collection.delete([f"i{i}" for i in range(20)])
+        collection.upsert([f"i{i}" for i in range(10, 60)], X[150:], y[150:])
+        collection.refresh()
+        for one in (collection, reader, plain):
+            same_answers(one, X[:3])
+        assert [one.stats().index for one in (collection, reader, plain)] == ["flat", "faiss", "store"]
+
+
+@pytest.mark.parametrize(
+    ("search", "error", "told"),
+    [
+        ("oracle", UnknownNameError, "Unknown search engine 'oracle'"),
+        ("memory:3", InvalidInputError, "memory takes no options"),
+        ("faiss:many", InvalidInputError, "a number of lists"),
+        ("milvus", InvalidInputError, "names no server"),
+        ("milvus:a.db#1 b", InvalidInputError, "is not a name for Milvus"),
+    ],
+)
+def test_what_is_wrong_with_an_engine_is_said_and_leaves_the_file_free(tmp_path, search, error, told):
+    place = FilePlace(tmp_path)
+    place.open("lsh").close()
+    with pytest.raises(error, match=told):
+        place.open(search=search)
+    place.open().close()

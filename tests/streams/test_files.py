@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from tests.servers import wait_until
+from tests.streams.messages import VECTORS, item
+
+from onlinehash import Collection
+from onlinehash.collection import export_items
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, OnlineHashError, StorageError
+from onlinehash.streams import Consumer, SourceError, open_source
+
+
+def run(place, collection, **options):
+    with open_source(place) as source:
+        return Consumer(source, collection, batch_size=7).run(**options)
+
+
+def write(path, entries, mode="w"):
+    with path.open(mode, errors="surrogateescape") as file:
+        file.writelines(entry if isinstance(entry, str) else json.dumps(entry) + "\n" for entry in entries)
+    return path
+
+
+def break_off(monkeypatch, after):
+    """Let a collection fail after so many batches."""
+    left, real = [after], Collection.upsert
+
+    def upsert(self, *arguments, **named):
+        left[0] -= 1
+        if left[0] < 0:
+            raise StorageError("The disk is full.")
+        real(self, *arguments, **named)
+
+    monkeypatch.setattr(Collection, "upsert", upsert)
+
+
+# ---------------------------------------------------------------------- JSON lines
+
+
+def test_lines_are_applied_once_and_then_those_that_were_appended(tmp_path, collection):
+    path = write(tmp_path / "a.jsonl", [item(i, i % 3) for i in range(20)])
+    assert run(path, collection).stored == 20
+    assert run(path, collection).received == 0
+    write(path, [item(20, 1), "\n", {"id": 3, "deleted": True}], "a")
+    stats = run(path, collection)
+    assert (stats.stored, stats.deleted, stats.lag) == (1, 1, 0)
+    assert collection.hasher.n_samples_seen_ == 21
+    assert list(collection) == [i for i in range(21) if i != 3]
+
+
+def test_a_run_that_was_cut_off_goes_on_where_it_stopped(tmp_path, collection, monkeypatch):
+    path = write(tmp_path / "a.jsonl", [item(i, i % 3) for i in range(40)])
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        with pytest.raises(StorageError):
+            run(path, collection)
+    assert len(collection) == 21
+    assert run(path, collection).stored == 19
+    assert collection.hasher.n_samples_seen_ == 40
+
+
+def test_a_last_line_without_line_feed_counts_at_the_end(tmp_path, collection):
+    path = write(tmp_path / "a.jsonl", [item(1, 1), json.dumps(item(2, 1))])
+    assert run(path, collection).stored == 2
+    write(path, ["\n", item(3, 1)], "a")
+    assert run(path, collection).stored == 1
+
+
+def test_a_byte_order_mark_and_windows_lines_do_not_matter(tmp_path, collection):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(item(1, 1)).encode() + b"\r\n" + json.dumps(item(2, 1)).encode())
+    assert run(path, collection).stored == 2
+
+
+def test_a_file_that_grows_is_followed(tmp_path, collection):
+    path = write(tmp_path / "a.jsonl", [item(0, 0)])
+    with open_source(path) as source:
+        consumer = Consumer(source, collection)
+        following = threading.Thread(target=lambda: consumer.run(follow=True))
+        following.start()
+        wait_until(lambda: len(collection) == 1)
+        text = json.dumps(item(1, 0))
+        write(path, [text[:10]], "a")  # half a line is not taken for one
+        write(path, [text[10:] + "\n"], "a")
+        wait_until(lambda: len(collection) == 2)
+        consumer.stop()
+        following.join()
+        assert consumer.stats().dead_letters == 0
+
+
+def test_a_file_that_changed_is_refused(tmp_path, collection):
+    path = write(tmp_path / "a.jsonl", [item(i, 0) for i in range(9)])
+    run(path, collection)
+    whole = path.read_text()
+    path.write_text(whole[:-20])
+    with pytest.raises(SourceError, match=r"a.jsonl has changed: \d+ bytes of it are in the collection"):
+        run(path, collection)
+    path.write_text(whole.replace('"id": 0', '"id": 7'))
+    with pytest.raises(SourceError, match="begins with something else"):
+        run(path, collection)
+    path.write_text(whole)
+    assert run(path, collection).received == 0
+
+
+def test_lines_that_cannot_be_applied_go_to_a_file_once(tmp_path, collection, monkeypatch):
+    path = write(tmp_path / "a.jsonl", [item(0, 0), "{bad\n", {"id": 1, "vectors": [1, 2]}, "\udcff\n", item(2, 0)])
+    dead = tmp_path / "a.jsonl.dead.jsonl"
+    with monkeypatch.context() as patch:
+        break_off(patch, 0)
+        with pytest.raises(StorageError):
+            run(path, collection)
+    with dead.open("a") as file:
+        file.write('{"id": 99, "err')  # as a crash leaves it
+    stats = run(path, collection)
+    assert (stats.stored, stats.dead_letters) == (2, 3)
+    letters = [json.loads(line) for line in dead.read_text().splitlines() if line.endswith("}")]
+    assert sorted(letter["content"][:4] for letter in letters) == ["\\xff", '{"id', "{bad"]
+
+
+# ---------------------------------------------------------------------- Parquet
+
+
+def table(ids, label=0, **columns):
+    vectors = [VECTORS[id % 64] for id in ids]
+    return pyarrow.table({"id": list(ids), "vectors": vectors, "label": [label] * len(ids), **columns})
+
+
+def test_a_folder_is_read_in_order_of_name_and_once(tmp_path, collection):
+    pyarrow.parquet.write_table(table(range(10, 30)), tmp_path / "b.parquet", row_group_size=8)
+    pyarrow.parquet.write_table(table(range(15)), tmp_path / "a.parquet")
+    (tmp_path / "notes.txt").write_text("no table")
+    assert run(tmp_path, collection).stored == 35
+    assert len(collection) == 30
+    assert run(tmp_path, collection).received == 0
+    pyarrow.parquet.write_table(table([5, 77]), tmp_path / "0.parquet")  # a new name counts wherever it stands
+    assert run(tmp_path, collection).stored == 2
+    assert collection.hasher.n_samples_seen_ == 37
+
+
+@pytest.mark.parametrize("row_group_size", [3, 8, 100])
+def test_a_table_that_was_cut_off_goes_on_where_it_stopped(tmp_path, collection, monkeypatch, row_group_size):
+    pyarrow.parquet.write_table(table(range(60)), tmp_path / "a.parquet", row_group_size=row_group_size)
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        with pytest.raises(StorageError):
+            run(tmp_path / "a.parquet", collection)
+    done = len(collection)
+    assert 0 < done < 60
+    assert run(tmp_path / "a.parquet", collection).stored == 60 - done
+    assert list(collection) == list(range(60))
+    assert collection.hasher.n_samples_seen_ == 60
+
+
+def test_a_table_that_changed_is_refused(tmp_path, collection):
+    pyarrow.parquet.write_table(table(range(5)), tmp_path / "a.parquet")
+    run(tmp_path, collection)
+    pyarrow.parquet.write_table(table(range(6)), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"a.parquet has changed: 5 rows of the one before"):
+        run(tmp_path, collection)
+
+
+def test_rows_that_cannot_be_applied_go_to_a_file(tmp_path, collection):
+    vectors = [VECTORS[0], None, VECTORS[1][:3], np.full(16, np.nan, np.float32), VECTORS[2], None]
+    deleted = [False] * 5 + [True]
+    pyarrow.parquet.write_table(
+        pyarrow.table({"id": [0, 1, 2, 3, 4, 0], "vectors": vectors, "deleted": deleted}), tmp_path / "a.parquet"
+    )
+    stats = run(tmp_path, collection)
+    assert (stats.stored, stats.deleted, stats.dead_letters, list(collection)) == (2, 1, 3, [4])
+    letters = [json.loads(line) for line in (tmp_path / "a.parquet.dead.jsonl").read_text().splitlines()]
+    assert sorted(letter["id"] for letter in letters) == [1, 2, 3]
+    assert letters[0]["content"]["id"] == letters[0]["id"]
+
+
+def test_what_a_collection_exports_is_a_source_for_another(tmp_path, collection):
+    collection.upsert(["a", "b", "c"], VECTORS[:3], [[1, 2], 3, None], [{"t": 1}, None, "text"])
+    for name in ("items.parquet", "items.jsonl"):
+        export_items(collection, tmp_path / name)
+        with Collection.open(tmp_path / f"{name}.oh", "hcoh") as other:
+            assert run(tmp_path / name, other).stored == 3
+            same = [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in other.items()]
+        assert same == [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in collection.items()]
+
+
+def test_a_folder_is_followed(tmp_path, collection):
+    with open_source(tmp_path) as source:
+        consumer = Consumer(source, collection)
+        following = threading.Thread(target=lambda: consumer.run(follow=True))
+        following.start()
+        pyarrow.parquet.write_table(table(range(5)), tmp_path / "aside")
+        (tmp_path / "aside").rename(tmp_path / "a.parquet")
+        wait_until(lambda: len(collection) == 5)
+        consumer.stop()
+        following.join()
+
+
+# ---------------------------------------------------------------------- what is no source
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "said"),
+    [
+        ("nowhere.jsonl", DataNotFoundError, "There is no nowhere.jsonl"),
+        ("http://localhost/items", InvalidInputError, "http://localhost/items is nothing that items come from"),
+        ("redis://localhost:6379/items", InvalidInputError, "write redis://host:port/0/stream"),
+        ("redis://localhost:x/0/items", InvalidInputError, "not an address"),
+        ("redis:///0/items", InvalidInputError, "names no host"),
+        ("redis://localhost/0/items?gruop=a", OnlineHashError, "Did you mean 'group'"),
+        ("redis://localhost/0/items?idle=soon", InvalidInputError, "idle='soon'"),
+        ("nats://localhost", InvalidInputError, "write nats://host:port/stream"),
+        ("nats://localhost/a.b", InvalidInputError, "write nats://host:port/stream"),
+        ("nats://localhost/a?ack_wait=0", InvalidInputError, "not a number of seconds above 0"),
+        ("redis://me:secret@localhost:x/0/items", InvalidInputError, "not an address"),
+    ],
+)
+def test_places_that_are_none_are_refused(place, error, said):
+    with pytest.raises(error) as raised:
+        open_source(place)
+    assert said in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_files_of_other_kinds_are_refused(tmp_path, collection):
+    (tmp_path / "a.txt").write_text("a")
+    with pytest.raises(InvalidInputError, match=r"a\.txt is nothing that items come from"):
+        open_source(tmp_path / "a.txt")
+    (tmp_path / "a.parquet").write_text("a")
+    with pytest.raises(FileFormatError, match="not a Parquet file"):
+        run(tmp_path / "a.parquet", collection)
+    pyarrow.parquet.write_table(pyarrow.table({"sku": [1], "vectors": [[0.5]]}), tmp_path / "a.parquet")
+    with pytest.raises(FileFormatError, match="has no column 'id', but sku, vector"):
+        run(tmp_path / "a.parquet", collection)

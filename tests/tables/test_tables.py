@@ -1,0 +1,67 @@
+"""Files of ids, vectors, labels and payloads, with no collection in sight."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from onlinehash import tables
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
+from onlinehash.tables import Chunk, Columns
+
+IDS = ["a", "b", "c", "d", "e"]
+VECTORS = np.arange(10, dtype=np.float32).reshape(5, 2) / 3
+LABELS = ["x", None, ("x", "y"), "y", "x"]
+PAYLOADS = [{"n": 1}, None, "text", [1, 2], None]
+
+
+def chunks():
+    for rows in (slice(0, 3), slice(3, 5)):
+        yield Chunk(IDS, VECTORS, LABELS, PAYLOADS, range(5))[rows]
+
+
+@pytest.mark.parametrize("ending", tables.FORMATS)
+def test_every_format_reads_in_batches_what_it_wrote(tmp_path, ending):
+    path = tmp_path / f"a{ending}"
+    tables.write(path, chunks(), n_rows=5, label_type="str")
+    parts = list(tables.read(path, batch_size=2))
+    assert max(map(len, parts)) == 2
+    assert parts[-1].done == parts[-1].total
+    assert [place for part in parts for place in part.places] == list(range(1, 6) if ending != ".csv" else range(2, 7))
+    whole = tables.read_all(path)
+    assert whole.ids == IDS
+    np.testing.assert_array_equal(whole.vectors.astype(np.float32), VECTORS)
+    several = [some if isinstance(some, list) else [some] if some else [] for some in whole.labels]
+    assert several == [["x"], [], ["x", "y"], ["y"], ["x"]]
+    assert whole.payloads == PAYLOADS
+    assert whole.n_labelled == 4
+
+
+@pytest.mark.parametrize("ending", tables.FORMATS)
+def test_one_format_becomes_another(tmp_path, ending):
+    tables.write(tmp_path / "a.jsonl", chunks(), n_rows=5, label_type="str")
+    tables.write(tmp_path / f"b{ending}", tables.read(tmp_path / "a.jsonl", batch_size=2), n_rows=5, label_type="str")
+    np.testing.assert_allclose(tables.read_all(tmp_path / f"b{ending}").vectors, VECTORS)
+
+
+def test_the_layout_of_an_arrow_file_is_that_of_parquet(tmp_path):
+    for name in ("a.arrow", "a.parquet"):
+        tables.write(tmp_path / name, chunks(), n_rows=5, label_type="str")
+        layout = tables.layout(tmp_path / name, Columns(ignore=["payload"]))
+        assert str(layout) == "id: id; labels: labels; vectors: vectors; payload: none; not used: payload"
+
+
+def test_what_cannot_be_read_or_written_is_named(tmp_path):
+    (tmp_path / "a.arrow").write_bytes(b"ARROW1 and no more")
+    with pytest.raises(FileFormatError, match=r"a\.arrow is not an Arrow file, or damaged"):
+        list(tables.read(tmp_path / "a.arrow"))
+    with pa.ipc.new_file(tmp_path / "b.arrow", pa.schema({"vectors": pa.list_(pa.float32())})) as writer:
+        writer.write_table(pa.table({"vectors": pa.array([[1, 2], [3]], pa.list_(pa.float32()))}))
+    with pytest.raises(FileFormatError, match=r"b\.arrow, row 2: 'vectors' has 1 numbers; the first row has 2"):
+        list(tables.read(tmp_path / "b.arrow"))
+    with pytest.raises(DataNotFoundError, match="There is no file"):
+        tables.read(tmp_path / "none.csv")
+    with pytest.raises(FileFormatError, match=r"use one of \.npy, \.npz, \.parquet, \.csv, \.jsonl, \.arrow"):
+        tables.write(tmp_path / "a.xlsx", chunks(), n_rows=5)
+    with pytest.raises(InvalidInputError, match="no rows to write"):
+        tables.write(tmp_path / "a.csv", [], n_rows=0)
+    assert not (tmp_path / "a.csv").exists()
