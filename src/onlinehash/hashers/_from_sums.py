@@ -1,4 +1,4 @@
-"""What sums allow: to merge, to unlearn, to learn in parts, and to change bits and codebook without the data."""
+"""Hashers whose state is sums: they merge, unlearn, learn in parts, and change bits and codebook without the data."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class FromSums(WeightedHasher, WithCodewords):
     def unlearn(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows out again that were learned: afterwards it is as if they had never been seen.
 
-        A class of which nothing is left keeps its codeword, if it had settled on one, for the day it comes back.
+        A class of which nothing is left keeps its codeword, if it had settled on one, in case it comes back.
 
         What cannot have been learned is refused, and nothing has changed then: classes never seen, more rows of a class
         than were learned, and rows without which the sums are those of no rows at all. The last is found by factoring

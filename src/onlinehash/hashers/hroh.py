@@ -1,4 +1,4 @@
-"""HROH: Hadamard ridge online hashing, from sums that do not care about the order of the stream."""
+"""HROH: Hadamard ridge online hashing, from sums that do not depend on the order of the stream."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ class HROH(FromSums):
     codebook : "ladder", "hadamard", "random", or mapping from label to -1/+1 codeword, default="ladder"
         Codewords have n_bits - general_bits bits. A row with several labels counts for each with an equal share.
     assignment : {"learned", "arrival"}, default="learned"
-        Which class gets which of the codewords. "learned": similar classes get similar ones, as far as the sums tell,
+        Which class gets which of the codewords. "learned": similar classes, judged by the sums, get similar ones,
         which makes the bits easier to learn where there are more classes than bits. After 1024, 2048, 4096, ...
-        instances every class that has at least 20 of them keeps its codeword. "arrival": in order of first sight. A
-        mapping is taken as it is.
+        instances every class that has at least 20 of them keeps its codeword. "arrival": in order of first appearance.
+        A mapping is taken as it is.
     sharpness : "auto", float or None, default="auto"
         How much high scores outweigh low ones ("beta"). "auto" follows from the number of classes C and of class bits
         r: 2/3 ln(C / 8) + 2 C / r^2; where that is below 1/4, and beyond 1024 classes, the code is linear. None is the
@@ -102,6 +102,10 @@ class HROH(FromSums):
 
     Attributes
     ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels in order of first appearance.
+    codewords_ : ndarray of int8, shape (n_classes, n_bits - general_bits)
+        Their codewords.
     n_unlearned_ : int
         Number of rows that were unlearned.
     sharpness_ : float
@@ -218,7 +222,7 @@ class HROH(FromSums):
 
     @property
     def codewords_(self) -> NDArray[np.int8]:
-        """The codeword of each class, in the order of ``classes_``; provisional until the class has settled on it."""
+        """The codeword of each class, in the order of ``classes_``; provisional until the class keeps it."""
         self._demand_learned()
         words = self._completed()._solution()[1] if self._classes.provisional else self._classes.codewords
         return words.copy()
