@@ -138,9 +138,9 @@ def test_what_the_engine_fails_to_take_in_is_stored_and_searched_once_it_is_back
 ):
     from tests.servers.milvus import Milvus
 
-    from onlinehash.indexes.engines import _milvus
+    from onlinehash.indexes.engines import milvus_client
 
-    monkeypatch.setattr(_milvus, "_PATIENCE", 1)
+    monkeypatch.setattr(milvus_client, "_PATIENCE", 1)
     server, X, y = Milvus(tmp_path), *data.take(150)
     try:
         with Collection.open(path, HCOH(12, random_state=0), Never(), search=f"milvus:{server.uri}#off") as collection:

@@ -218,7 +218,7 @@ METHODS = ("hcoh", "osh", "lsh", "reference:float", "sklearn.decomposition:PCA")
         ("experiments/run.py", set(METHODS)),
         ("experiments/streams.py", set(METHODS)),
         ("metrics/ranking.py", set(METHODS)),
-        ("codes/_kernels.py", set(METHODS)),
+        ("codes/kernels.py", set(METHODS)),
         ("features/centring.py", set(METHODS)),
         ("datasets/protocols.py", set(METHODS)),
         ("datasets/digits.py", set(METHODS)),

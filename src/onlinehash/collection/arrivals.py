@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.indexes._tables import IdTable
+from onlinehash.indexes.tables import IdTable
 
 Seqs = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codes import unpack_bits
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError
-from onlinehash.hashers._mihash_kernels import mutual_information, share_a_label
+from onlinehash.hashers.mihash_kernels import mutual_information, share_a_label
 from onlinehash.types import Features
 
 

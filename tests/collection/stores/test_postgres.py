@@ -25,7 +25,7 @@ from onlinehash.exceptions import (
     LockedError,
     StorageError,
 )
-from onlinehash.indexes.engines._postgres import errors
+from onlinehash.indexes.engines.postgres_client import errors
 
 pytestmark = pytest.mark.slow
 

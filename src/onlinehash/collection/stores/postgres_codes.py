@@ -24,7 +24,7 @@ from onlinehash.collection.stores.protocol import (
     Rows,
 )
 from onlinehash.encoders import Encoder
-from onlinehash.indexes.engines._postgres import (
+from onlinehash.indexes.engines.postgres_client import (
     CodeScan,
     Connection,
     LockNotAvailable,

@@ -14,7 +14,7 @@ from typing import Any
 from onlinehash._validation import check_process
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, LockedError, StorageError
-from onlinehash.indexes.engines._postgres import (
+from onlinehash.indexes.engines.postgres_client import (
     Connection,
     InvalidParameterValue,
     LockNotAvailable,

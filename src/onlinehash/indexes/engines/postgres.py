@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from onlinehash._validation import check_process
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
-from onlinehash.indexes.engines._postgres import (
+from onlinehash.indexes.engines.postgres_client import (
     CodeScan,
     Connection,
     code_from,

@@ -25,7 +25,7 @@ from onlinehash.exceptions import (
     MissingExtraError,
     StorageError,
 )
-from onlinehash.indexes.engines._milvus_lite import LITE_FILES
+from onlinehash.indexes.engines.milvus_lite import LITE_FILES
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.types import Codes, QueryValues, SearchResult
 
