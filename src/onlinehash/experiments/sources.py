@@ -42,7 +42,7 @@ def source_digest(hasher: str, dataset: str) -> str:
     The file of a user's own class is part of the configuration of its runs, and not of this digest.
     """
     modules = [f"{_EXPERIMENTS}.run"]
-    modules.append(f"onlinehash.datasets.{dataset}" if dataset in dataset_names() else f"{_EXPERIMENTS}.own_data")
+    modules.append("onlinehash.datasets._catalogue" if dataset in dataset_names() else f"{_EXPERIMENTS}.own_data")
     if hasher in REFERENCES:
         modules.append(f"{_EXPERIMENTS}.references")
     elif hasher in HASHERS:

@@ -9,13 +9,13 @@ import pytest
 
 from onlinehash import HCOH, Collection
 from onlinehash.collection import Never
-from onlinehash.collection.stores import sqlite
+from onlinehash.collection.stores import sqlite_codes
 from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import FileFormatError
 
 
 def test_codes_come_with_the_labels_of_their_items_in_order_of_arrival(path, data, monkeypatch):
-    monkeypatch.setattr(sqlite, "_FETCH_CODES", 7)
+    monkeypatch.setattr(sqlite_codes, "_FETCH_CODES", 7)
     X, _ = data.take(30)
     names = [f"line\n{i}" for i in range(30)]
     labels = [None if i % 5 == 0 else [f"b{i % 3}", "é\n"] if i % 4 == 0 else "a" for i in range(30)]
