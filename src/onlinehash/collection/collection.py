@@ -21,13 +21,7 @@ from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.protocol import Rows, SearchingStore
-from onlinehash.exceptions import (
-    DataNotFoundError,
-    InvalidInputError,
-    NotLearnedError,
-    OnlineHashError,
-    StorageError,
-)
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError, NotLearnedError, OnlineHashError, StorageError
 from onlinehash.hashers import OnlineHasher
 
 _log = logging.getLogger(__name__)
@@ -84,7 +78,7 @@ class Collection(CollectionReader):
         Parameters
         ----------
         path : path of the file
-            Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``. With an
+            Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``. With a
             store, the name of the collection: letters, digits and ``_``.
         hasher : hasher or name of one, optional
             Needed to create. The collection learns on a copy. For a collection that exists, it must be the one it has;
@@ -230,7 +224,8 @@ class Collection(CollectionReader):
             listed = check.check_item_ids(ids, self.id_type, ordered=True)
             noted = check.checkpoint_settings(checkpoint)
             if not listed:
-                self._note(noted)
+                with self._store.writing():
+                    self._put_settings(noted)
                 return
             names = check.check_names(vectors, self._store)
             rows = self._check_vectors(vectors, len(listed), single)
@@ -296,7 +291,8 @@ class Collection(CollectionReader):
             else:
                 listed = [id for id, seq in zip(listed, self._store.seqs(listed), strict=True) if seq is not None]
             if not listed:
-                self._note(noted)
+                with self._store.writing():
+                    self._put_settings(noted)
                 return
             if unlearn:
                 self._learner.unlearn(self._store.rows(listed))
@@ -334,20 +330,6 @@ class Collection(CollectionReader):
             self._position = self._position._replace(seq=rows.seqs[-1])
             self._index.put(rows.ids, rows.seqs, codes, rows.labels)
         self._reencoder.after_change()
-
-    def checkpoint(self, name: str) -> Any:
-        """Return what :meth:`upsert` or :meth:`delete` last stored under a name; None if nothing.
-
-        Parameters
-        ----------
-        name : str
-        """
-        return self._store.setting(f"{check.CHECKPOINT}{name}")
-
-    def _note(self, settings: Mapping[str, Any]) -> None:
-        if settings:
-            with self._store.writing():
-                self._put_settings(settings)
 
     def _put_settings(self, settings: Mapping[str, Any]) -> None:
         for name, value in settings.items():

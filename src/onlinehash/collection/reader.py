@@ -153,6 +153,15 @@ class CollectionReader:
                 counts[label] += n_items
         return {label: counts[label] for label in sorted(counts, key=lambda label: (label is None, label))}
 
+    def checkpoint(self, name: str) -> Any:
+        """Return what :meth:`upsert` or :meth:`delete` last stored under a name; None if nothing.
+
+        Parameters
+        ----------
+        name : str
+        """
+        return self._store.setting(f"{check.CHECKPOINT}{name}")
+
     def codes(self) -> tuple[list[Id], Codes]:
         """Return the ids that have a code, in order of arrival, and their packed codes."""
         ids, codes, _ = self.codes_and_encoder()

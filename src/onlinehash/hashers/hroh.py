@@ -18,13 +18,14 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, RunningCentring, WithInputs
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
-from onlinehash.hashers._base import OnlineHasher, Traits
+from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._codeword_assignment import SettlingClasses, next_settling
 from onlinehash.hashers._parameters import Changeable, check_code_length
 from onlinehash.hashers._ridge import NOTHING, Matrix, Members, RidgeStatistics
 from onlinehash.hashers._rows import Weights, check_weights
 from onlinehash.hashers._solution import RidgeSolution
+from onlinehash.hashers._traits import Traits
 from onlinehash.hashers._weighted import WeightedHasher
 from onlinehash.types import Features, LabelSets, Signs, Targets
 
