@@ -55,13 +55,13 @@ class Members:
         )
 
     def fits(self, n_rows: int) -> bool:
-        """Tell whether all entries belong to one of so many rows, and to a class."""
+        """Return whether all entries belong to one of ``n_rows`` rows, and to a class."""
         return not len(self.owner) or bool(
             self.owner.min() >= 0 and self.owner.max() < n_rows and self.number.min() >= 0
         )
 
     def times(self, factors: Matrix) -> Members:
-        """Return what describes the same rows, each of which counts so many times as much."""
+        """Return a copy with the weights scaled."""
         return replace(self, weight=self.weight * factors)
 
     def counts(self, n_classes: int) -> Matrix:

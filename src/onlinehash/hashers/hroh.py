@@ -31,7 +31,7 @@ from onlinehash.types import Features, LabelSets, Signs, Targets
 
 _BLOCK = 256  # rows that wait to be summed together
 _MANY_ROWS = 1024  # summed at once where they come at once
-_FEW = 16  # the rows that wait are few when the sums hold so many times as many
+_FEW = 16  # the rows that wait are few when the sums hold this many times as many
 _CONSTANT = 0.5  # value of the feature that does the centring: the penalty on it is soft
 _HEAD = 256  # rows from which the bandwidth is taken
 _ROUNDING = 1e-10  # of the sums of squares, after any number of additions

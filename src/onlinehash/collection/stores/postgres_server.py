@@ -204,7 +204,7 @@ class PostgresSchema:
                     self._find_out(self._in_doubt)
 
     def _find_out(self, transaction: str, patience: float = 0.0) -> bool:
-        """Tell whether a transaction in doubt was committed; from then on that does not change."""
+        """Return whether a transaction in doubt was committed; from then on that does not change."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -229,7 +229,7 @@ class PostgresSchema:
             self._let_go(connection)
 
     def _is_committed(self, connection: Connection, transaction: str) -> bool:
-        """Tell whether a transaction whose session has ended was committed."""
+        """Return whether a transaction whose session has ended was committed."""
         try:
             found = connection.execute(f"SELECT term, commit::text FROM {self._schema}.writer").fetchone()
         except UndefinedTable:  # it was to create the schema

@@ -60,7 +60,7 @@ class SettingsFile(Database):
     # ------------------------------------------------------------------ transactions of a writer
 
     def _begin_term(self) -> None:
-        """Take the right to write from whoever has it, by whatever means both came to have it."""
+        """Begin a term: a writer of an earlier one cannot commit any more."""
         with self._errors(), self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
             self._read_settings()
             self._written = {"term": self._settings["term"] + 1}
