@@ -29,6 +29,14 @@ def test_codes_come_with_the_labels_of_their_items_in_order_of_arrival(path, dat
         assert texts.count(None) == 6
 
 
+def test_codes_are_read_in_parts_also_where_the_last_is_empty(items, monkeypatch):
+    for n_at_a_time in (10, 40, 39, 41):
+        monkeypatch.setattr(sqlite_codes, "_FETCH_CODES", n_at_a_time)
+        ids, seqs, codes, labels = items._store.codes(1)
+        assert (ids, len(seqs), len(labels)) == (list(range(40)), 40, 40)
+        assert np.array_equal(codes, items.codes()[1])
+
+
 def test_changes_come_with_labels_and_name_a_deleted_id_once(items, data):
     X, _ = data.take(3)
     after = items._position.seq
