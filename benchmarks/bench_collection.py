@@ -174,7 +174,7 @@ def run() -> list[Row]:
         calls = {"plain": adds.plain_one_by_one, "collection": adds.one_by_one}
         seconds = interleaved(calls, rounds=9)
         what = f"CPU time of {N_SINGLE} durable upserts of one item with a string id, opening and closing included"
-        rows.append(compare(what, seconds, "collection", "plain", "at most 11"))
+        rows.append(compare(what, seconds, "collection", "plain", "at most 2.35"))
         big = folder / "big.oh"
         fill(big, N_ITEMS, D)
         calls = {"open": lambda: opened(big), "encode": lambda: encoded_again(big)}
