@@ -62,7 +62,7 @@ def faiss_codes(split: Split, _: int) -> Evaluated:
 
 
 def rabitq(split: Split, _: int) -> Evaluated:
-    """Rank by a bit a feature and two numbers an item: a better estimate of the cosine than the bits alone."""
+    """Rank by one bit per feature and two numbers an item: a better estimate of the cosine than the bits alone."""
     n_features = split.stream.X.shape[1]
 
     def quality(items: slice) -> float:
@@ -79,7 +79,7 @@ def rabitq(split: Split, _: int) -> Evaluated:
         return float(np.mean(averages))
 
     n_bytes = faiss.IndexRaBitQ(n_features).sa_code_size()
-    yield "faiss RaBitQ, 1 bit a feature", n_bytes, quality
+    yield "faiss RaBitQ, 1 bit per feature", n_bytes, quality
 
 
 def predicted_class(split: Split, seed: int) -> Evaluated:

@@ -29,7 +29,7 @@ Sizes = dict[int, float]
 WAYS = {
     "HROH": ("**HROH**", "yes", "yes", "yes", "yes", "yes"),
     "float32, cosine": ("the vectors themselves, cosine", "no", "", "yes", "", "yes"),
-    "faiss RaBitQ, 1 bit a feature": ("faiss RaBitQ, 1 bit a feature", "no", "no", "yes", "no", "yes"),
+    "faiss RaBitQ, 1 bit per feature": ("faiss RaBitQ, 1 bit per feature", "no", "no", "yes", "no", "yes"),
     "sign bits": ("sign bits of all 384 features", "no", "", "yes", "", "yes"),
     "faiss LSH": ("faiss LSH", "no", "", "yes", "", "yes"),
     "faiss ITQ": ("faiss ITQ", "no", "no", "yes", "no", "yes"),
@@ -208,7 +208,7 @@ def figure() -> str:
         parts += [f'<circle cx="{x}" cy="{y}" r="{2.5 + width / 2}" {hollow}/>' for x, y in points]
         weight = "600" if method == "HROH" else "400"
         parts.append(_text(points[-1][0] + dx, points[-1][1] + dy, NAMES.get(method, method), colour, weight=weight))
-    signs, rabitq = (next(iter(others[way].items())) for way in ("sign bits", "faiss RaBitQ, 1 bit a feature"))
+    signs, rabitq = (next(iter(others[way].items())) for way in ("sign bits", "faiss RaBitQ, 1 bit per feature"))
     for size, value in ((full, floats), (guess_size, guess), signs, rabitq):
         x, y = _x(size), _y(value)
         parts.append(f'<path d="M{x - 5} {y}l5 -5l5 5l-5 5z" fill="{INK}"/>')

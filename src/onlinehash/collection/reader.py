@@ -291,7 +291,7 @@ class CollectionReader:
 
     def _queries(self, vectors: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
         self._check_open()
-        if wait or self._index.current is None:
+        if wait or self._index.current is None or self._index.is_behind:
             self._catch_up()
             self._reencoder.wait_for_codes(self._position)
         check.check_names(vectors, self._store)
@@ -326,11 +326,14 @@ class CollectionReader:
             yield
 
     def _catch_up(self) -> None:
-        """Apply what another process has committed since; a writer has applied everything already."""
+        """Apply what another process has committed since, or what the engine has failed to apply."""
         self._check_open()
-        if not self._store.readonly or self._store.position() == self._position:
+        if not self._index.is_behind and (not self._store.readonly or self._store.position() == self._position):
             return
         with self._changes, self._store.reading():
             position = self._store.position()
-            self._index.follow(self._position, position)
+            if self._index.is_behind:
+                self._index.read(position)
+            else:
+                self._index.follow(self._position, position)
             self._position = position

@@ -56,8 +56,6 @@ class MilvusIndex(Index):
     >>> folder.cleanup()
     """
 
-    supports_asymmetric = True
-
     def __init__(
         self,
         n_bits: int,

@@ -59,8 +59,6 @@ class PostgresIndex(Index):
         index.close()
     """
 
-    supports_asymmetric = True
-
     def __init__(self, n_bits: int, url: str, *, table: str = "codes", approximate: bool = False) -> None:
         super().__init__(n_bits)
         if not _NAME.fullmatch(str(table)):
