@@ -1,4 +1,4 @@
-"""What people use instead, on one data set: bytes an item and mAP, as the plan experiments/clinc150.toml measures it.
+"""What people use instead, on one data set: bytes per item and mAP, as the plan experiments/clinc150.toml measures it.
 
 The value of a row is mAP, the mean of three splits, with the lowest and the highest. Every way is measured twice: among
 the whole database, whose first 10 000 of 19 500 items are the stream, and among the items that it did not learn from.
@@ -26,7 +26,7 @@ from onlinehash.metrics import AsymmetricRanking, Ranking
 
 Array = NDArray[Any]
 Evaluated = Iterator[tuple[str, float, Callable[[slice], float]]]
-"""Name, bytes an item, and mAP among some of the items."""
+"""Name, bytes per item, and mAP among some of the items."""
 
 DATASET, SEEDS = "clinc150", (0, 1, 2)
 QUERIES_AT_A_TIME = 200  # all of them would keep a gigabyte of ranks
@@ -62,7 +62,7 @@ def faiss_codes(split: Split, _: int) -> Evaluated:
 
 
 def rabitq(split: Split, _: int) -> Evaluated:
-    """Rank by a bit a feature and two numbers an item: a better estimate of the cosine than the bits alone."""
+    """Rank by one bit per feature and two numbers an item: a better estimate of the cosine than the bits alone."""
     n_features = split.stream.X.shape[1]
 
     def quality(items: slice) -> float:
@@ -79,7 +79,7 @@ def rabitq(split: Split, _: int) -> Evaluated:
         return float(np.mean(averages))
 
     n_bytes = faiss.IndexRaBitQ(n_features).sa_code_size()
-    yield "faiss RaBitQ, 1 bit a feature", n_bytes, quality
+    yield "faiss RaBitQ, 1 bit per feature", n_bytes, quality
 
 
 def predicted_class(split: Split, seed: int) -> Evaluated:
@@ -119,6 +119,6 @@ def run() -> list[Row]:
             for way in (features, faiss_codes, rabitq, predicted_class, hroh):
                 for name, n_bytes, quality in way(split, seed):
                     for what, items in ((ALL, slice(None)), (UNLEARNED, slice(len(split.stream.X), None))):
-                        id = f"{DATASET}, {name}", f"{what}, {n_bytes:g} bytes an item"
+                        id = f"{DATASET}, {name}", f"{what}, {n_bytes:g} bytes per item"
                         values.setdefault(id, []).append(quality(items))
     return [Row(what, mean(v), min(v), max(v), meaning, "-") for (what, meaning), v in values.items()]

@@ -132,7 +132,7 @@ def measured(n_items: int, encoder: Encoder, X: Features, queries: Codes) -> lis
         rows = list(adding(f"adding {kind}, {BATCH} a call", spent))
         for name, size in disks.items():
             n_bytes = size() / min(n_items, BATCH * len(spent[name]))
-            rows.append(Row(f"disk of {kind}", n_bytes, n_bytes, n_bytes, f"{name}: bytes an item", "-"))
+            rows.append(Row(f"disk of {kind}", n_bytes, n_bytes, n_bytes, f"{name}: bytes per item", "-"))
         what = f"top {K} of {kind}, {indexes['BucketIndex'].n_buckets} distinct"
         ready = {name: index for name, index in indexes.items() if len(spent[name]) == len(spent[ORACLE])}
         for name, index in list(ready.items()):
@@ -166,7 +166,7 @@ def memory_row(call: str) -> Row:
     )
     n_bytes = float(subprocess.run([sys.executable, "-c", code, call], check=True, capture_output=True).stdout)
     what = "memory of 1000000 random codes of 64 bits"
-    return Row(what, n_bytes, n_bytes, n_bytes, f"{call}: bytes an item", "-")
+    return Row(what, n_bytes, n_bytes, n_bytes, f"{call}: bytes per item", "-")
 
 
 def run(sizes: tuple[int, ...] = SIZES) -> list[Row]:

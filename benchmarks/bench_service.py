@@ -2,7 +2,7 @@
 
 100 000 items of 128 numbers; every connection asks for the 10 nearest of one vector, as JSON, and asks again when the
 answer is there. The echo takes the same body, reads it as JSON, and answers with as many bytes. The writer, a third
-process, replaces and adds 1000 items a second in batches of 100; all it was acknowledged must be there at the end.
+process, replaces and adds 1000 items per second in batches of 100; all it was acknowledged must be there at the end.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def run() -> list[Row]:
                 }
                 rows = measure(urls, "")
                 with writer(url) as told:
-                    rows += measure(urls, f", {BATCH * BATCHES_A_SECOND} items a second written")
+                    rows += measure(urls, f", {BATCH * BATCHES_A_SECOND} items per second written")
             lost = [id for id in told["ids"] if id >= N and id not in client]
             if lost or len(client) != N + sum(id >= N for id in told["ids"]):
                 raise RuntimeError(f"{len(lost)} acknowledged items are lost")

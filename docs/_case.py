@@ -22,14 +22,14 @@ LENGTHS = (16, 32, 64)
 ASYMMETRIC = "HROH (asymmetric)"
 
 Sizes = dict[int, float]
-"""mAP by bytes an item."""
+"""mAP by bytes per item."""
 
 # Whether it learns from labels; item by item; takes a new class without starting over; unlearns; gives distances. Empty
 # where it learns nothing.
 WAYS = {
     "HROH": ("**HROH**", "yes", "yes", "yes", "yes", "yes"),
     "float32, cosine": ("the vectors themselves, cosine", "no", "", "yes", "", "yes"),
-    "faiss RaBitQ, 1 bit a feature": ("faiss RaBitQ, 1 bit a feature", "no", "no", "yes", "no", "yes"),
+    "faiss RaBitQ, 1 bit per feature": ("faiss RaBitQ, 1 bit per feature", "no", "no", "yes", "no", "yes"),
     "sign bits": ("sign bits of all 384 features", "no", "", "yes", "", "yes"),
     "faiss LSH": ("faiss LSH", "no", "", "yes", "", "yes"),
     "faiss ITQ": ("faiss ITQ", "no", "no", "yes", "no", "yes"),
@@ -104,7 +104,7 @@ def _alternatives_table() -> str:
     """Compare with what people use instead."""
     everywhere, unlearned = alternatives("mAP"), alternatives("mAP among items not learned from")
     lines = [
-        "| an item is stored as | bytes an item | mAP | of items not learned from | learns from labels | item by item "
+        "| an item is stored as | bytes per item | mAP | of items not learned from | learns from labels | item by item "
         "| a new class without starting over | unlearns | gives distances |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
@@ -117,10 +117,10 @@ def _alternatives_table() -> str:
 
 
 def alternatives(measure: str) -> dict[str, Sizes]:
-    """Return a measure of what people use instead, by name and bytes an item."""
+    """Return a measure of what people use instead, by name and bytes per item."""
     found: defaultdict[str, Sizes] = defaultdict(dict)
     for row in json.loads(ALTERNATIVES.read_text())["rows"]:
-        measured_as, _, size = row["meaning"].removesuffix(" bytes an item").rpartition(", ")
+        measured_as, _, size = row["meaning"].removesuffix(" bytes per item").rpartition(", ")
         if measured_as == measure:
             way = re.sub(r", \d+ bits$", "", row["what"].removeprefix("clinc150, "))
             found[way][int(size)] = row["ratio"]
@@ -169,7 +169,7 @@ NAMES = {"HMOH": "HMOH, the best other method", ASYMMETRIC: "HROH, real-valued q
 
 
 def figure() -> str:
-    """Draw mAP of CLINC150 against bytes an item."""
+    """Draw mAP of CLINC150 against bytes per item."""
     hashers, others = _hashers("clinc150"), alternatives("mAP")
     rivals = [row for method, row in hashers.items() if base_name(method) != "HROH"]
     if any(row[n_bits] > hashers["HMOH"][n_bits] for row in rivals for n_bits in row):
@@ -181,7 +181,7 @@ def figure() -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
-        f"<title>{title}: mAP on CLINC150 against bytes an item</title>",
+        f"<title>{title}: mAP on CLINC150 against bytes per item</title>",
         f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8" fill="#ffffff" stroke="{LINES}"/>',
         _text(20, 30, title, INK, size=17, weight="600"),
         _text(
@@ -197,7 +197,7 @@ def figure() -> str:
     for size in (1, 2, 4, 8, 16, 48, 384, full):
         parts.append(f'<path d="M{_x(size)} {BOTTOM}v5" stroke="{SOFT}"/>')
         parts.append(_text(_x(size), BOTTOM + 20, str(size), SOFT, anchor="middle"))
-    parts.append(_text((LEFT + RIGHT) / 2, BOTTOM + 42, "bytes an item", SOFT, anchor="middle"))
+    parts.append(_text((LEFT + RIGHT) / 2, BOTTOM + 42, "bytes per item", SOFT, anchor="middle"))
     parts += _level(_x(1), floats, f"float32 vectors, {full} bytes: {_short(floats)}", INK)
     parts += _level(_x(2), hashers["HROH"][16], f"HROH, 2 bytes: {_short(hashers['HROH'][16])}", HROH)
     for method, (colour, width, dashes, (dx, dy)) in CURVES.items():
@@ -208,7 +208,7 @@ def figure() -> str:
         parts += [f'<circle cx="{x}" cy="{y}" r="{2.5 + width / 2}" {hollow}/>' for x, y in points]
         weight = "600" if method == "HROH" else "400"
         parts.append(_text(points[-1][0] + dx, points[-1][1] + dy, NAMES.get(method, method), colour, weight=weight))
-    signs, rabitq = (next(iter(others[way].items())) for way in ("sign bits", "faiss RaBitQ, 1 bit a feature"))
+    signs, rabitq = (next(iter(others[way].items())) for way in ("sign bits", "faiss RaBitQ, 1 bit per feature"))
     for size, value in ((full, floats), (guess_size, guess), signs, rabitq):
         x, y = _x(size), _y(value)
         parts.append(f'<path d="M{x - 5} {y}l5 -5l5 5l-5 5z" fill="{INK}"/>')

@@ -35,7 +35,7 @@ def scaling_page() -> str:
             lines.append(f"| {name} | {rate}{stopped} | {latency} | {share} |")
     lines += ["", "Bytes an item, its code of 64 bits included:", "", "| index | where | bytes |", "|---|---|---|"]
     for row in rows:
-        if row["meaning"].endswith("bytes an item"):
+        if row["meaning"].endswith("bytes per item"):
             what, name = row["what"].split()[0], row["meaning"].split(": ")[0]
             where = what if what == "memory" else f"disk, {_thousands(int(row['what'].split()[2]))} items"
             lines.append(f"| {name} | {where} | {row['ratio']:.0f} |")

@@ -57,7 +57,7 @@ def hashers_page() -> str:
         "d is the number of features, r the number of bits. mAP is that of MNIST at 16 and 32 bits by the paper's",
         "protocol, the mean of three seeds; [reproduction](../reproduction.md) has all lengths.",
         "",
-        "| method | labels | takes | cost an instance | memory | mAP 16 / 32 | where it shines |",
+        "| method | labels | takes | cost per instance | memory | mAP 16 / 32 | where it shines |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, hasher in HASHERS.items():
@@ -241,7 +241,7 @@ def readme_page() -> str:
 
 
 def case_figure() -> str:
-    """Draw mAP against bytes an item."""
+    """Draw mAP against bytes per item."""
     return str(run_path(CASE)["figure"]())
 
 

@@ -12,8 +12,8 @@ from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Centring, HadamardFourier, RunningCentring
 from onlinehash.hashers import HCOH, HMOH, HROH, OSH, MIHash
 from onlinehash.hashers._block import BlockUpdate, block_rows, lower_gram
-from onlinehash.hashers._mihash_kernels import mutual_information
 from onlinehash.hashers._ridge import Members, RidgeStatistics
+from onlinehash.hashers.mihash_kernels import mutual_information
 
 F8 = np.dtype(np.float64)
 X, Y = np.random.default_rng(0).normal(size=(300, 5)), np.arange(300) % 3

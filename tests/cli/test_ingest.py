@@ -204,7 +204,7 @@ def test_a_collection_keeps_its_hasher(run):
         assert "items.oh learns with HCOH(n_bits=16, random_state=0), not " in error
         assert "Leave out --method and the parameters." in error
     with Collection.open("items.oh") as collection:
-        assert collection._policy != Never()
+        assert collection._reencoder._policy != Never()
     run("ingest items.jsonl --into items.oh --refresh-policy never")
     with Collection.open("items.oh") as collection:
-        assert collection._policy == Never()
+        assert collection._reencoder._policy == Never()

@@ -1,6 +1,8 @@
 """A collection that is searched by an engine: it follows the store, and answers as memory does."""
 
 import logging
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -138,9 +140,9 @@ def test_what_the_engine_fails_to_take_in_is_stored_and_searched_once_it_is_back
 ):
     from tests.servers.milvus import Milvus
 
-    from onlinehash.indexes.engines import _milvus
+    from onlinehash.indexes.engines import milvus_client
 
-    monkeypatch.setattr(_milvus, "_PATIENCE", 1)
+    monkeypatch.setattr(milvus_client, "_PATIENCE", 1)
     server, X, y = Milvus(tmp_path), *data.take(150)
     try:
         with Collection.open(path, HCOH(12, random_state=0), Never(), search=f"milvus:{server.uri}#off") as collection:
@@ -190,3 +192,32 @@ def test_what_is_wrong_with_an_engine_is_said_and_leaves_the_file_free(tmp_path,
     with pytest.raises(error, match=told):
         place.open(search=search)
     place.open().close()
+
+
+def test_a_change_while_the_engine_is_brought_up_to_date_is_not_lost(path, data, monkeypatch):
+    X, y = data.take(60)
+    with Collection.open(path, HCOH(12, random_state=0), Never(), search="faiss") as collection:
+        collection.upsert(range(40), X[:40], y[:40])
+        with monkeypatch.context() as patch:
+            patch.setattr(collection._index._index, "_put", broken)
+            collection.upsert(range(40, 50), X[40:50], y[40:50])
+        read, begun = collection._store.codes, threading.Event()
+
+        def slowly(number):
+            coded = read(number)
+            begun.set()
+            time.sleep(0.3)
+            return coded
+
+        monkeypatch.setattr(collection._store, "codes", slowly)
+        searching = threading.Thread(target=collection.search, args=(X[0],))
+        searching.start()
+        begun.wait()
+        collection.upsert(range(50, 60), X[50:], y[50:])
+        searching.join()
+        same_answers(collection, X[:3])
+        assert len(collection.search(X[0], 100)) == 60
+
+
+def broken(codes, ids):
+    raise StorageError("the engine is full.")

@@ -60,7 +60,7 @@ def test_a_filter_reads_nothing_from_the_store(path, data, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(type(collection._store), "_query", asked)
-            found = set(collection._index.search(X[:1], 100, among)[0][0])
+            found = set(collection._index.search(X[:1], 100, among).ids[0])
         assert found == set(np.flatnonzero(y == 2).tolist())
 
 

@@ -11,7 +11,7 @@ from tests.collection.brute import pairs, ranking
 
 from onlinehash import HCOH, Collection
 from onlinehash.collection import Never
-from onlinehash.collection.stores import sqlite
+from onlinehash.collection.stores import sqlite, sqlite_codes
 from onlinehash.exceptions import LockedError, StorageError
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,8 @@ def same(reader, writer, queries):
 @pytest.mark.parametrize("ids", [lambda i: i, "item {}".format], ids=["int", "str"])
 @pytest.mark.parametrize("tombstones", [100_000, 3])
 def test_a_reader_follows_all_that_is_committed(place, data, monkeypatch, ids, tombstones):
-    monkeypatch.setattr(sqlite, "_TOMBSTONES", tombstones)
+    for module in (sqlite, sqlite_codes):
+        monkeypatch.setattr(module, "TOMBSTONES", tombstones)
     X, y = data.take(60)
     names = [ids(i) for i in range(60)]
     writer = place.open(HCOH(n_bits=12, random_state=0), Never())

@@ -126,7 +126,9 @@ class CollectionMachine(RuleBasedStateMachine):
             return
         assert stats.n_searchable == len(self.items)
         distances = hamming_distances(encoder.encode(VECTORS[[query]]), encoder.encode(VECTORS))[0].tolist()
-        ranked = sorted((distances[vector], id) for id, (vector, _, _) in self.items.items())
+        arrived = dict(zip(self.items, self.collection._store.seqs(list(self.items)), strict=True))
+        ranked = [(distances[vector], id) for id, (vector, _, _) in self.items.items()]
+        ranked.sort(key=lambda pair: (pair[0], arrived[pair[1]]))
         passing = [pair for pair in ranked if self.has(pair[1], label)]
         chosen = [pair for pair in passing if pair[1] in ids]
         for hits, expected in (

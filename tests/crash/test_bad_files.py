@@ -78,7 +78,7 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(path):
     connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     connection.close()
     for readonly in (False, True):
-        with pytest.raises(FileFormatError, match=r"has schema 3; this version reads up to 2. Upgrade onlinehash"):
+        with pytest.raises(FileFormatError, match=r"has schema 3; this version reads 2. Upgrade onlinehash"):
             Collection.open(path, readonly=readonly)
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {schema.VERSION}")

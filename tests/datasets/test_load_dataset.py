@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onlinehash.datasets import dataset_names, describe, load_dataset
-from onlinehash.datasets._files import data_folder
+from onlinehash.datasets.files import data_folder
 from onlinehash.exceptions import DataNotFoundError, UnknownNameError
 
 FILES = {

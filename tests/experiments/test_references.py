@@ -48,7 +48,7 @@ def test_cosine_ranking_equals_the_slow_one(monkeypatch, map_at, precision_at):
     items[3] = 0
     items[20:50] = items[5]  # ties: storage order
     queries, query_labels = rng.normal(size=(9, 5)), rng.integers(5, size=9)  # class 4 is not in the database
-    monkeypatch.setattr("onlinehash.experiments.references._SCORES", 200)
+    monkeypatch.setattr("onlinehash.experiments.references.cosine._SCORES", 200)
     found = cosine_quality(queries, query_labels, items, labels, map_at=map_at, precision_at=precision_at)
     assert found == pytest.approx(slow_quality(queries, query_labels, items, labels, map_at, precision_at))
 

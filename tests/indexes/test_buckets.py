@@ -3,7 +3,7 @@ import pytest
 
 from onlinehash import BucketIndex, FlatIndex
 from onlinehash.exceptions import FileFormatError, InvalidInputError
-from onlinehash.indexes._tables import CodeTable, IdTable, by_bucket
+from onlinehash.indexes.tables import CodeTable, IdTable, by_bucket
 
 
 def both(n_bits):

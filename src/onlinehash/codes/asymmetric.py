@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_codes, check_query_values
-from onlinehash.codes import _kernels
+from onlinehash.codes import kernels
 from onlinehash.codes.packing import code_width
 from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, QueryValues
@@ -21,7 +21,7 @@ def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float3
     for start in range(0, len(queries), _QUERIES):
         rows = slice(start, min(start + _QUERIES, len(queries)))
         tables = np.empty((rows.stop - start, code_width(queries.shape[1]), 256), np.float32)
-        _kernels.fill_tables(queries[rows], tables)
+        kernels.fill_tables(queries[rows], tables)
         yield rows, tables
 
 
@@ -33,7 +33,7 @@ def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
         )
     out = np.empty((len(queries), len(codes)), np.float32)
     for rows, tables in byte_tables(queries):
-        _kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])
+        kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])
     return out
 
 

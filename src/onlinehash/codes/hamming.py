@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_codes, check_same_width
-from onlinehash.codes import _kernels
+from onlinehash.codes import kernels
 from onlinehash.types import Codes
 
 Words = NDArray[np.unsignedinteger[Any]]
@@ -31,7 +31,7 @@ def distance_dtype(n_bytes: int) -> type[np.unsignedinteger[Any]]:
 
 def distance_buffer(n_bytes: int) -> NDArray[Any]:
     """Return a buffer for the distances of one tile of rows."""
-    return np.empty(_kernels.TILE, distance_dtype(n_bytes))
+    return np.empty(kernels.TILE, distance_dtype(n_bytes))
 
 
 def hamming_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[Any]:
@@ -55,7 +55,7 @@ def hamming_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[Any]:
     left, right = check_codes(queries), check_codes(codes)
     check_same_width(left, right)
     out = np.empty((len(left), len(right)), distance_dtype(left.shape[1]))
-    _kernels.pairwise_distances(*same_words(left, right), out)
+    kernels.pairwise_distances(*same_words(left, right), out)
     return out
 
 

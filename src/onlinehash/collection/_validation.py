@@ -25,7 +25,7 @@ MAX_PAYLOAD = 1 << 16
 
 
 def is_single(ids: Any) -> bool:
-    """Tell whether this is one id, not several."""
+    """Return whether this is one id, not several."""
     return isinstance(ids, (str, numbers.Integral, Enum))
 
 
@@ -78,7 +78,7 @@ def check_names(vectors: Any, store: Store) -> dict[str, Any]:
 
 
 def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
-    """Return vectors, one row an id, as they will be stored."""
+    """Return vectors, one row per id, as they will be stored."""
     given = as_array(vectors)
     rows = check_features(
         given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.indexes._tables import IdTable
+from onlinehash.indexes.tables import IdTable
 
 Seqs = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class Arrivals:
             return np.empty(0, np.int64)
         if not self._size:
             is_text = isinstance(ids[0], str)
-            self._ids = np.empty(0, object if is_text else np.int64)
+            self._seqs, self._ids = np.empty(0, np.int64), np.empty(0, object if is_text else np.int64)
             self._row_of = _Rows() if is_text else IdTable(np.empty(0, np.int64), np.empty(0, np.int32))
         replaced = self._retire(ids)
         size = self._size + len(ids)

@@ -50,7 +50,8 @@ class CodeIndex:
         self._arrivals, self._labels = Arrivals(), LabelIndex()
         self._lock = SharedLock()
         self._seq = 0  # of the last change that was applied
-        self._is_behind = False  # the engine has failed to take in a change
+        self.is_behind = False
+        """Whether the engine has failed to apply a change: :meth:`read` is needed before the next search."""
 
     @property
     def kind(self) -> str:
@@ -83,14 +84,14 @@ class CodeIndex:
                 current, index = generation, self._engine.open(row.number, generation.encoder.n_bits)
                 self._bring_up_to_date(row.number, index, seqs, coded.codes, position.seq)
             else:
-                building, following = generation, self._engine.in_memory(generation.encoder.n_bits)
+                building, following = generation, AdaptiveIndex(generation.encoder.n_bits)
                 if len(seqs):
                     following.upsert(coded.codes, seqs)
         if current is not None:
             self._engine.keep(current.number)
         with self._lock.changing():
             self.current, self.building, self._index, self._next = current, building, index, following
-            self._arrivals, self._labels, self._seq, self._is_behind = arrivals, labels, position.seq, False
+            self._arrivals, self._labels, self._seq, self.is_behind = arrivals, labels, position.seq, False
 
     def _bring_up_to_date(self, number: int, index: Index, seqs: Seqs, codes: Codes, seq: int) -> None:
         """Give an engine what it lacks; the code of a sequence number never changes within a generation."""
@@ -107,7 +108,7 @@ class CodeIndex:
     def follow(self, since: Position, now: Position) -> None:
         """Apply what another process has stored since."""
         changes = None
-        if self.current is not None and now.generation == self.current.number and not self._is_behind:
+        if self.current is not None and now.generation == self.current.number and not self.is_behind:
             changes = self._store.changes(since.seq)
         if self.current is None or changes is None:
             self.read(now)
@@ -119,7 +120,7 @@ class CodeIndex:
 
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""
-        self.building, self._next = Generation(number, encoder), self._engine.in_memory(encoder.n_bits)
+        self.building, self._next = Generation(number, encoder), AdaptiveIndex(encoder.n_bits)
 
     def put(
         self, ids: Sequence[Any], seqs: Sequence[int], codes: Mapping[int, Codes], labels: Sequence[str | None]
@@ -164,7 +165,7 @@ class CodeIndex:
                         self._index.upsert(codes[current.number], new)
                     self._engine.mark(current.number, seq)
                 except OnlineHashError as error:
-                    self._is_behind = True
+                    self.is_behind = True
                     _log.warning("%s is behind the store, which has the change: %s", self._engine, error)
             self._seq = seq
         if building is not None and len(new):
@@ -187,7 +188,7 @@ class CodeIndex:
             _log.warning("%s is behind the store, which has new codes: %s", self._engine, error)
         with self._lock.changing():
             self.current, self.building, self._index, self._next = building, None, index, None
-            self._is_behind = is_behind
+            self.is_behind = is_behind
 
     # ------------------------------------------------------------------ searching
 
@@ -220,9 +221,6 @@ class CodeIndex:
     @contextmanager
     def _reading(self) -> Iterator[tuple[Generation | None, Index | None]]:
         """Give the generation in use and its index, unchanged while the block lasts."""
-        if self._is_behind:
-            with self._store.reading():
-                self.read(self._store.position())
         with self._lock.reading():
             yield self.current, self._index
 

@@ -21,13 +21,7 @@ from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.protocol import Rows, SearchingStore
-from onlinehash.exceptions import (
-    DataNotFoundError,
-    InvalidInputError,
-    NotLearnedError,
-    OnlineHashError,
-    StorageError,
-)
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError, NotLearnedError, OnlineHashError, StorageError
 from onlinehash.hashers import OnlineHasher
 
 _log = logging.getLogger(__name__)
@@ -84,7 +78,7 @@ class Collection(CollectionReader):
         Parameters
         ----------
         path : path of the file
-            Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``. With an
+            Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``. With a
             store, the name of the collection: letters, digits and ``_``.
         hasher : hasher or name of one, optional
             Needed to create. The collection learns on a copy. For a collection that exists, it must be the one it has;
@@ -168,7 +162,7 @@ class Collection(CollectionReader):
             self._closed = True
             if not self._learner.is_saved:
                 # A state that cannot be written is no loss: what it has learned is learned again.
-                with suppress(StorageError), self._learner.storing() as hasher, self._store.writing():
+                with suppress(StorageError), self._learner.changing() as hasher, self._store.writing():
                     self._learner.save(hasher, self._position.seq)
             self._learner.hasher = None
             self._index.close()
@@ -230,15 +224,18 @@ class Collection(CollectionReader):
             listed = check.check_item_ids(ids, self.id_type, ordered=True)
             noted = check.checkpoint_settings(checkpoint)
             if not listed:
-                self._note(noted)
+                with self._store.writing():
+                    self._put_settings(noted)
                 return
             names = check.check_names(vectors, self._store)
             rows = self._check_vectors(vectors, len(listed), single)
             column = check.check_label_column(labels, len(listed), single, self.label_kind)
             payloads = check.payload_texts(payload, len(listed), single)
-            self._learner.learn(rows, column)
             settings = {"label_kind": column.type, **names, **noted}
-            self._put(Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
+            with self._learner.changing() as hasher:
+                self._learner.learn(hasher, rows, column)
+                self._put(hasher, Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
+            self._reencoder.after_change()
 
     def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
         """Change what is given of existing items; the hasher learns from them again if vectors or labels are given.
@@ -265,8 +262,10 @@ class Collection(CollectionReader):
                 payloads = check.payload_texts(payload, len(listed), single)
             if vectors is not None or labels is not ...:
                 new = Rows(listed, self._next_seqs(len(listed)), rows, texts, payloads)
-                self._learner.learn_again(new)
-                self._put(new, {"label_kind": kind, **names})
+                with self._learner.changing() as hasher:
+                    self._learner.learn_again(hasher, new)
+                    self._put(hasher, new, {"label_kind": kind, **names})
+                self._reencoder.after_change()
             elif payload is not ...:
                 with self._store.writing():
                     self._store.put_payloads(listed, payloads)
@@ -296,12 +295,13 @@ class Collection(CollectionReader):
             else:
                 listed = [id for id, seq in zip(listed, self._store.seqs(listed), strict=True) if seq is not None]
             if not listed:
-                self._note(noted)
+                with self._store.writing():
+                    self._put_settings(noted)
                 return
-            if unlearn:
-                self._learner.unlearn(self._store.rows(listed))
             first, last = self._position.seq + 1, self._position.seq + len(listed)
-            with self._learner.storing() as hasher:
+            with self._learner.changing() as hasher:
+                if unlearn:
+                    self._learner.unlearn(hasher, self._store.rows(listed))
                 with self._store.writing():
                     self._store.delete(listed, first)
                     self._put_settings(noted)
@@ -321,33 +321,17 @@ class Collection(CollectionReader):
         first = self._position.seq + 1
         return list(range(first, first + n_rows))
 
-    def _put(self, rows: Rows, settings: Mapping[str, Any]) -> None:
+    def _put(self, hasher: OnlineHasher, rows: Rows, settings: Mapping[str, Any]) -> None:
         """Store items that were learned from, with their codes; then change the index."""
         generations = (self._index.current, self._index.building)
-        with self._learner.storing() as hasher:
-            codes = {one.number: one.encode(rows.vectors) for one in generations if one is not None}
-            name_features(hasher, settings.get("feature_names"))
-            with self._store.writing():
-                self._put_settings({"n_features": rows.vectors.shape[1], **settings, "n_learned": hasher.version_})
-                self._store.put(rows, codes)
-                self._learner.save(hasher, rows.seqs[-1], if_due=True)
-            self._position = self._position._replace(seq=rows.seqs[-1])
-            self._index.put(rows.ids, rows.seqs, codes, rows.labels)
-        self._reencoder.after_change()
-
-    def checkpoint(self, name: str) -> Any:
-        """Return what :meth:`upsert` or :meth:`delete` last stored under a name; None if nothing.
-
-        Parameters
-        ----------
-        name : str
-        """
-        return self._store.setting(f"{check.CHECKPOINT}{name}")
-
-    def _note(self, settings: Mapping[str, Any]) -> None:
-        if settings:
-            with self._store.writing():
-                self._put_settings(settings)
+        codes = {one.number: one.encode(rows.vectors) for one in generations if one is not None}
+        name_features(hasher, settings.get("feature_names"))
+        with self._store.writing():
+            self._put_settings({"n_features": rows.vectors.shape[1], **settings, "n_learned": hasher.version_})
+            self._store.put(rows, codes)
+            self._learner.save(hasher, rows.seqs[-1], if_due=True)
+        self._position = self._position._replace(seq=rows.seqs[-1])
+        self._index.put(rows.ids, rows.seqs, codes, rows.labels)
 
     def _put_settings(self, settings: Mapping[str, Any]) -> None:
         for name, value in settings.items():

@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from onlinehash._threads import single_threaded_products
 from onlinehash.encoders import Encoder
-from onlinehash.hashers._threads import single_threaded_products
 from onlinehash.types import Codes
 
 

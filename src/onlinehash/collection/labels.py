@@ -39,7 +39,8 @@ class LabelIndex:
 
     def put(self, seqs: Seqs, labels: Sequence[str | None]) -> None:
         """Set the labels of items, as JSON texts."""
-        self._change(seqs, [self._id(text) for text in labels])
+        known = self._ids
+        self._change(seqs, [known[text] if text in known else self._id(text) for text in labels])
 
     def delete(self, seqs: Seqs) -> None:
         """Remove items, where they are there."""

@@ -65,58 +65,54 @@ class Learner:
         """Whether the store has the last state."""
         return self.hasher is None or not self._unsaved
 
-    def learn(self, vectors: NDArray[Any], labels: LabelColumn) -> None:
-        """Learn from checked rows; if the hasher refuses them, nothing has changed."""
-        hasher = self._ready()
-        targets, labelled = labels.targets, labels.labelled
-        if hasher.supervised and isinstance(targets, LabelSets) and not hasher.multi_label:
-            raise InvalidLabelsError(f"{type(hasher).__name__} learns from one label per row; labels holds several.")
-        self._unsaved += vectors.nbytes
-        if hasher.supervised and targets is None:
-            return
-        with self._out_of_step():
-            hasher._learn_checked(vectors.astype(np.float32, copy=False), targets, labelled)
+    @contextmanager
+    def changing(self) -> Iterator[OnlineHasher]:
+        """Change the hasher and the store in the block; after an error, the hasher must be read again."""
+        hasher, self.hasher = self._ready(), None
+        yield hasher
+        self.hasher, self.n_learned = hasher, hasher.version_
 
-    def learn_again(self, rows: Rows) -> None:
-        """Learn from rows as they are stored."""
+    @contextmanager
+    def _refusing(self, hasher: OnlineHasher) -> Iterator[None]:
+        """Keep a hasher that refuses its input: it has not changed."""
+        try:
+            yield
+        except OnlineHashError:
+            self.hasher = hasher
+            raise
+
+    def learn(self, hasher: OnlineHasher, vectors: NDArray[Any], labels: LabelColumn) -> None:
+        """Learn from checked rows, inside :meth:`changing`."""
+        targets, labelled = labels.targets, labels.labelled
+        self._unsaved += vectors.nbytes
+        with self._refusing(hasher):
+            if hasher.supervised and isinstance(targets, LabelSets) and not hasher.multi_label:
+                name = type(hasher).__name__
+                raise InvalidLabelsError(f"{name} learns from one label per row; labels holds several.")
+            if targets is not None or not hasher.supervised:
+                hasher._learn_checked(vectors.astype(np.float32, copy=False), targets, labelled)
+
+    def learn_again(self, hasher: OnlineHasher, rows: Rows) -> None:
+        """Learn from rows as they are stored, inside :meth:`changing`."""
         self._unsaved += rows.vectors.nbytes
-        with self._out_of_step() as hasher:
+        with self._refusing(hasher):
             _learn_stored(hasher, rows.vectors, rows.labels)
 
-    def unlearn(self, rows: Rows) -> None:
-        """Unlearn rows that were learned as they are stored."""
-        hasher = self._ready()
-        if not hasher.unlearns:
-            raise InvalidInputError(
-                f"unlearn=True, but {hasher!r} cannot unlearn; HROH can. To learn again from what is left, delete, "
-                "then call collection.change_hasher(...)."
-            )
-        vectors, y = _labelled(rows.vectors, rows.labels)
-        if len(vectors):
-            with self._out_of_step():
+    def unlearn(self, hasher: OnlineHasher, rows: Rows) -> None:
+        """Unlearn rows that were learned as they are stored, inside :meth:`changing`."""
+        with self._refusing(hasher):
+            if not hasher.unlearns:
+                raise InvalidInputError(
+                    f"unlearn=True, but {hasher!r} cannot unlearn; HROH can. To learn again from what is left, delete, "
+                    "then call collection.change_hasher(...)."
+                )
+            vectors, y = _labelled(rows.vectors, rows.labels)
+            if len(vectors):
                 cast(Any, hasher).unlearn(vectors, y)
 
     def _ready(self) -> OnlineHasher:
         assert self.hasher is not None
         return self.hasher
-
-    @contextmanager
-    def _out_of_step(self) -> Iterator[OnlineHasher]:
-        """Change the hasher; after an error that is not a refusal of its input, it must be read again."""
-        hasher, self.hasher = self._ready(), None
-        try:
-            yield hasher
-        except OnlineHashError:
-            self.hasher = hasher
-            raise
-        self.hasher = hasher
-
-    @contextmanager
-    def storing(self) -> Iterator[OnlineHasher]:
-        """Write to the store what the hasher has learned; after an error it must be read again."""
-        hasher, self.hasher = self._ready(), None
-        yield hasher
-        self.hasher, self.n_learned = hasher, hasher.version_
 
     def save(self, hasher: OnlineHasher, seq: int, *, if_due: bool = False) -> None:
         """Write the state, which has learned up to a sequence number; with ``if_due``, if much came since the last."""

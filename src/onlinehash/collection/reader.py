@@ -153,6 +153,15 @@ class CollectionReader:
                 counts[label] += n_items
         return {label: counts[label] for label in sorted(counts, key=lambda label: (label is None, label))}
 
+    def checkpoint(self, name: str) -> Any:
+        """Return what :meth:`upsert` or :meth:`delete` last stored under a name; None if nothing.
+
+        Parameters
+        ----------
+        name : str
+        """
+        return self._store.setting(f"{check.CHECKPOINT}{name}")
+
     def codes(self) -> tuple[list[Id], Codes]:
         """Return the ids that have a code, in order of arrival, and their packed codes."""
         ids, codes, _ = self.codes_and_encoder()
@@ -282,7 +291,7 @@ class CollectionReader:
 
     def _queries(self, vectors: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
         self._check_open()
-        if wait or self._index.current is None:
+        if wait or self._index.current is None or self._index.is_behind:
             self._catch_up()
             self._reencoder.wait_for_codes(self._position)
         check.check_names(vectors, self._store)
@@ -317,11 +326,14 @@ class CollectionReader:
             yield
 
     def _catch_up(self) -> None:
-        """Apply what another process has committed since; a writer has applied everything already."""
+        """Apply what another process has committed since, or what the engine has failed to apply."""
         self._check_open()
-        if not self._store.readonly or self._store.position() == self._position:
+        if not self._index.is_behind and (not self._store.readonly or self._store.position() == self._position):
             return
         with self._changes, self._store.reading():
             position = self._store.position()
-            self._index.follow(self._position, position)
+            if self._index.is_behind:
+                self._index.read(position)
+            else:
+                self._index.follow(self._position, position)
             self._position = position

@@ -9,6 +9,7 @@ from functools import cache
 from threading import Condition, Event, RLock, Thread, current_thread
 from typing import Any
 
+from onlinehash._threads import single_threaded_products
 from onlinehash.collection._validation import labels_of
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.learner import Learner
@@ -17,7 +18,6 @@ from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores.protocol import Position, Store
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError
-from onlinehash.hashers._threads import single_threaded_products
 from onlinehash.types import Features
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codes import unpack_bits
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError
-from onlinehash.hashers._mihash_kernels import mutual_information, share_a_label
+from onlinehash.hashers.mihash_kernels import mutual_information, share_a_label
 from onlinehash.types import Features
 
 
@@ -30,7 +30,7 @@ class Outlook:
     snapshot : callable
         Gives the encoder that a refresh would take.
     sample : callable
-        ``sample(n)`` gives features of n stored items at random and their labels, a tuple an item.
+        ``sample(n)`` gives vectors of n stored items at random and their labels, one tuple per item.
     """
 
     n_learned: int
@@ -43,7 +43,7 @@ class Policy(Protocol):
     """Decides about a refresh."""
 
     def is_due(self, n_learned: int, looked_at: int) -> bool:
-        """Tell whether to look again after ``n_learned`` instances, having looked after ``looked_at``."""
+        """Return whether to look again after ``n_learned`` instances, having looked after ``looked_at``."""
 
     def should_refresh(self, outlook: Outlook) -> bool:
         """Return whether all items should be encoded again now."""
@@ -84,7 +84,7 @@ class Every:
         check_positive_int("n", self.n)
 
     def is_due(self, n_learned: int, looked_at: int) -> bool:
-        """Tell whether n were learned since."""
+        """Return whether n were learned since."""
         return n_learned - looked_at >= self.n
 
     def should_refresh(self, outlook: Outlook) -> bool:
@@ -121,7 +121,7 @@ class WhenDrifted:
         check_positive_int("sample", self.sample)
 
     def is_due(self, n_learned: int, looked_at: int) -> bool:
-        """Tell whether enough was learned since to look again."""
+        """Return whether enough was learned since to look again."""
         return _is_due(n_learned, looked_at, self.every)
 
     def should_refresh(self, outlook: Outlook) -> bool:
@@ -165,7 +165,7 @@ class WhenInformative:
         check_positive_int("sample", self.sample)
 
     def is_due(self, n_learned: int, looked_at: int) -> bool:
-        """Tell whether enough was learned since to look again."""
+        """Return whether enough was learned since to look again."""
         return _is_due(n_learned, looked_at, self.every)
 
     def should_refresh(self, outlook: Outlook) -> bool:

@@ -33,6 +33,7 @@ class StoreIndex:
     """
 
     kind = "store"
+    is_behind = False
 
     def __init__(self, store: SearchingStore) -> None:
         self._store = store

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from onlinehash.datasets._files import ENVIRONMENT_VARIABLE, data_folder
 from onlinehash.datasets._origin import Origin
 from onlinehash.datasets.dataset import Dataset
+from onlinehash.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from onlinehash.datasets.protocols import ProtocolSizes
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.types import Progress

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.datasets._files import download, read_published
 from onlinehash.datasets._origin import Content, Origin, checked_content
+from onlinehash.datasets.files import download, read_published
 from onlinehash.exceptions import FileFormatError
 from onlinehash.types import Progress
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.datasets._files import file_sha256
 from onlinehash.datasets._origin import Content, Origin, checked_content, first_file
+from onlinehash.datasets.files import file_sha256
 from onlinehash.exceptions import FileFormatError
 
 _DAMAGED = (OSError, ValueError, TypeError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)

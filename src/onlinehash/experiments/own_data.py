@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_features, check_finite, check_labels
 from onlinehash.datasets import Dataset, ProtocolSizes, describe, load_dataset
-from onlinehash.datasets._files import file_sha256
+from onlinehash.datasets.files import file_sha256
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import Labels
 

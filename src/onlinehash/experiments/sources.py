@@ -42,9 +42,9 @@ def source_digest(hasher: str, dataset: str) -> str:
     The file of a user's own class is part of the configuration of its runs, and not of this digest.
     """
     modules = [f"{_EXPERIMENTS}.run"]
-    modules.append(f"onlinehash.datasets.{dataset}" if dataset in dataset_names() else f"{_EXPERIMENTS}.own_data")
+    modules.append("onlinehash.datasets._catalogue" if dataset in dataset_names() else f"{_EXPERIMENTS}.own_data")
     if hasher in REFERENCES:
-        modules.append(f"{_EXPERIMENTS}.references")
+        modules.append(REFERENCES[hasher].__module__)
     elif hasher in HASHERS:
         modules.append(HASHERS[hasher].__module__)
     else:

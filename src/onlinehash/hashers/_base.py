@@ -32,19 +32,10 @@ from onlinehash.hashers._parameters import (
 )
 from onlinehash.hashers._rows import HeadPart, Mask, Rows, Weights, check_rows, check_weights, join_head, take_targets
 from onlinehash.hashers._saving import pack_hasher, read_hasher, unpack_hasher
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Codes, Features, Targets
 
 _CHUNK = 1 << 22  # elements of X processed at a time: a memory-mapped X is never read whole
-
-
-@dataclass(frozen=True)
-class Traits:
-    """Input, cost per instance, memory and strength of a method, for the table of all methods (d features, r bits)."""
-
-    takes: str
-    cost: str
-    memory: str
-    shines: str
 
 
 class HasherNotLearnedError(NotLearnedError, NotFittedError):  # type: ignore[misc]

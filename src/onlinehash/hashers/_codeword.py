@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
+from onlinehash._threads import single_threaded_products
 from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.encoders import Encoder
@@ -19,7 +20,6 @@ from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._parameters import Changeable
 from onlinehash.hashers._rows import Weights
-from onlinehash.hashers._threads import single_threaded_products
 from onlinehash.types import Features, Targets
 
 

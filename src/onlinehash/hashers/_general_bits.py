@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from onlinehash._threads import single_threaded_products
 from onlinehash.hashers._principal import Matrix, random_rotation
 from onlinehash.hashers._ridge import RidgeStatistics
-from onlinehash.hashers._threads import single_threaded_products
 from onlinehash.hashers.itq import fit_rotation
 
 _SOFT = 0.1  # of the mean within-class variance of a feature, added to each

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
+from onlinehash._threads import single_threaded_products
 from onlinehash._validation import check_positive_int
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._principal import Matrix, PrincipalHasher, random_rotation, with_missing_directions
-from onlinehash.hashers._threads import single_threaded_products
 
 
 class FrequentDirections:

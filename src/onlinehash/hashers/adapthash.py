@@ -10,10 +10,11 @@ import numpy as np
 from onlinehash._files import Arrays
 from onlinehash._validation import check_positive
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import OnlineHasher, Traits
+from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._parameters import Changeable
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features, Labels
 
 

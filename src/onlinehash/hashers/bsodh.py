@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
 from onlinehash._validation import check_positive, check_positive_int
-from onlinehash.hashers._base import Traits
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features, Labels
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from onlinehash._validation import check_positive_int
 from onlinehash._walsh import walsh_hadamard
-from onlinehash.hashers._base import Traits
 from onlinehash.hashers._principal import Matrix
 from onlinehash.hashers._sketch import SketchHasher
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features
 
 

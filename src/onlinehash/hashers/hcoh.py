@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash.hashers._base import Traits
 from onlinehash.hashers._block import subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
+from onlinehash.hashers._traits import Traits
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -16,9 +16,9 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, FeatureMap
 from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_squared_distance
-from onlinehash.hashers._base import Traits
 from onlinehash.hashers._block import subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features, Targets
 
 

@@ -16,7 +16,7 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, Fourier, HadamardFourier, WithInputs
 from onlinehash.hashers._anchors import head_rows, median_squared_distance
-from onlinehash.hashers._base import OnlineHasher, Traits
+from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._codeword_assignment import SettlingClasses
 from onlinehash.hashers._from_sums import FromSums
 from onlinehash.hashers._general_bits import general_directions
@@ -26,6 +26,7 @@ from onlinehash.hashers._rows import Weights
 from onlinehash.hashers._scores import check_sharpness, choose_sharpness
 from onlinehash.hashers._solution import RidgeSolution
 from onlinehash.hashers._stream_sums import CONSTANT, StreamSums
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features, Signs, Targets
 
 _HEAD = 256  # rows from which the bandwidth is taken

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from onlinehash._files import Arrays
+from onlinehash._threads import single_threaded_products
 from onlinehash._validation import check_positive_int
-from onlinehash.hashers._base import Traits
 from onlinehash.hashers._principal import (
     Matrix,
     PrincipalHasher,
@@ -19,7 +19,7 @@ from onlinehash.hashers._principal import (
     with_missing_directions,
 )
 from onlinehash.hashers._reservoir import Reservoir
-from onlinehash.hashers._threads import single_threaded_products
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features
 
 _BATCH = 256  # rows added to the covariance at once, however the stream is split into calls

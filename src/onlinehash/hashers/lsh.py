@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from onlinehash._files import Arrays
-from onlinehash.hashers._base import Traits
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._rows import Weights
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features, Targets
 
 

@@ -9,20 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import Arrays
+from onlinehash._threads import single_threaded_products
 from onlinehash._validation import check_choice, check_positive, check_positive_int
 from onlinehash.codes import pack_signs
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._anchors import head_rows
-from onlinehash.hashers._base import OnlineHasher, Traits
+from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._block import block_rows, lower_gram, subtract_earlier
 from onlinehash.hashers._linear import LinearHasher
-from onlinehash.hashers._mihash_kernels import NO_LABEL, ascend, follow, mutual_information, share_a_label
 from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
 from onlinehash.hashers._parameters import Changeable
 from onlinehash.hashers._reservoir import Reservoir
 from onlinehash.hashers._rows import Weights
-from onlinehash.hashers._threads import single_threaded_products
+from onlinehash.hashers._traits import Traits
+from onlinehash.hashers.mihash_kernels import NO_LABEL, ascend, follow, mutual_information, share_a_label
 from onlinehash.types import Features, LabelSets, Targets
 
 _BLOCK = 100

@@ -13,10 +13,11 @@ from onlinehash._validation import check_choice, check_positive, check_positive_
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, FeatureMap
 from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_squared_distance
-from onlinehash.hashers._base import OnlineHasher, Traits
+from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._parameters import Changeable
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features, Labels, Targets
 
 

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.codebooks import ClassTable, Codebook
-from onlinehash.hashers._base import Traits
 from onlinehash.hashers._block import subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
 from onlinehash.hashers._rows import Weights
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features, LabelSets, Signs, Targets
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from onlinehash._validation import check_choice, check_positive_int
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import Traits
 from onlinehash.hashers._sketch import SketchHasher
+from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features
 
 

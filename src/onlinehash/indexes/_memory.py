@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import read_arrays, write_arrays
-from onlinehash.codes import _kernels
+from onlinehash.codes import kernels
 from onlinehash.codes.asymmetric import byte_tables
 from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
 from onlinehash.exceptions import FileFormatError
-from onlinehash.indexes._tables import IdTable, Numbers
 from onlinehash.indexes.index import Index
+from onlinehash.indexes.tables import IdTable, Numbers
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 _LAYOUT = 1
@@ -77,7 +77,7 @@ class MemoryIndex(Index):
         view = self._view(among)
         found = _empty_result(len(queries), min(k, view.n_items), np.float32)
         if found.ids.size:
-            buffer = np.empty(_kernels.TILE, np.float32)
+            buffer = np.empty(kernels.TILE, np.float32)
             for rows, tables in byte_tables(queries):
                 out = found.distances[rows], found.ids[rows]
                 type(self)._top_k(tables, view.codes, *view.arguments, buffer, *out)
@@ -89,7 +89,7 @@ class MemoryIndex(Index):
         distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
         found = []
         for q in range(len(queries)):
-            _kernels.pairwise_distances(query_words[q : q + 1], words, distances)
+            kernels.pairwise_distances(query_words[q : q + 1], words, distances)
             rows = np.flatnonzero(distances[0] <= radius)
             rows = rows[np.argsort(distances[0, rows], kind="stable")]
             ids, counts = self._ids_of(view, rows)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
-from onlinehash.codes import _bucket_kernels, code_width
+from onlinehash.codes import code_width
+from onlinehash.indexes import _bucket_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
-from onlinehash.indexes._tables import CodeTable, IdTable, Members, Numbers, by_bucket
+from onlinehash.indexes.tables import CodeTable, IdTable, Members, Numbers, by_bucket
 from onlinehash.types import Codes, Ids
 
 _SPARE = 1024  # unused ids or codes that are not worth compacting

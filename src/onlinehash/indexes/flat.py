@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
-from onlinehash.codes import _kernels, code_width
+from onlinehash.codes import code_width, kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
-from onlinehash.indexes._tables import Numbers, grown
+from onlinehash.indexes.tables import Numbers, grown
 from onlinehash.types import Codes, Ids
 
 
@@ -39,7 +39,7 @@ class FlatIndex(MemoryIndex):
     """
 
     _kind = "flat"
-    _top_k = staticmethod(_kernels.top_k)
+    _top_k = staticmethod(kernels.top_k)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)

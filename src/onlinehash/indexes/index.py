@@ -41,9 +41,6 @@ class Index(ABC):
     array([[10, 30]])
     """
 
-    supports_asymmetric = False
-    """Whether :meth:`search` takes ``asymmetric=True``; a subclass that sets it defines ``_search_asymmetric``."""
-
     def __init__(self, n_bits: int) -> None:
         self.n_bits = check_n_bits(n_bits)
 
@@ -55,6 +52,11 @@ class Index(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self)} codes of {self.n_bits} bits>"
+
+    @property
+    def supports_asymmetric(self) -> bool:
+        """Whether :meth:`search` takes ``asymmetric=True``: whether the subclass defines ``_search_asymmetric``."""
+        return type(self)._search_asymmetric is not Index._search_asymmetric
 
     @property
     @abstractmethod
@@ -122,8 +124,6 @@ class Index(ABC):
         among = None if ids is None else check_id_filter(ids)
         if not asymmetric:
             return self._search(check_codes(codes, self.n_bits), k, among)
-        if not self.supports_asymmetric:
-            raise InvalidInputError(f"{type(self).__name__} has no asymmetric search; leave asymmetric out.")
         return self._search_asymmetric(check_query_values(codes, self.n_bits), k, among)
 
     def range_search(self, codes: ArrayLike, radius: int, *, ids: ArrayLike | None = None) -> SearchResult:
@@ -166,4 +166,4 @@ class Index(ABC):
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]: ...
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        raise NotImplementedError
+        raise InvalidInputError(f"{type(self).__name__} has no asymmetric search; leave asymmetric out.")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash._validation import check_codes, check_query_values
-from onlinehash.codes import _kernels
+from onlinehash.codes import kernels
 from onlinehash.codes.asymmetric import table_distances
 from onlinehash.codes.hamming import as_words
 from onlinehash.metrics._relevance import Relevance, by_group
@@ -71,7 +71,7 @@ class AsymmetricRanking(TiedRanking):
                 distances = table_distances(queries[chunk], self._distinct)
                 total, relevant = np.zeros(distances.shape, np.int64), np.zeros(distances.shape, np.int64)
                 # The bits of floating-point numbers that are not negative, read as integers, are in the same order.
-                width = _kernels.count_by_rank(
+                width = kernels.count_by_rank(
                     distances.view(np.uint32), self._sizes, query_groups[chunk], members, bounds, total, relevant
                 )
                 yield total[:, :width], relevant[:, :width]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice, check_codes, check_non_negative_int, check_same_width
-from onlinehash.codes import _kernels
+from onlinehash.codes import kernels
 from onlinehash.codes.hamming import distance_buffer, same_words
 from onlinehash.metrics._relevance import Relevance, by_group
 from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
@@ -91,7 +91,7 @@ class Ranking(TiedRanking):
         for rows, query_groups, groups in self._relevance:
             order, bounds = by_group(groups)
             total, relevant = self.total[rows], self.relevant[rows]
-            _kernels.count_by_distance(
+            kernels.count_by_distance(
                 self._queries[rows], query_groups, self._words[order], bounds, self._buffer, scratch, total, relevant
             )
 
@@ -123,7 +123,7 @@ class Ranking(TiedRanking):
         sums, found = np.zeros(len(self._queries)), np.zeros(len(self._queries), np.int64)
         for rows, query_groups, groups in self._relevance:
             counts, out = (self.total[rows], self.relevant[rows]), (sums[rows], found[rows])
-            _kernels.rank_in_storage_order(
+            kernels.rank_in_storage_order(
                 self._queries[rows], query_groups, self._words, groups, *counts, k, self._buffer, *out
             )
         return sums, found

@@ -9,13 +9,13 @@ import pytest
 
 from onlinehash import HCOH, Collection
 from onlinehash.collection import Never
-from onlinehash.collection.stores import sqlite
+from onlinehash.collection.stores import sqlite_codes
 from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import FileFormatError
 
 
 def test_codes_come_with_the_labels_of_their_items_in_order_of_arrival(path, data, monkeypatch):
-    monkeypatch.setattr(sqlite, "_FETCH_CODES", 7)
+    monkeypatch.setattr(sqlite_codes, "_FETCH_CODES", 7)
     X, _ = data.take(30)
     names = [f"line\n{i}" for i in range(30)]
     labels = [None if i % 5 == 0 else [f"b{i % 3}", "é\n"] if i % 4 == 0 else "a" for i in range(30)]
@@ -27,6 +27,14 @@ def test_codes_come_with_the_labels_of_their_items_in_order_of_arrival(path, dat
         assert np.array_equal(codes, collection.encoder.encode(X[[names.index(id) for id in ids]]))
         assert texts == [row for id in ids for row in collection._store.rows([id]).labels]
         assert texts.count(None) == 6
+
+
+def test_codes_are_read_in_parts_also_where_the_last_is_empty(items, monkeypatch):
+    for n_at_a_time in (10, 40, 39, 41):
+        monkeypatch.setattr(sqlite_codes, "_FETCH_CODES", n_at_a_time)
+        ids, seqs, codes, labels = items._store.codes(1)
+        assert (ids, len(seqs), len(labels)) == (list(range(40)), 40, 40)
+        assert np.array_equal(codes, items.codes()[1])
 
 
 def test_changes_come_with_labels_and_name_a_deleted_id_once(items, data):

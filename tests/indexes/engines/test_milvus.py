@@ -19,7 +19,7 @@ from onlinehash.exceptions import (
     StorageError,
     UnknownIdError,
 )
-from onlinehash.indexes.engines import MilvusIndex, _milvus, _milvus_lite
+from onlinehash.indexes.engines import MilvusIndex, milvus_client, milvus_filters, milvus_lite
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,8 @@ def test_it_keeps_the_promises_of_an_index(server):
 
 def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
     for name, value in (("MOST", 64), ("_SPARE", 3), ("_AT_A_TIME", 50), ("_HITS", 100)):
-        monkeypatch.setattr(_milvus, name, value)
+        monkeypatch.setattr(milvus_client, name, value)
+    monkeypatch.setattr(milvus_filters, "_AT_A_TIME", milvus_client._AT_A_TIME)
     ids = np.random.default_rng(1).permutation(600) - 300
     oracle = FlatIndex(16)
     with MilvusIndex(16, server.uri, name=next(NAMES)) as index:
@@ -85,13 +86,13 @@ def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path, monkeypatc
         stdout=subprocess.PIPE,
     )
     assert other.stdout.readline() == b"held\n"
-    monkeypatch.setattr(_milvus_lite, "_LETTING_GO", 0.2)
+    monkeypatch.setattr(milvus_lite, "_LETTING_GO", 0.2)
     with pytest.raises(
         LockedError, match=r"open in another process, and Milvus Lite serves one .* run a Milvus server"
     ):
         MilvusIndex(16, file)
     other.communicate(b"\n")
-    monkeypatch.setattr(_milvus_lite, "_LETTING_GO", 5.0)
+    monkeypatch.setattr(milvus_lite, "_LETTING_GO", 5.0)
     with MilvusIndex(16, file) as again:
         assert np.array_equal(again.get([1, 5]), codes(5)[[4, 0]])
         with pytest.raises(UnknownIdError, match="no item with id 9 in this index of 5"):
@@ -120,7 +121,7 @@ def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path, monkeypatc
 )
 def test_a_bad_uri_is_told_without_the_password(tmp_path, monkeypatch, error, uri, words):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_milvus, "_CONNECT", 0.5)
+    monkeypatch.setattr(milvus_client, "_CONNECT", 0.5)
     (tmp_path / "text.db").write_text("not a database")
     with pytest.raises(error, match=words) as caught:
         MilvusIndex(16, uri)
@@ -146,7 +147,7 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(tmp_path, monkeypatch):
         ):
             MilvusIndex(16, tmp_path / "items.db")
     monkeypatch.setitem(sys.modules, "pymilvus", None)
-    for name in ("milvus", "_milvus"):
+    for name in ("milvus", "milvus_client"):
         monkeypatch.delitem(sys.modules, f"onlinehash.indexes.engines.{name}")
     with pytest.raises(
         MissingExtraError, match=r"pymilvus is not installed. In a clone of onlinehash, run: pip install '\.\[milvus\]'"

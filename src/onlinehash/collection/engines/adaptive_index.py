@@ -27,8 +27,6 @@ class AdaptiveIndex(Index):
     ('buckets', 4000)
     """
 
-    supports_asymmetric = True
-
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
         self._index: FlatIndex | BucketIndex = FlatIndex(n_bits)

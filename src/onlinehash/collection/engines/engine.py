@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
 from onlinehash.indexes import Index
 
 
-class Engine:
+class Engine(ABC):
     """Keep the codes of a generation in an index, under the sequence numbers of their items.
 
     An engine is derived from the store: it may lose everything at any time and is filled again when the collection is
@@ -25,23 +27,19 @@ class Engine:
         """Return how codes are searched, for statistics."""
         return type(self).__name__.removesuffix("Engine").lower()
 
-    def in_memory(self, n_bits: int) -> AdaptiveIndex:
-        """Return an empty index in which a generation is built."""
-        return AdaptiveIndex(n_bits)
-
+    @abstractmethod
     def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
         """Return the index of a generation, with what it holds already; ``built`` has the same codes in memory."""
-        raise NotImplementedError
 
     def seen(self, number: int) -> int:
         """Return the sequence number of the last change that the index of a generation has seen; 0 for none."""
         return 0
 
-    def mark(self, number: int, seq: int) -> None:
+    def mark(self, number: int, seq: int) -> None:  # noqa: B027 (only for engines that outlive the process)
         """Remember the sequence number of the last change of a generation."""
 
-    def keep(self, number: int) -> None:
+    def keep(self, number: int) -> None:  # noqa: B027
         """Take a generation into use, and drop the others."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Release the engine."""

@@ -8,8 +8,8 @@ from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
 from onlinehash.collection.engines.engine import Engine
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
-from onlinehash.indexes.engines._milvus import INTEGER, Milvus, code
 from onlinehash.indexes.engines.milvus import MilvusIndex
+from onlinehash.indexes.engines.milvus_client import INTEGER, Milvus, code
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 

@@ -24,7 +24,7 @@ from onlinehash.collection.stores.protocol import (
     Rows,
 )
 from onlinehash.encoders import Encoder
-from onlinehash.indexes.engines._postgres import (
+from onlinehash.indexes.engines.postgres_client import (
     CodeScan,
     Connection,
     LockNotAvailable,
@@ -190,7 +190,7 @@ class PostgresCodes(PostgresSchema):
         self._write(f"UPDATE {self._schema}.generations SET cursor = %s WHERE number = %s", rows.seqs[-1], number)
 
     def _put_codes(self, number: int, after: int, last: int, codes: Codes) -> None:
-        """Write codes beside the labels of their items; one statement is faster than one a code."""
+        """Write codes beside the labels of their items; one statement is faster than one per code."""
         code = code_from("%(codes)s::bytea", "row_number() OVER (ORDER BY seq)", self._bits(number))
         self._writer.execute(
             f"""INSERT INTO {self._table(number)} SELECT id, seq, {_LABELS}, {code}

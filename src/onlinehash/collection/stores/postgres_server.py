@@ -14,7 +14,7 @@ from typing import Any
 from onlinehash._validation import check_process
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, LockedError, StorageError
-from onlinehash.indexes.engines._postgres import (
+from onlinehash.indexes.engines.postgres_client import (
     Connection,
     InvalidParameterValue,
     LockNotAvailable,
@@ -108,22 +108,18 @@ class PostgresSchema:
         return self._query("SELECT to_regclass(%s)", f"{self._schema}.{table}") != [(None,)]
 
     def _check(self) -> None:
-        """Refuse a schema that is not ours, or from a later version."""
+        """Refuse a schema that is not ours, or of another version."""
         if not self._exists():
             raise DataNotFoundError(f"{self.place} is not there; create it: Collection.open(name, hasher, store=...).")
         version = self._version() if self._has("settings") else None
         if version is None:
             raise FileFormatError(f"{self._schema} is a schema, but not of a collection that onlinehash wrote.")
         if version < schema.VERSION:
-            raise FileFormatError(
-                f"{self.place} has schema {version}; this version reads {schema.VERSION}. Export "
-                "the items with the version of onlinehash that wrote it ('onlinehash collection export'), and add them "
-                "to a new collection."
-            )
-        if version > schema.VERSION:
-            raise FileFormatError(
-                f"{self.place} has schema {version}; this version reads {schema.VERSION}. Upgrade onlinehash."
-            )
+            way_out = "Export the items with the version that wrote it, and add them to a new collection."
+        else:
+            way_out = "Upgrade onlinehash."
+        if version != schema.VERSION:
+            raise FileFormatError(f"{self.place} has schema {version}; this version reads {schema.VERSION}. {way_out}")
 
     def _version(self) -> int | None:
         """Return the version of the schema; older ones have no checksums."""
@@ -208,7 +204,7 @@ class PostgresSchema:
                     self._find_out(self._in_doubt)
 
     def _find_out(self, transaction: str, patience: float = 0.0) -> bool:
-        """Tell whether a transaction in doubt was committed; from then on that does not change."""
+        """Return whether a transaction in doubt was committed; from then on that does not change."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -233,7 +229,7 @@ class PostgresSchema:
             self._let_go(connection)
 
     def _is_committed(self, connection: Connection, transaction: str) -> bool:
-        """Tell whether a transaction whose session has ended was committed."""
+        """Return whether a transaction whose session has ended was committed."""
         try:
             found = connection.execute(f"SELECT term, commit::text FROM {self._schema}.writer").fetchone()
         except UndefinedTable:  # it was to create the schema

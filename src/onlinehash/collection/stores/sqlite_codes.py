@@ -84,7 +84,8 @@ class CodeTables(CheckedRows):
         if self.setting("id_type") is None:
             return CodedItems([], [], np.empty((0, 0), np.uint8), [])
         with self.reading(), self._checking("a code"):
-            found = [self._codes_between(number, *ends) for ends in pairwise(self._ends(number))]
+            parts = [self._codes_between(number, *ends) for ends in pairwise(self._ends(number))]
+            found = [part for part in parts if part[0]] or parts[:1]
             ids, labels = (list(chain.from_iterable(some[part] for some in found)) for part in (0, 2))
             seqs, codes = (np.concatenate([some[part] for some in found]) for part in (1, 3))
             if number == self.position().generation:

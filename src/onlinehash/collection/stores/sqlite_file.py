@@ -188,7 +188,7 @@ class Database:
                 self._lock = None
 
     def _disown(self) -> None:
-        """In a forked child: leave connections and lock to the parent, whoever of them ends first."""
+        """In a forked child: leave connections and lock to the parent."""
         self._guard = threading.Condition()  # a thread that is not here may have held it
         for connection in self._connections:  # SQLite must not even close them here
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

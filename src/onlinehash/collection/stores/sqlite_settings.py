@@ -60,7 +60,7 @@ class SettingsFile(Database):
     # ------------------------------------------------------------------ transactions of a writer
 
     def _begin_term(self) -> None:
-        """Take the right to write from whoever has it, by whatever means both came to have it."""
+        """Begin a term: a writer of an earlier one cannot commit any more."""
         with self._errors(), self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
             self._read_settings()
             self._written = {"term": self._settings["term"] + 1}
@@ -106,11 +106,8 @@ class SettingsFile(Database):
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting; a writer has all of them in memory."""
-        if not self.readonly:
-            if self._closed or os.getpid() != self._process:
-                check_process(str(self.path), self._process)
-                raise StorageError(f"The collection {self.path} is closed.")
-            if name in self._written and getattr(self._local, "active", None) is self._writer:
+        if not self._reads_a_snapshot():
+            if name in self._written and getattr(self._local, "active", None) is not None:
                 return self._written[name]
             return self._settings.get(name, default)
         if name in HEAD:
@@ -119,6 +116,16 @@ class SettingsFile(Database):
         if not found:  # is it missing, or not found because of another that is damaged?
             return self._all_settings().get(name, default)
         return self._value(*found[0])
+
+    def _reads_a_snapshot(self) -> bool:
+        """Return whether this thread sees what is stored, not what is in the memory of the writer."""
+        if self.readonly:
+            return True
+        active = getattr(self._local, "active", None)
+        if active is None and (self._closed or os.getpid() != self._process):
+            check_process(str(self.path), self._process)
+            raise StorageError(f"The collection {self.path} is closed.")
+        return active is not None and active is not self._writer
 
     def head(self) -> dict[str, int]:
         """Return the counters of the collection, as they are stored."""
@@ -170,7 +177,7 @@ class SettingsFile(Database):
 
     def position(self) -> Position:
         """Return where the store stands."""
-        if self.readonly:
+        if self._reads_a_snapshot():
             head = self.head()
             return Position(head["seq"], head["generation"])
         return Position(self.setting("seq"), self.setting("generation"))

@@ -62,8 +62,6 @@ class FaissIndex(Index):
     (array([[20, 30]]), array([[1, 1]], dtype=int32))
     """
 
-    supports_asymmetric = True
-
     def __init__(self, n_bits: int, n_lists: int | None = None, n_probes: int = 16) -> None:
         super().__init__(n_bits)
         self._items = FlatIndex(n_bits)

@@ -12,7 +12,8 @@ import numpy as np
 from onlinehash._validation import check_choice, check_positive_int
 from onlinehash.codes import code_width
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
-from onlinehash.indexes.engines._milvus import INTEGER, LEAST, Answer, CodeScan, Milvus, code, one_of
+from onlinehash.indexes.engines.milvus_client import INTEGER, Answer, CodeScan, Milvus, code
+from onlinehash.indexes.engines.milvus_filters import LEAST, one_of
 from onlinehash.indexes.index import Index
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
@@ -54,8 +55,6 @@ class MilvusIndex(Index):
     >>> index.close()
     >>> folder.cleanup()
     """
-
-    supports_asymmetric = True
 
     def __init__(
         self,

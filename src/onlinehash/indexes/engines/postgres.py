@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from onlinehash._validation import check_process
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
-from onlinehash.indexes.engines._postgres import (
+from onlinehash.indexes.engines.postgres_client import (
     CodeScan,
     Connection,
     code_from,
@@ -58,8 +58,6 @@ class PostgresIndex(Index):
         index.search(np.array([[0b0011]], np.uint8), k=2).ids  # array([[20, 30]])
         index.close()
     """
-
-    supports_asymmetric = True
 
     def __init__(self, n_bits: int, url: str, *, table: str = "codes", approximate: bool = False) -> None:
         super().__init__(n_bits)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.codes import _bucket_kernels as kernels
 from onlinehash.exceptions import UnknownIdError
+from onlinehash.indexes import _bucket_kernels as kernels
 from onlinehash.types import Codes, Ids
 
 Numbers = NDArray[np.int32]

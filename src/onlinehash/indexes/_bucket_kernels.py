@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from onlinehash.codes._kernels import TILE, distances, lowest, order_by_digit, sift_down, unwind
+from onlinehash.codes.kernels import TILE, distances, lowest, order_by_digit, sift_down, unwind
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring ids land far apart
 

@@ -25,7 +25,8 @@ from onlinehash.exceptions import (
     MissingExtraError,
     StorageError,
 )
-from onlinehash.indexes.engines._milvus_lite import LITE_FILES
+from onlinehash.indexes.engines.milvus_filters import above, at_most, both
+from onlinehash.indexes.engines.milvus_lite import LITE_FILES
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.types import Codes, QueryValues, SearchResult
 
@@ -53,55 +54,14 @@ _PATIENCE = 60  # seconds per call
 _CONNECT = 10  # seconds to connect
 _LOADING = 600  # seconds for a server to load a collection
 _HITS = 200_000  # per result of several queries
-_AT_A_TIME = 5000  # rows per write, ids per filter
-_FILTER = 200_000  # characters per filter
+_AT_A_TIME = 5000  # rows per write
 _MESSAGE = 8 << 20  # bytes per write
 _SPARE = 100  # extra rows to request, usually enough for all ties
-LEAST = -(1 << 63)  # a number that filters of Milvus Lite misread
 
 
 def code(n_bits: int) -> Mapping[str, Any]:
     """Return the field of a code, in whole bytes."""
     return {"datatype": DataType.BINARY_VECTOR, "dim": 8 * code_width(n_bits)}
-
-
-# ---------------------------------------------------------------------- filters
-
-
-def above(field: str, value: int) -> str:
-    """Return the filter for values above one."""
-    return f"{field} >= {LEAST + 1}" if value == LEAST else f"{field} > {value}"
-
-
-def at_most(field: str, value: int) -> str:
-    """Return the filter for values up to one."""
-    return f"{field} < {LEAST + 1}" if value == LEAST else f"{field} <= {value}"
-
-
-def one_of(field: str, values: Iterable[int]) -> list[str]:
-    """Return filters of limited length that together match the given values.
-
-    Examples
-    --------
-    >>> one_of("id", [3, 7]), one_of("id", [])
-    (['id in [3, 7]'], [])
-    """
-    filters, texts, length = [], [], 0
-    for value in values:
-        if value == LEAST:
-            filters.append(at_most(field, value))
-            continue
-        texts.append(str(value))
-        length += len(texts[-1])
-        if len(texts) == _AT_A_TIME or length > _FILTER:
-            filters.append(f"{field} in [{', '.join(texts)}]")
-            texts, length = [], 0
-    return filters + [f"{field} in [{', '.join(texts)}]"] * bool(texts)
-
-
-def both(*filters: str) -> str:
-    """Return the conjunction of filters; an empty filter matches everything."""
-    return " and ".join(f"({each})" for each in filters if each)
 
 
 # ---------------------------------------------------------------------- connections

@@ -9,8 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
-from onlinehash.codes._kernels import distances
 from onlinehash.codes.hamming import as_words, distance_dtype
+from onlinehash.codes.kernels import distances
 from onlinehash.exceptions import InvalidInputError
 
 NO_LABEL = -1
