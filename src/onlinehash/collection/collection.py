@@ -16,7 +16,8 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.learner import Learner, as_hasher, name_features
-from onlinehash.collection.reader import CollectionReader
+from onlinehash.collection.passing import PAYLOAD_CHANGES
+from onlinehash.collection.payload_indexes import PayloadIndexes
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
@@ -27,7 +28,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(CollectionReader):
+class Collection(PayloadIndexes):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -108,6 +109,7 @@ class Collection(CollectionReader):
                 with kept.writing():
                     kept.put_setting("vector_dtype", vector_dtype or "float32")
                     kept.put_setting("refresh", pack_policy(WhenIdle()))
+                    kept.put_setting(PAYLOAD_CHANGES, 0)
                     Learner(kept).replace(given, 0)
             stored_dtype = kept.setting("vector_dtype")
             if vector_dtype not in (None, stored_dtype):
@@ -269,15 +271,24 @@ class Collection(CollectionReader):
             elif payload is not ...:
                 with self._store.writing():
                     self._store.put_payloads(listed, payloads)
+                    self._store.put_setting(PAYLOAD_CHANGES, self._store.setting(PAYLOAD_CHANGES, 0) + 1)
 
     def delete(
-        self, ids: Any, *, missing: str = "raise", unlearn: bool = False, checkpoint: Mapping[str, Any] | None = None
-    ) -> None:
-        """Delete items. What was learned from them stays learned, unless it is unlearned too.
+        self,
+        ids: Any = None,
+        *,
+        where: Any = None,
+        missing: str = "raise",
+        unlearn: bool = False,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Delete items, and return their number. What was learned from them stays learned, unless it is unlearned too.
 
         Parameters
         ----------
         ids : int or str, or several
+        where : mapping
+            Instead of ids: delete all items whose payload passes, as for :meth:`search`.
         missing : "raise" or "ignore", default="raise"
             What to do about unknown ids; if it raises, nothing is deleted.
         unlearn : bool, default=False
@@ -288,7 +299,9 @@ class Collection(CollectionReader):
         """
         check_choice("missing", missing, ("raise", "ignore"))
         with self._writing():
-            listed = check.check_item_ids(ids, self.id_type)
+            if (ids is None) == (where is None):
+                raise InvalidInputError("delete takes ids or where, one of the two.")
+            listed = check.check_item_ids(ids, self.id_type) if where is None else self._passing_ids(where)
             noted = check.checkpoint_settings(checkpoint)
             if missing == "raise":
                 self._demand_known(listed)
@@ -297,7 +310,7 @@ class Collection(CollectionReader):
             if not listed:
                 with self._store.writing():
                     self._put_settings(noted)
-                return
+                return 0
             first, last = self._position.seq + 1, self._position.seq + len(listed)
             with self._learner.changing() as hasher:
                 if unlearn:
@@ -312,6 +325,7 @@ class Collection(CollectionReader):
                 self._index.delete(listed, last)
             if unlearn:
                 self._reencoder.after_change()
+            return len(listed)
 
     def _check_vectors(self, vectors: ArrayLike, n_rows: int, single: bool) -> NDArray[Any]:
         width = self.n_features or getattr(self._learner.hasher, "n_features_in_", None)

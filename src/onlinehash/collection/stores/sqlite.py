@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection.filters import Filter
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
-from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED, CodeTables
+from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
+from onlinehash.collection.stores.sqlite_payloads import FilteredItems
 from onlinehash.collection.stores.sqlite_rows import SAVED, columns_of, item_checksums, sealed
 from onlinehash.collection.types import Id
 from onlinehash.types import Codes
@@ -23,7 +25,7 @@ _FETCH = 50_000
 _ASK = 500  # ids in one question
 
 
-class SqliteStore(CodeTables):
+class SqliteStore(FilteredItems):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
     What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
@@ -64,10 +66,11 @@ class SqliteStore(CodeTables):
         """Refuse a file in which tables or rows cannot be found; the content of rows is verified when it is read."""
         with self.reading():
             made = {("table", name, name, sql) for name, sql in self._tables().items()}
+            made |= {("index", name, "items", sql) for name, sql in self._indexes().items()}
             if made != set(self._query("SELECT type, name, tbl_name, sql FROM sqlite_master")):
                 raise self._damage("its tables are not those of a collection")
-            for _, name, _, _ in sorted(made):
-                if name != "items":
+            for _, name, table, _ in sorted(made):
+                if table != "items":
                     self._check_tree(name)
             self._check_tree("sqlite_master")
             self._small("retired", "seq", "true")
@@ -100,15 +103,20 @@ class SqliteStore(CodeTables):
             found += self._query(f"{select} IN ({', '.join('?' * len(some))})", *some)
         return found
 
-    def ids(self) -> Iterator[Id]:
-        """Yield all ids in order."""
+    def ids(self, where: Filter | None = None) -> Iterator[Id]:
+        """Yield all ids in order, or those of items that pass a filter."""
+        if where is not None:
+            yield from self._passing_ids(where)
+            return
         last: Id | None = None
         while rows := self._after("codes.id", last, _FETCH):
             yield from (id for (id,) in rows)
             last = rows[-1][0]
 
-    def label_counts(self) -> dict[str | None, int]:
-        """Return how many items have which labels, as JSON; None for those without."""
+    def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
+        """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
+        if where is not None:
+            return dict(self._passing(f"{_LABELS}, count(*)", where, "GROUP BY 1"))
         with self.reading():
             table = self._table()
             return {} if table is None else dict(self._query(f"SELECT {_LABELS}, count(*) FROM {table} GROUP BY 1"))
@@ -121,9 +129,11 @@ class SqliteStore(CodeTables):
             found = {} if table is None else {row[0]: row for row in self._among(select, ids)}
             return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
+    def rows_after(self, id: Id | None, limit: int, where: Filter | None = None) -> Rows:
+        """Return the next items in order of id, of those that pass a filter."""
         with self.reading():
+            if where is not None:
+                return self._rows(self._passing_after(_ROW, id, limit, where))
             return self._rows(self._after(_ROW, id, limit, join="LEFT JOIN items USING (seq)"))
 
     def _after(self, columns: str, id: Id | None, limit: int, *, join: str = "") -> list[tuple[Any, ...]]:
