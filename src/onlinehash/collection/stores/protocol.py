@@ -38,7 +38,10 @@ class Rows:
     payloads: list[str | None]
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.seqs)
+
+    def __getitem__(self, some: slice) -> Rows:
+        return Rows(self.ids[some], self.seqs[some], self.vectors[some], self.labels[some], self.payloads[some])
 
 
 class GenerationRow(NamedTuple):
@@ -179,7 +182,10 @@ class Store(Protocol):
         """Return where the store stands."""
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return the next instances without their payloads."""
+        """Return the next instances that a generation being built has yet to reach, for :meth:`put_codes`.
+
+        Ids, labels and payloads may be left out.
+        """
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream.

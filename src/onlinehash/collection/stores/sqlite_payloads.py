@@ -42,16 +42,15 @@ class FilteredItems(CodeTables):
     def _passing_after(self, columns: str, id: Id | None, limit: int, where: Filter) -> list[tuple[Any, ...]]:
         """Return the next rows in order of id: by an index of payloads, or else in that order until there are enough.
 
-        SQLite chooses, so both ways from codes to items are open.
+        SQLite chooses, so both ways from ids to items are open.
         """
-        table = self._table()
-        if table is None:
+        if not self._has_ids():
             return []
         passes, values = condition(where)
-        select = f"SELECT {columns} FROM {table} codes JOIN items ON items.seq = codes.seq AND items.id = codes.id"
-        after = "true" if id is None else "codes.id > ?"
+        select = f"SELECT {columns} FROM ids JOIN items ON items.seq = ids.seq AND items.id = ids.id"
+        after = "true" if id is None else "ids.id > ?"
         return self._query(
-            f"{select} WHERE {after} AND ({passes}) ORDER BY codes.id LIMIT ?",
+            f"{select} WHERE {after} AND ({passes}) ORDER BY ids.id LIMIT ?",
             *([] if id is None else [id]),
             *values,
             limit,

@@ -27,7 +27,10 @@ HEAD = (
     "n_learned",
     "generation",
     "n_generations",
+    "since",
+    "until",
     "cursor",
+    "n_coded",
     "bits_recomputed",
 )
 """Names of the counters, which are one setting."""
