@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinehash._containers import as_array
 from onlinehash._validation import (
@@ -23,6 +23,7 @@ from onlinehash._validation import (
 )
 from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
+from onlinehash.collection.documents import Documents
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.reencoder import Reencoder
 from onlinehash.collection.refresh import Policy
@@ -51,7 +52,7 @@ class CollectionReader:
     def __init__(self, store: Store, index: CodeIndex | StoreIndex, policy: Policy) -> None:
         self._store, self._index = store, index
         self._changes = RLock()  # one change at a time
-        self._learner = Learner(store)
+        self._learner, self._documents = Learner(store), Documents(store)
         self._reencoder = Reencoder(store, index, self._learner, self._changes, policy)
         self._position = Position(0, 0)  # up to which the index follows the store
         self._closed = False
@@ -111,6 +112,20 @@ class CollectionReader:
                 reader.read()
                 assert reader.hasher is not None
                 return reader.hasher
+
+    @property
+    def embedder(self) -> str | None:
+        """Name of the embedder of documents; None if the collection has none."""
+        return self._documents.name
+
+    def embed(self, documents: Sequence[Any]) -> NDArray[np.float32]:
+        """Return the vectors of documents, of shape (n_documents, n_features).
+
+        Parameters
+        ----------
+        documents : several documents
+        """
+        return self._documents.vectors(documents)
 
     def get(self, ids: Any) -> list[Item]:
         """Return items by id, in that order.
@@ -227,7 +242,7 @@ class CollectionReader:
 
     def search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         k: int = 10,
         *,
         labels: Any = None,
@@ -243,6 +258,7 @@ class CollectionReader:
         Parameters
         ----------
         vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
+            Or one document or a list of them, text, paths or images, if the collection has an embedder.
         k : int, default=10
         labels : label or several, optional
             Search among items that have any of them.
@@ -274,7 +290,7 @@ class CollectionReader:
         return found[0] if single else found
 
     def range_search(
-        self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Iterable[Id] | None = None, wait: bool = True
+        self, vectors: Any, radius: int, *, labels: Any = None, ids: Iterable[Id] | None = None, wait: bool = True
     ) -> SearchResult:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
@@ -289,11 +305,12 @@ class CollectionReader:
         found = self._index.range_search(queries, radius, self._among(labels, ids))
         return found[0] if single else found
 
-    def _queries(self, vectors: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
+    def _queries(self, vectors: Any, wait: bool) -> tuple[NDArray[Any], bool]:
         self._check_open()
         if wait or self._index.current is None or self._index.is_behind:
             self._catch_up()
             self._reencoder.wait_for_codes(self._position)
+        vectors = self._documents.queries(vectors)
         check.check_names(vectors, self._store)
         rows = as_array(vectors)
         single = rows.ndim == 1
