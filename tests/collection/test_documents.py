@@ -39,9 +39,8 @@ def test_documents_from_the_first_batch_to_the_answer(place):
     with place.open() as tickets:  # the name is enough to embed again
         two = tickets.search(["reset the password", "give me the refund"], k=2, rescore="cosine")
         assert [[item.labels for item in tickets.get(ids)] for ids in two.ids] == [["login"] * 2, ["refund"] * 2]
-        assert (
-            two.ids == tickets.search(tickets.embed(["reset the password", "give me the refund"]), 2, rescore="l2").ids
-        )
+        vectors = tickets.embed(["reset the password", "give me the refund"])
+        assert two.ids == tickets.search(vectors, k=2, rescore="cosine").ids
         assert tickets.range_search("where is my card", 32).ids == tickets.search("where is my card", 100).ids
     with place.open(readonly=True) as tickets:
         assert tickets.search("where is my new card?", k=3, rescore="cosine").ids == found.ids
@@ -55,7 +54,7 @@ def test_another_embedder_is_refused_and_migrate_named(path):
             Collection.open(path, embed=fingerprints, readonly=readonly)
     with (
         Collection.open(path, embed=Embedder("lengths", lambda texts: np.zeros((len(texts), 2)))) as items,
-        pytest.raises(InvalidInputError, match="gives 2 numbers per document.* vectors of 3.*migrate"),
+        pytest.raises(InvalidInputError, match=r"gives 2 numbers per document.* vectors of 3.*migrate"),
     ):
         items.search("x")
     with Collection.open(path, embed=lengths) as items:

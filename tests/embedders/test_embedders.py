@@ -68,7 +68,7 @@ def test_functions_transformers_and_models_embed():
 
 def test_what_is_no_embedder_is_refused():
     with pytest.raises(InvalidInputError, match="a lambda, which has no name"):
-        as_embedder(lambda texts: lengths(texts))
+        as_embedder(lambda texts: [[len(text)] for text in texts])
     with pytest.raises(InvalidInputError, match="class Model"):
         as_embedder(Model)
     with pytest.raises(InvalidInputError, match="is not an embedder"):

@@ -1,6 +1,7 @@
 """Collections: durable items, searchable while their hash functions change."""
 
 from onlinehash.collection.collection import Collection
+from onlinehash.collection.document_files import import_documents
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
 from onlinehash.collection.transfer import export_codes, export_items, import_items
 from onlinehash.collection.types import Item, Stats
@@ -16,5 +17,6 @@ __all__ = [
     "WhenInformative",
     "export_codes",
     "export_items",
+    "import_documents",
     "import_items",
 ]
