@@ -16,7 +16,7 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.learner import Learner, as_hasher, name_features
-from onlinehash.collection.reader import CollectionReader
+from onlinehash.collection.migration import MigratingCollection
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
@@ -27,7 +27,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(CollectionReader):
+class Collection(MigratingCollection):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -235,8 +235,11 @@ class Collection(CollectionReader):
             Read it with :meth:`checkpoint`.
         """
         single = check.is_single(ids)
-        vectors, payload = self._documents.columns(vectors, documents, payload, single)
+        given, n_migrations = (vectors, documents, payload, single), self._n_migrations
+        vectors, payload = self._documents.columns(*given)
         with self._writing():
+            if documents is not None and n_migrations != self._n_migrations:
+                vectors, payload = self._documents.columns(*given)
             listed = check.check_item_ids(ids, self.id_type, ordered=True)
             noted = check.checkpoint_settings(checkpoint)
             if not listed:
@@ -328,6 +331,7 @@ class Collection(CollectionReader):
             with self._learner.changing() as hasher:
                 if unlearn:
                     self._learner.unlearn(hasher, self._store.rows(listed))
+                    self._n_unlearned += 1
                 with self._store.writing():
                     self._store.delete(listed, first)
                     self._put_settings(noted)

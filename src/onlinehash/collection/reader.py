@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import RLock
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,16 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.documents import Documents
 from onlinehash.collection.learner import Learner
+from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.reencoder import Reencoder
 from onlinehash.collection.refresh import Policy
 from onlinehash.collection.rescoring import rescored
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores.protocol import Among, Position, Rows, Store
 from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.embedders import is_document
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError, StorageError, UnknownIdError
+from onlinehash.exceptions import InvalidInputError, OnlineHashError, StorageError, UnknownIdError
 from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.types import Codes, SearchResult
 
@@ -55,6 +57,8 @@ class CollectionReader:
         self._learner, self._documents = Learner(store), Documents(store)
         self._reencoder = Reencoder(store, index, self._learner, self._changes, policy)
         self._position = Position(0, 0)  # up to which the index follows the store
+        self._space, self._n_migrations = SharedLock(), 0  # one embedding model during a search
+        self._migrating = Lock()
         self._closed = False
         self._process = os.getpid()
 
@@ -282,12 +286,17 @@ class CollectionReader:
         k = check_positive_int("k", k)
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
-        queries, single = self._queries(vectors, wait)
-        wanted = k if rescore is None else max(10 * k, 100)
-        found = self._index.search(queries, wanted, self._among(labels, ids), asymmetric=asymmetric)
-        if rescore is not None:
-            found = rescored(found, queries, self._store, rescore, k)
-        return found[0] if single else found
+        among = self._ready_to_search(wait, labels, ids)
+
+        def ask() -> SearchResult:
+            queries, single = self._queries(vectors)
+            wanted = k if rescore is None else max(10 * k, 100)
+            found = self._index.search(queries, wanted, among, asymmetric=asymmetric)
+            if rescore is not None:
+                found = rescored(found, queries, self._store, rescore, k)
+            return found[0] if single else found
+
+        return self._in_one_space(ask, uses_store=rescore is not None or is_document(_first(vectors)))
 
     def range_search(
         self, vectors: Any, radius: int, *, labels: Any = None, ids: Iterable[Id] | None = None, wait: bool = True
@@ -301,15 +310,42 @@ class CollectionReader:
         radius : int
         """
         radius = check_non_negative_int("radius", radius)
-        queries, single = self._queries(vectors, wait)
-        found = self._index.range_search(queries, radius, self._among(labels, ids))
-        return found[0] if single else found
+        among = self._ready_to_search(wait, labels, ids)
 
-    def _queries(self, vectors: Any, wait: bool) -> tuple[NDArray[Any], bool]:
+        def ask() -> SearchResult:
+            queries, single = self._queries(vectors)
+            found = self._index.range_search(queries, radius, among)
+            return found[0] if single else found
+
+        return self._in_one_space(ask, uses_store=is_document(_first(vectors)))
+
+    def _ready_to_search(self, wait: bool, labels: Any, ids: Iterable[Id] | None) -> Among:
+        """Bring the index up to date, and return the filters."""
         self._check_open()
         if wait or self._index.current is None or self._index.is_behind:
             self._catch_up()
             self._reencoder.wait_for_codes(self._position)
+        return self._among(labels, ids)
+
+    def _in_one_space(self, ask: Callable[[], SearchResult], *, uses_store: bool) -> SearchResult:
+        """Search with one embedding model; again, if another process has changed it meanwhile."""
+        is_alone = not uses_store and isinstance(self._index, CodeIndex)
+        while True:
+            with self._space.reading():
+                try:
+                    found = ask()
+                    if is_alone or not self._has_migrated():
+                        return found
+                except OnlineHashError:
+                    if not self._has_migrated():
+                        raise
+            self._catch_up()
+
+    def _has_migrated(self) -> bool:
+        """Return whether another process has changed the embedding model since the index was brought up to date."""
+        return self._store.readonly and bool(self._store.setting("n_migrations", 0) != self._n_migrations)
+
+    def _queries(self, vectors: Any) -> tuple[NDArray[Any], bool]:
         vectors = self._documents.queries(vectors)
         check.check_names(vectors, self._store)
         rows = as_array(vectors)
@@ -349,8 +385,13 @@ class CollectionReader:
             return
         with self._changes, self._store.reading():
             position = self._store.position()
-            if self._index.is_behind:
-                self._index.read(position)
-            else:
-                self._index.follow(self._position, position)
-            self._position = position
+            with self._space.changing() if self._has_migrated() else nullcontext():
+                if self._index.is_behind:
+                    self._index.read(position)
+                else:
+                    self._index.follow(self._position, position)
+                self._position, self._n_migrations = position, self._store.setting("n_migrations", 0)
+
+
+def _first(queries: Any) -> Any:
+    return queries[0] if isinstance(queries, (list, tuple)) and queries else queries

@@ -14,7 +14,8 @@ from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
-from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED, CodeTables
+from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
+from onlinehash.collection.stores.sqlite_migration import MigrationTables
 from onlinehash.collection.stores.sqlite_rows import SAVED, columns_of, item_checksums, sealed
 from onlinehash.collection.types import Id
 from onlinehash.types import Codes
@@ -23,7 +24,7 @@ _FETCH = 50_000
 _ASK = 500  # ids in one question
 
 
-class SqliteStore(CodeTables):
+class SqliteStore(MigrationTables):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
     What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
@@ -67,7 +68,7 @@ class SqliteStore(CodeTables):
             if made != set(self._query("SELECT type, name, tbl_name, sql FROM sqlite_master")):
                 raise self._damage("its tables are not those of a collection")
             for _, name, _, _ in sorted(made):
-                if name != "items":
+                if name not in ("items", "new_vectors"):
                     self._check_tree(name)
             self._check_tree("sqlite_master")
             self._small("retired", "seq", "true")
@@ -76,7 +77,8 @@ class SqliteStore(CodeTables):
 
     def _tables(self) -> dict[str, str]:
         """Return the statements that have made the tables there should be, by name."""
-        return schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
+        made = schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
+        return made if self.setting("migration") is None else made | schema.MIGRATION
 
     # ------------------------------------------------------------------ items
 
