@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from onlinehash.collection import WhenIdle as WhenIdle
     from onlinehash.collection import WhenInformative as WhenInformative
     from onlinehash.datasets import load_dataset as load_dataset
+    from onlinehash.embedders import Embedder as Embedder
     from onlinehash.encoders import Encoder as Encoder
     from onlinehash.exceptions import OnlineHashError as OnlineHashError
     from onlinehash.hashers import BSODH as BSODH
@@ -89,6 +90,7 @@ _HOMES = {
     "WhenDrifted": "collection",
     "WhenIdle": "collection",
     "WhenInformative": "collection",
+    "Embedder": "embedders",
     "Encoder": "encoders",
     "BucketIndex": "indexes",
     "FlatIndex": "indexes",
@@ -123,6 +125,7 @@ def __getattr__(name: str) -> Any:
         "codes",
         "collection",
         "datasets",
+        "embedders",
         "encoders",
         "exceptions",
         "experiments",

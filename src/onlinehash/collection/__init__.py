@@ -1,6 +1,8 @@
 """Collections: durable items, searchable while their hash functions change."""
 
 from onlinehash.collection.collection import Collection
+from onlinehash.collection.document_files import import_documents
+from onlinehash.collection.migration import Migration
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
 from onlinehash.collection.transfer import export_codes, export_items, import_items
 from onlinehash.collection.types import Item, Stats
@@ -9,6 +11,7 @@ __all__ = [
     "Collection",
     "Every",
     "Item",
+    "Migration",
     "Never",
     "Stats",
     "WhenDrifted",
@@ -16,5 +19,6 @@ __all__ = [
     "WhenInformative",
     "export_codes",
     "export_items",
+    "import_documents",
     "import_items",
 ]

@@ -16,6 +16,7 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.learner import Learner, as_hasher, name_features
+from onlinehash.collection.migration import MigratingCollection
 from onlinehash.collection.passing import PAYLOAD_CHANGES
 from onlinehash.collection.payload_indexes import PayloadIndexes
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
@@ -28,7 +29,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(PayloadIndexes):
+class Collection(MigratingCollection, PayloadIndexes):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -71,6 +72,8 @@ class Collection(PayloadIndexes):
         readonly: bool = False,
         store: str | None = None,
         search: str | None = None,
+        embed: Any = None,
+        keep_documents: bool | None = None,
     ) -> Self:
         """Open a collection; create it if there is none.
 
@@ -95,6 +98,13 @@ class Collection(PayloadIndexes):
         search : str, optional
             What searches the codes: ``"memory"``, ``"faiss"``, ``"milvus:http://host:19530"`` or ``"milvus:codes.db"``.
             By default memory for a file, and PostgreSQL for items that are stored there.
+        embed : name, callable or model, optional
+            Embeds documents: ``"char_ngrams"``, ``f(list) -> array``, an object with ``transform`` or ``encode``; see
+            :mod:`onlinehash.embedders`. The collection remembers its name and refuses another. Not needed again if it
+            was given by name.
+        keep_documents : bool, optional
+            Whether documents are kept, in the field ``"document"`` of the payload; stored in the collection. True when
+            created: :meth:`migrate` can then embed them again.
         """
         given = None if hasher is None else as_hasher(hasher)
         packed = None if refresh is None else pack_policy(refresh)
@@ -121,9 +131,11 @@ class Collection(PayloadIndexes):
             collection = cls(kept, index, refresh or unpack_policy(kept.setting("refresh")))
             if readonly:
                 collection._catch_up()
+                collection._documents.use(embed, None)
                 return collection
             collection._read()
             collection._learner.check_recipe(hasher)
+            collection._documents.use(embed, keep_documents)
             if packed is not None:
                 with kept.writing():
                     kept.put_setting("refresh", packed)
@@ -197,10 +209,11 @@ class Collection(PayloadIndexes):
     def upsert(
         self,
         ids: Any,
-        vectors: ArrayLike,
+        vectors: ArrayLike | None = None,
         labels: Any = None,
         payload: Any = None,
         *,
+        documents: Any = None,
         checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Insert items, or replace those with the same ids; learn from them and make them searchable.
@@ -217,12 +230,19 @@ class Collection(PayloadIndexes):
             item without. Several labels per item are lists. For one id: its label, or a list of them.
         payload : optional
             One small JSON value per item, in a list; for one id, the value itself.
+        documents : optional
+            Instead of vectors, if the collection has an embedder: one document per item, in a list; for one id, the
+            document itself.
         checkpoint : mapping of str to JSON value, optional
             JSON committed in the same transaction as the items, such as the position in a stream that they came from.
             Read it with :meth:`checkpoint`.
         """
+        single = check.is_single(ids)
+        given, n_migrations = (vectors, documents, payload, single), self._n_migrations
+        vectors, payload = self._documents.columns(*given)
         with self._writing():
-            single = check.is_single(ids)
+            if documents is not None and n_migrations != self._n_migrations:
+                vectors, payload = self._documents.columns(*given)
             listed = check.check_item_ids(ids, self.id_type, ordered=True)
             noted = check.checkpoint_settings(checkpoint)
             if not listed:
@@ -239,12 +259,20 @@ class Collection(PayloadIndexes):
                 self._put(hasher, Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
             self._reencoder.after_change()
 
-    def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+    def update(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = ...,
+        payload: Any = ...,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Change what is given of existing items; the hasher learns from them again if vectors or labels are given.
 
         Parameters
         ----------
-        ids, vectors, labels, payload
+        ids, vectors, labels, payload, documents
             As for :meth:`upsert`. If an id is unknown, nothing changes.
         """
         with self._writing():
@@ -254,6 +282,8 @@ class Collection(PayloadIndexes):
                 return
             old = self._store.rows(listed)
             rows, texts, payloads, kind = old.vectors, old.labels, old.payloads, self.label_kind
+            if documents is not None:
+                vectors, payload = self._documents.changed(vectors, documents, payload, single, payloads)
             names = {} if vectors is None else check.check_names(vectors, self._store)
             if vectors is not None:
                 rows = self._check_vectors(vectors, len(listed), single)
@@ -315,6 +345,7 @@ class Collection(PayloadIndexes):
             with self._learner.changing() as hasher:
                 if unlearn:
                     self._learner.unlearn(hasher, self._store.rows(listed))
+                    self._n_unlearned += 1
                 with self._store.writing():
                     self._store.delete(listed, first)
                     self._put_settings(noted)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from threading import RLock
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinehash._containers import as_array
 from onlinehash._validation import (
@@ -22,10 +22,12 @@ from onlinehash._validation import (
 )
 from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
+from onlinehash.collection.documents import Documents
 from onlinehash.collection.filters import parse_where
 from onlinehash.collection.included import check_include, including
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.listing import Listing
+from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.paging import Cursor
 from onlinehash.collection.reencoder import Reencoder
 from onlinehash.collection.refresh import Policy
@@ -33,8 +35,9 @@ from onlinehash.collection.rescoring import rescored
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores.protocol import Among, OutOfStep, Position, Rows, Store
 from onlinehash.collection.types import Id, Item, Stats
+from onlinehash.embedders import is_document
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError, StorageError, UnknownIdError
+from onlinehash.exceptions import InvalidInputError, OnlineHashError, StorageError, UnknownIdError
 from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.types import Codes, SearchResult
 
@@ -56,9 +59,11 @@ class CollectionReader(Listing):
     def __init__(self, store: Store, index: CodeIndex | StoreIndex, policy: Policy) -> None:
         self._store, self._index = store, index
         self._changes = RLock()  # one change at a time
-        self._learner = Learner(store)
+        self._learner, self._documents = Learner(store), Documents(store)
         self._reencoder = Reencoder(store, index, self._learner, self._changes, policy)
         self._position = Position(0, 0)  # up to which the index follows the store
+        self._space, self._n_migrations = SharedLock(), 0  # one embedding model during a search
+        self._migrating = Lock()
         self._closed = False
         self._process = os.getpid()
 
@@ -116,6 +121,20 @@ class CollectionReader(Listing):
                 reader.read()
                 assert reader.hasher is not None
                 return reader.hasher
+
+    @property
+    def embedder(self) -> str | None:
+        """Name of the embedder of documents; None if the collection has none."""
+        return self._documents.name
+
+    def embed(self, documents: Sequence[Any]) -> NDArray[np.float32]:
+        """Return the vectors of documents, of shape (n_documents, n_features).
+
+        Parameters
+        ----------
+        documents : several documents
+        """
+        return self._documents.vectors(documents)
 
     def get(self, ids: Any) -> list[Item]:
         """Return items by id, in that order.
@@ -205,7 +224,7 @@ class CollectionReader(Listing):
 
     def search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         k: int = 10,
         *,
         labels: Any = None,
@@ -224,6 +243,7 @@ class CollectionReader(Listing):
         Parameters
         ----------
         vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
+            Or one document or a list of them, text, paths or images, if the collection has an embedder.
         k : int, default=10
         labels : label or several, optional
             Search among items that have any of them.
@@ -257,21 +277,23 @@ class CollectionReader(Listing):
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
         parts, cursor = check_include(include), None if after is None else Cursor.parse(after)
-        queries, single = self._queries(vectors, wait)
-        if cursor is not None and (rescore is not None or len(queries) != 1):
-            raise InvalidInputError("after continues the search of one query without rescore; leave the others out.")
-        wanted, among = k if rescore is None else max(10 * k, 100), self._among(labels, ids, where)
+        among = self._ready_to_search(wait, labels, ids, where)
 
-        def search() -> SearchResult:
+        def search() -> tuple[SearchResult, bool]:
+            queries, single = self._queries(vectors)
+            if cursor is not None and (rescore is not None or len(queries) != 1):
+                raise InvalidInputError(
+                    "after continues the search of one query without rescore; leave the others out."
+                )
+            wanted = k if rescore is None else max(10 * k, 100)
             found = self._index.search(queries, wanted, among, asymmetric=asymmetric, after=cursor)
-            return found if rescore is None else rescored(found, queries, self._store, rescore, k)
+            return found if rescore is None else rescored(found, queries, self._store, rescore, k), single
 
-        found = self._found(search, parts)
-        return found[0] if single else found
+        return self._found(search, parts, uses_store=rescore is not None or is_document(_first(vectors)))
 
     def range_search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         radius: int,
         *,
         labels: Any = None,
@@ -289,23 +311,27 @@ class CollectionReader(Listing):
         radius : int
         """
         radius, parts = check_non_negative_int("radius", radius), check_include(include)
-        queries, single = self._queries(vectors, wait)
-        among = self._among(labels, ids, where)
-        found = self._found(lambda: self._index.range_search(queries, radius, among), parts)
-        return found[0] if single else found
+        among = self._ready_to_search(wait, labels, ids, where)
 
-    def _found(self, search: Callable[[], SearchResult], parts: tuple[str, ...]) -> SearchResult:
+        def search() -> tuple[SearchResult, bool]:
+            queries, single = self._queries(vectors)
+            return self._index.range_search(queries, radius, among), single
+
+        return self._found(search, parts, uses_store=is_document(_first(vectors)))
+
+    def _found(
+        self, search: Callable[[], tuple[SearchResult, bool]], parts: tuple[str, ...], *, uses_store: bool
+    ) -> SearchResult:
         """Search, with parts of the items found; again where these have changed meanwhile."""
-        if not parts:
-            return self._in_step(search)
         for tries in reversed(range(_TRIES)):
-            found = including(self._in_step(search), self._store, parts, last=not tries)
+            bare, single = self._in_step(lambda: self._in_one_space(search, uses_store=uses_store))
+            found = including(bare, self._store, parts, last=not tries) if parts else bare
             if found is not None:
                 break
         assert found is not None
-        return found
+        return found[0] if single else found
 
-    def _in_step(self, search: Callable[[], SearchResult]) -> SearchResult:
+    def _in_step(self, search: Callable[[], tuple[SearchResult, bool]]) -> tuple[SearchResult, bool]:
         """Search when the index and the store are of one moment; if need be, keep changes out meanwhile."""
         for _ in range(_TRIES):
             with suppress(OutOfStep):
@@ -315,11 +341,36 @@ class CollectionReader(Listing):
             self._catch_up()
             return search()
 
-    def _queries(self, vectors: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
+    def _ready_to_search(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> Among:
+        """Bring the index up to date, and return the filters."""
         self._check_open()
         if wait or self._index.current is None or self._index.is_behind:
             self._catch_up()
             self._reencoder.wait_for_codes(self._position)
+        return self._among(labels, ids, where)
+
+    def _in_one_space(
+        self, search: Callable[[], tuple[SearchResult, bool]], *, uses_store: bool
+    ) -> tuple[SearchResult, bool]:
+        """Search with one embedding model; again, if another process has changed it meanwhile."""
+        is_alone = not uses_store and isinstance(self._index, CodeIndex)
+        while True:
+            with self._space.reading():
+                try:
+                    found = search()
+                    if is_alone or not self._has_migrated():
+                        return found
+                except OnlineHashError:
+                    if not self._has_migrated():
+                        raise
+            self._catch_up()
+
+    def _has_migrated(self) -> bool:
+        """Return whether another process has changed the embedding model since the index was brought up to date."""
+        return self._store.readonly and bool(self._store.setting("n_migrations", 0) != self._n_migrations)
+
+    def _queries(self, vectors: Any) -> tuple[NDArray[Any], bool]:
+        vectors = self._documents.queries(vectors)
         check.check_names(vectors, self._store)
         rows = as_array(vectors)
         single = rows.ndim == 1
@@ -359,8 +410,13 @@ class CollectionReader(Listing):
             return
         with self._changes, self._store.reading():
             position = self._store.position()
-            if self._index.is_behind:
-                self._index.read(position)
-            else:
-                self._index.follow(self._position, position)
-            self._position = position
+            with self._space.changing() if self._has_migrated() else nullcontext():
+                if self._index.is_behind:
+                    self._index.read(position)
+                else:
+                    self._index.follow(self._position, position)
+                self._position, self._n_migrations = position, self._store.setting("n_migrations", 0)
+
+
+def _first(queries: Any) -> Any:
+    return queries[0] if isinstance(queries, (list, tuple)) and queries else queries

@@ -237,6 +237,32 @@ class Store(Protocol):
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
 
+    # a migration: new vectors beside the old ones
+
+    def begin_migration(self, hasher: bytes) -> None:
+        """Make room for new vectors, and keep the hasher that is to learn from them."""
+
+    def new_hasher(self) -> bytes:
+        """Return the hasher that is to learn from the new vectors."""
+
+    def put_new_vectors(self, rows: Rows) -> None:
+        """Write the new vectors of items; payloads are not needed."""
+
+    def n_new_vectors(self) -> int:
+        """Return how many items have a new vector."""
+
+    def without_new_vectors(self, after: int, limit: int) -> Rows:
+        """Return the next items that have no new vector, in order of arrival, as they are."""
+
+    def new_vectors(self, after: int, limit: int) -> Rows:
+        """Return the next items that have a new vector, in order of arrival, with that and without payloads."""
+
+    def adopt_new_vectors(self) -> None:
+        """Put the new vectors of all items in place of the old ones."""
+
+    def end_migration(self) -> None:
+        """Drop the new vectors."""
+
 
 @runtime_checkable
 class SearchingStore(Store, Protocol):

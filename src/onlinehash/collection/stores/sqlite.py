@@ -18,6 +18,7 @@ from onlinehash.collection.stores.checksums import row_checksums
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
 from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items, slices
+from onlinehash.collection.stores.sqlite_migration import MigrationTables
 from onlinehash.collection.stores.sqlite_payloads import FilteredItems
 from onlinehash.collection.stores.sqlite_rows import SAVED, columns_of, item_checksums, sealed, vector_checksums
 from onlinehash.collection.types import Id
@@ -27,7 +28,7 @@ _FETCH = 50_000
 _ASK = 500  # ids in one question
 
 
-class SqliteStore(FilteredItems):
+class SqliteStore(MigrationTables, FilteredItems):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
     What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
@@ -72,7 +73,7 @@ class SqliteStore(FilteredItems):
             if made != set(self._query("SELECT type, name, tbl_name, sql FROM sqlite_master")):
                 raise self._damage("its tables are not those of a collection")
             for _, name, table, _ in sorted(made):
-                if table != "items":
+                if table not in ("items", "new_vectors"):
                     self._check_tree(name)
             self._check_tree("sqlite_master")
             self._small("retired", "seq", "true")
@@ -81,7 +82,8 @@ class SqliteStore(FilteredItems):
 
     def _tables(self) -> dict[str, str]:
         """Return the statements that have made the tables there should be, by name."""
-        return schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
+        made = schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
+        return made if self.setting("migration") is None else made | schema.MIGRATION
 
     # ------------------------------------------------------------------ items
 

@@ -31,6 +31,12 @@ CREATE TABLE deleted (seq INTEGER PRIMARY KEY, id NOT NULL, checksum INTEGER NOT
 TABLES = {statement.split()[2]: statement for statement in _TABLES.strip().split(";\n")}
 """The statements that make them, by name."""
 
+MIGRATION = {
+    name: f"CREATE TABLE {name} ({id} INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, {content} BLOB NOT NULL)"
+    for name, id, content in (("new_vectors", "seq", "vectors"), ("new_hasher", "id", "state"))
+}
+"""Those of a migration under way, by name."""
+
 
 def ids_table(id_type: str) -> str:
     """Return the statement that makes the table of ids.
