@@ -87,6 +87,8 @@ def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | 
     if len(rows) != n_rows:
         raise InvalidFeaturesError(f"vectors has {len(rows)} rows for {n_rows} ids; pass one row per id.")
     check_finite(rows, np.dtype(np.float64))
+    if rows.dtype == dtype:
+        return np.ascontiguousarray(rows)
     with np.errstate(over="ignore"):
         stored = np.ascontiguousarray(rows, dtype)
     if not np.isfinite(stored).all():
@@ -147,7 +149,7 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
 def _texts(values: list[Any], several: bool) -> list[str | None]:
     """Return values as JSON; labels repeat, so each text is made once."""
     if not several:
-        known = {value: json.dumps(value) for value in set(values)}
+        known = {value: str(value) if type(value) is int else json.dumps(value) for value in set(values)}
         return [known[value] for value in values]
     sets = {tuple(value): json.dumps(value[0] if len(value) == 1 else value) for value in values if value}
     return [sets.get(tuple(value)) for value in values]

@@ -14,13 +14,19 @@ from onlinehash.collection.filters import Filter
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.checksums import row_checksums
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
 from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items, slices
 from onlinehash.collection.stores.sqlite_migration import MigrationTables
 from onlinehash.collection.stores.sqlite_payloads import FilteredItems
-from onlinehash.collection.stores.sqlite_rows import SAVED, columns_of, item_checksums, sealed, vector_checksums
+from onlinehash.collection.stores.sqlite_rows import (
+    SAVED,
+    columns_of,
+    item_checksums,
+    seal_codes,
+    seal_items,
+    vector_checksums,
+)
 from onlinehash.collection.types import Id
 from onlinehash.types import Codes
 
@@ -175,30 +181,28 @@ class SqliteStore(MigrationTables, FilteredItems):
             self.put_setting("id_type", id_type)
             self._writer.execute(schema.ids_table(id_type))
         n_before = sum(self._put_some(rows[some], rows.seqs[0], codes, some) for some in slices(rows.vectors))
-        self.put_setting("n_items", self.count() + len(rows) - n_before)
+        self.put_setting("n_items", self.setting("n_items") + len(rows) - n_before)
         self.put_setting("n_stream", self.setting("n_stream") + len(rows))
         self.put_setting("seq", rows.seqs[-1])
 
     def _put_some(self, rows: Rows, batch: int, codes: Mapping[int, Codes], place: slice) -> int:
         """Write rows as few statements, and return how many items they replace."""
-        ids, seqs, labels = checksums.ids(rows.ids), checksums.integers(rows.seqs), checksums.texts(rows.labels)
-        parts = vector_checksums(seqs, rows.vectors), checksums.texts(rows.payloads)
-        batches = np.full(len(rows), batch, np.uint64)
-        insert_items(self._writer, rows, batch, item_checksums(ids, seqs, batches, labels, *parts))
-        own = np.empty((len(rows), 0), np.uint8)
+        item_sums, id_sums = seal_items(rows, batch)
+        insert_items(self._writer, rows, batch, item_sums)
+        own, current = b"", self.setting("generation")
         for number, some in codes.items():
-            if number == self.setting("generation"):
-                own = sealed(seqs, some[place])
+            if number == current:
+                own = seal_codes(rows.seqs, some[place])
             else:
                 self._put_chunk(number, rows.seqs, some[place])
-        sums, before = row_checksums("ids", ids, seqs, labels), list[int]()
         try:
-            insert_ids(self._writer, rows, sums, own, replace=False)
+            insert_ids(self._writer, rows, id_sums, own, replace=False)
         except sqlite3.IntegrityError:  # some are there already
             before = [seq for seq in self.seqs(rows.ids) if seq is not None]
             self._retire(before)
-            insert_ids(self._writer, rows, sums, own, replace=True)
-        return len(before)
+            insert_ids(self._writer, rows, id_sums, own, replace=True)
+            return len(before)
+        return 0
 
     def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
         """Write the payloads of known ids."""

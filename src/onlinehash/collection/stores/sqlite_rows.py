@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores import checksums
-from onlinehash.collection.stores.checksums import row_checksums
+from onlinehash.collection.stores.checksums import number, row_checksum, row_checksums
+from onlinehash.collection.stores.protocol import Rows
 from onlinehash.collection.stores.sqlite_settings import SettingsFile
 from onlinehash.types import Codes
 
@@ -84,8 +87,8 @@ class CheckedRows(SettingsFile):
         return bytes(blob)
 
     def _put_blob(self, table: str, number: int, blob: bytes) -> None:
-        sums = row_checksums(table, checksums.integers([number]), checksums.blobs([blob]))
-        self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (number, int(sums[0]), blob))
+        row = (number, row_checksum(table, number, crc32(blob)), blob)
+        self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", row)
 
     def _unsealed(self, seqs: Any, content: bytes) -> Codes:
         """Return codes without their checksums, verified."""
@@ -114,6 +117,19 @@ def vector_checksums(seqs: checksums.Column, vectors: NDArray[Any]) -> Sums:
     return row_checksums("vectors", seqs, checksums.rows(vectors))
 
 
+def seal_items(rows: Rows, batch: int) -> tuple[bytes, bytes]:
+    """Return the checksums of new rows of ``items``, three each, and of the rows of ``ids`` that go with them."""
+    if len(rows) == 1:
+        id, seq, labels, payload = map(number, (rows.ids[0], rows.seqs[0], rows.labels[0], rows.payloads[0]))
+        vector = row_checksum("vectors", seq, int(checksums.rows(rows.vectors)[0]))
+        item = row_checksum("items", id, seq, batch, labels, vector, payload)
+        return struct.pack("<3I", vector, payload, item), struct.pack("<I", row_checksum("ids", id, seq, labels))
+    columns = checksums.ids(rows.ids), checksums.integers(rows.seqs), checksums.texts(rows.labels)
+    parts = vector_checksums(columns[1], rows.vectors), checksums.texts(rows.payloads)
+    items = item_checksums(*columns[:2], np.full(len(rows), batch, np.uint64), columns[2], *parts)
+    return items.tobytes(), row_checksums("ids", *columns).tobytes()
+
+
 def item_checksums(*columns: checksums.Column) -> Sums:
     """Return the three checksums of items: those of vectors and payloads, which are the last columns, and of all."""
     sums = np.empty((len(columns[0]), 3), "<u4")
@@ -121,7 +137,11 @@ def item_checksums(*columns: checksums.Column) -> Sums:
     return sums
 
 
-def sealed(seqs: checksums.Column, codes: Codes) -> NDArray[np.uint8]:
+def seal_codes(seqs: Sequence[int], codes: Codes) -> bytes:
     """Return codes, each with the checksum of it and its sequence number behind it."""
-    sums = row_checksums("codes", seqs, *checksums.words(codes))
-    return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)])
+    if len(codes) == 1:
+        code = codes.tobytes()
+        words = (int.from_bytes(code[start : start + 8], "little") for start in range(0, len(code), 8))
+        return code + struct.pack("<I", row_checksum("codes", seqs[0], *words))
+    sums = row_checksums("codes", checksums.integers(seqs), *checksums.words(codes))
+    return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)]).tobytes()
