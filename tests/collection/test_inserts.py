@@ -31,7 +31,7 @@ def test_a_batch_is_stored_as_it_was_given(path, monkeypatch, kind, labels, payl
         "none": None,
     }[labels]
     notes = {
-        "all": [{"title": f"é {i} \0", "n": [i, None]} for i in range(n)],
+        "all": [{"title": f"é {i} \n", "n": [i, None]} for i in range(n)],
         "some": [i if i % 5 == 0 else None for i in range(n)],
         "none": None,
     }[payloads]
