@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from onlinehash.experiments.references import REFERENCES, takes_bits
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import STREAM_DEFAULTS
 
@@ -129,9 +130,9 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def separate_references(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
-    """Return the results of hashers and those of references, whose size does not depend on a number of bits."""
+    """Return the results of methods by number of bits, and those of references that have a size of their own."""
     results = list(results)
-    references = [result for result in results if result["config"]["hasher"].startswith("reference:")]
+    references = [r for r in results if (hasher := r["config"]["hasher"]) in REFERENCES and not takes_bits(hasher)]
     return [result for result in results if result not in references], references
 
 
