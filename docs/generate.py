@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from runpy import run_path
@@ -280,7 +281,7 @@ PAGES = {
     ROOT / "docs" / "images" / "case.svg": case_figure,  # drawn without matplotlib: the same bytes everywhere
 }
 CURVES = {name: f"{name}.svg" for name in ("mnist_curves", "cifar10_curves", "miniplaces_curves")}
-FIGURES = {
+FIGURES: dict[Path, Callable[[], str]] = {
     **{ROOT / "docs" / "images" / file: partial(curves_figure, name) for name, file in CURVES.items()},
     ROOT / "docs" / "images" / "hroh_bits.svg": bits_figure,
     ROOT / "docs" / "images" / "hroh_sorted.svg": sorted_figure,

@@ -32,8 +32,13 @@ from onlinehash.hashers import HASHERS
 _RANKINGS = ("hamming", "asymmetric")
 _DATABASE_CODES = ("function", "labels")
 _INPUTS = ("given", "hroh")
+_QUERIES = ("held out", "stream")
 _EVALUATION = ("ranking", "database_codes")
-SHARED = ("dataset", "labels", "protocol", "checkpoints", "precision_at", "inputs", *_EVALUATION, *STREAM_DEFAULTS)
+SHARED = (
+    *("dataset", "labels", "protocol", "checkpoints", "queries", "precision_at", "inputs"),
+    *_EVALUATION,
+    *STREAM_DEFAULTS,
+)
 """Settings of a plan that a method may override; other settings of a method are parameters of its hasher."""
 
 KEY = ("dataset", "method", "n_bits", "seed")
@@ -65,6 +70,9 @@ class Run(StreamOptions):
         The seed determines the split, the stream options and the hasher. ``n_bits`` of a reference is what it stores.
     checkpoints : int
         Number of points of the learning curve; 0 for no curve.
+    queries : {"held out", "stream"}
+        Queries of the learning curve: those of the split, or the items of the stream themselves, each before it is
+        learned from; see :func:`~onlinehash.experiments.run.prequential_curve`.
     labels : str, optional
         Column or file of the labels of a file of your own; see :func:`~onlinehash.experiments.own_data.load_own`.
     precision_at : int, optional
@@ -97,6 +105,7 @@ class Run(StreamOptions):
     ranking: str = "hamming"
     database_codes: str = "function"
     inputs: str = "given"
+    queries: str = "held out"
     params: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -118,7 +127,7 @@ class Run(StreamOptions):
         """
         optional = {name: default for name, default in STREAM_DEFAULTS.items() if name != "order"}
         optional |= {"ranking": "hamming", "labels": None, "precision_at": None}
-        optional |= {"database_codes": "function", "inputs": "given"}
+        optional |= {"database_codes": "function", "inputs": "given", "queries": "held out"}
         idle = {name for name, default in optional.items() if getattr(self, name) == default}
         config = {name: value for name, value in asdict(self).items() if name not in idle}
         if is_custom(self.hasher):
@@ -287,6 +296,7 @@ def _check_shared(shared: dict[str, Any]) -> None:
     check_choice("protocol", shared.get("protocol", "online"), tuple(PROTOCOLS))
     check_choice("ranking", shared.get("ranking", "hamming"), _RANKINGS)
     check_choice("database_codes", shared.get("database_codes", "function"), _DATABASE_CODES)
+    check_choice("queries", shared.get("queries", "held out"), _QUERIES)
     check_choice("inputs", shared.get("inputs", "given"), _INPUTS)
     if "precision_at" in shared:
         check_positive_int("precision_at", shared["precision_at"])

@@ -24,8 +24,8 @@ from onlinehash.experiments.references import REFERENCES, cosine_quality, takes_
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
-from onlinehash.metrics import AsymmetricRanking, Curve, Ranking, checkpoints
-from onlinehash.types import Labels
+from onlinehash.metrics import AsymmetricRanking, Curve, Prequential, Ranking, checkpoints
+from onlinehash.types import Batch, Labels
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,38 @@ def learning_curve(
         yield Point(n, evaluate(hasher.snapshot(), split, ties=ties, ranking=ranking), seconds)
 
 
+def prequential_curve(
+    hasher: Learner, stream: Batch, points: Sequence[int], *, k: int = 10
+) -> Iterator[tuple[int, Prequential]]:
+    """Search for every item of a stream among the earlier ones, then learn from it; yield the quality of each block.
+
+    The items between two points are the queries of one block. They are searched among all items before the block, coded
+    by what was learned from these, and then learned from.
+
+    Examples
+    --------
+    >>> from onlinehash import HCOH, load_dataset
+    >>> stream = load_dataset("digits").split().stream
+    >>> (n, quality), = prequential_curve(HCOH(16, random_state=0), stream, [100, 1500])
+    >>> n, round(quality.precision, 1)
+    (1500, 0.6)
+    """
+    done, (X, y) = 0, stream
+    for n in map(int, points):
+        if done and (labelled := np.flatnonzero(y[done:n] == y[done:n])).size:  # NaN is a missing label
+            quality, encoder = Prequential(k, window=n - done), hasher.snapshot()
+            known = np.flatnonzero(y[:done] == y[:done])
+            quality.search(
+                encoder.encode(X[done:n][labelled]),
+                y[done:n][labelled].astype(np.int64),
+                encoder.encode(X[:done][known]),
+                y[:done][known].astype(np.int64),
+            )
+            yield n, quality
+        hasher.partial_fit(X[done:n], y[done:n])
+        done = n
+
+
 def run(run: Run) -> Result:
     """Return the result of one run: learn, encode and evaluate, each timed in CPU seconds.
 
@@ -156,14 +188,21 @@ def _learned(run: Run, split: Split) -> _Learned:
     _last.clear()
     _warm_up(run, split)
     learner, curve = make_learner(run, split), None
-    if run.checkpoints:
+    # The same points for all seeds, so that their mean is a curve.
+    points = checkpoints(len(split.stream.X), run.checkpoints, seed=0).tolist() if run.checkpoints else []
+    if run.queries == "stream" and points:
+        drawn, precisions, start = Curve(), [], process_time()
+        for n, quality in prequential_curve(learner, split.stream, points):
+            drawn.add(n, quality.mean_average_precision)
+            precisions.append(quality.precision)
+        seconds = process_time() - start  # with the searches
+        curve = asdict(drawn) | {"auc": drawn.auc(), "mean": drawn.mean(), "precision_at_10": precisions}
+    elif points:
         drawn, seconds = Curve(), 0.0
-        # The same for all seeds, so that their mean is a curve.
-        points = checkpoints(len(split.stream.X), run.checkpoints, seed=0).tolist()
         for point in learning_curve(learner, split, points, ranking=run.ranking):
             drawn.add(point.n_instances, point.quality.mean_average_precision)
             seconds = point.learning_seconds
-        curve = {"instances": drawn.instances, "values": drawn.values, "auc": drawn.auc(), "mean": drawn.mean()}
+        curve = asdict(drawn) | {"auc": drawn.auc(), "mean": drawn.mean()}
     else:
         start = process_time()
         learner.partial_fit(*split.stream)
