@@ -19,6 +19,7 @@ from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import MigratingCollection
 from onlinehash.collection.passing import PAYLOAD_CHANGES
 from onlinehash.collection.payload_indexes import PayloadIndexes
+from onlinehash.collection.prequential import WithPrequentialQuality
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
@@ -29,7 +30,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(MigratingCollection, PayloadIndexes):
+class Collection(MigratingCollection, PayloadIndexes, WithPrequentialQuality):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -254,6 +255,7 @@ class Collection(MigratingCollection, PayloadIndexes):
             column = check.check_label_column(labels, len(listed), single, self.label_kind)
             payloads = check.payload_texts(payload, len(listed), single)
             settings = {"label_kind": column.type, **names, **noted}
+            self._search_before_learning(listed, rows, column)
             with self._learner.changing() as hasher:
                 self._learner.learn(hasher, rows, column)
                 self._put(hasher, Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
