@@ -1,11 +1,13 @@
 """Collections: durable items, searchable while their hash functions change."""
 
+from onlinehash.collection.check import CheckReport, check_collection
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
 from onlinehash.collection.transfer import export_codes, export_items, import_items
 from onlinehash.collection.types import Item, Stats
 
 __all__ = [
+    "CheckReport",
     "Collection",
     "Every",
     "Item",
@@ -14,6 +16,7 @@ __all__ = [
     "WhenDrifted",
     "WhenIdle",
     "WhenInformative",
+    "check_collection",
     "export_codes",
     "export_items",
     "import_items",

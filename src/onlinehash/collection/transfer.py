@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from onlinehash import tables
 from onlinehash._files import whole_file, write_bytes
 from onlinehash._validation import check_positive_int
 from onlinehash.collection import _validation as check
+from onlinehash.collection.check import readable_rows
 from onlinehash.collection.collection import Collection
+from onlinehash.collection.stores.protocol import Rows
 from onlinehash.collection.types import Id
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -28,6 +31,8 @@ from onlinehash.exceptions import (
 from onlinehash.tables.columns import Columns
 from onlinehash.tables.rows import Chunk, runs
 from onlinehash.types import Codes, Progress
+
+_log = logging.getLogger(__name__)
 
 _AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 
@@ -135,7 +140,11 @@ def _upsert(collection: Collection, chunk: Chunk, path: str | os.PathLike[str]) 
 
 
 def export_items(
-    collection: Collection, path: str | os.PathLike[str], *, progress: Progress = lambda done, total: None
+    collection: Collection,
+    path: str | os.PathLike[str],
+    *,
+    skip_damaged: bool = False,
+    progress: Progress = lambda done, total: None,
 ) -> int:
     """Write all items of a collection to a file that :func:`import_items` reads, and return their number.
 
@@ -147,6 +156,9 @@ def export_items(
     collection : Collection
     path : path
         Ending in ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``.
+    skip_damaged : bool, default=False
+        Leave out items that are damaged, and log which; otherwise the first one is an error that names it. A damaged
+        collection can be opened with ``readonly=True`` as long as its codes are whole.
     progress : callable, optional
         Called as ``progress(done, total)``.
 
@@ -165,19 +177,32 @@ def export_items(
         n_items = len(collection)
         if not n_items:
             raise InvalidInputError("This collection is empty; there is nothing to write.")
-        chunks = _chunks(collection, progress)
-        tables.write(path, chunks, n_rows=n_items, label_type=collection.label_kind)
+        problems: list[str] = []
+        if skip_damaged:
+            n_items = sum(map(len, readable_rows(collection._store, problems)))
+            for problem in problems:
+                _log.warning("Left out of %s: %s", path, problem)
+        rows = readable_rows(collection._store, problems) if problems else _rows(collection)
+        tables.write(path, _chunks(rows, n_items, progress), n_rows=n_items, label_type=collection.label_kind)
     return n_items
 
 
-def _chunks(collection: Collection, progress: Progress) -> Iterator[Chunk]:
-    """Yield all items in order of id, as columns: faster than one by one."""
-    size, done, total = max(1, _AT_A_TIME // (4 * (collection.n_features or 1))), 0, len(collection)
+def _rows(collection: Collection) -> Iterator[Rows]:
+    """Yield all items in order of id, in chunks."""
+    size = max(1, _AT_A_TIME // (4 * (collection.n_features or 1)))
     last: Id | None = None
     while len(rows := collection._store.rows_after(last, size)):
+        yield rows
+        last = rows.ids[-1]
+
+
+def _chunks(parts: Iterable[Rows], total: int, progress: Progress) -> Iterator[Chunk]:
+    """Yield items as columns: faster than one by one."""
+    done = 0
+    for rows in parts:
         payloads = [None if text is None else json.loads(text) for text in rows.payloads]
         yield Chunk(rows.ids, rows.vectors, list(map(check.labels_of, rows.labels)), payloads)
-        last, done = rows.ids[-1], done + len(rows)
+        done += len(rows)
         progress(done, total)
 
 
