@@ -184,7 +184,7 @@ def export(
         typer.Argument(
             metavar="OUT",
             help="Items: .npy, .npz, .parquet, .csv, .jsonl; - for standard output, as .jsonl. Codes: .faiss, "
-            ".usearch, .npz with --codes.",
+            ".usearch, .lance, .sqlite; with --codes, also .npz, .parquet.",
         ),
     ],
     codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
@@ -194,13 +194,13 @@ def export(
 ) -> None:
     """Write all items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
     from onlinehash.collection import export_codes, export_items
-    from onlinehash.collection.transfer import WRITERS
+    from onlinehash.collection.exports import FORMATS as CODE_FORMATS
     from onlinehash.tables import FORMATS
 
-    as_codes = codes or out.suffix.lower() in WRITERS.keys() - FORMATS.keys()
+    as_codes = codes or out.suffix.lower() in CODE_FORMATS.keys() - FORMATS.keys()
     if as_codes and is_standard(out):
         raise typer.BadParameter("codes go to a file; only items go to standard output.")
-    check_output(out, *(WRITERS if as_codes else {**FORMATS, **WRITERS}))
+    check_output(out, *(CODE_FORMATS if as_codes else {**FORMATS, **CODE_FORMATS}))
     with open_existing(target, readonly=True) as collection:
         if as_codes:
             n_items = export_codes(collection, out)

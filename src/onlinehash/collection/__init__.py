@@ -2,8 +2,9 @@
 
 from onlinehash.collection.check import CheckReport, check_collection
 from onlinehash.collection.collection import Collection
+from onlinehash.collection.exports import export_codes
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
-from onlinehash.collection.transfer import export_codes, export_items, import_items
+from onlinehash.collection.transfer import export_items, import_items
 from onlinehash.collection.types import Item, Stats
 
 __all__ = [
