@@ -24,10 +24,10 @@ check: .venv/dev  ## Lint, types and layers only
 	@.venv/bin/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 
 # Some tests start real programs: installed where that may be done, else those tests are skipped, and never if CI=true.
-PROGRAMS = chromium postgresql redis-server nats-server
+PROGRAMS = chromium redis-server nats-server
 programs:
 	@missing=; for program in $(PROGRAMS); do \
-	  command -v $$program > /dev/null || ls /usr/lib/$$program/*/bin/postgres > /dev/null 2>&1 || missing="$$missing $$program"; done; \
+	  command -v $$program > /dev/null || missing="$$missing $$program"; done; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    echo "Installing for the tests:$$missing ..."; \

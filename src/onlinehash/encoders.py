@@ -5,6 +5,7 @@ Indexes, collections and metrics use encoders, which never change, and not hashe
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import check_feature_names
 from onlinehash._files import Source, complete, pack_arrays, read_arrays, write_bytes
+from onlinehash._onnx import OnnxGraph
 from onlinehash._validation import check_features, check_finite
 from onlinehash.codes import pack_signs
 from onlinehash.exceptions import InvalidFeaturesError
@@ -136,6 +138,30 @@ class Encoder:
         if self.feature_names is not None:
             header["feature_names"] = list(self.feature_names)
         return pack_arrays("encoder", _LAYOUT, header, arrays)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
+        """Write the encoder to an ONNX file, which makes the same codes without this library.
+
+        Its input ``vectors`` is float32 of shape (n, n_features). Its outputs are the packed ``codes``, uint8 of shape
+        (n, ceil(n_bits / 8)), and ``values``, float32 of shape (n, n_bits), whose signs are the bits. The order of
+        additions differs from one library to the next, so a bit whose value is within rounding of zero may differ.
+
+        Parameters
+        ----------
+        path : path
+        double : bool, default=False
+            Compute in double precision, in a file of twice the size; otherwise in the precision of the encoder.
+        """
+        graph = OnnxGraph(np.float64 if double else self.weights.dtype)
+        values = graph.node("MatMul", graph.features(self.features, "vectors"), graph.array(self.weights))
+        if self.intercept is not None:
+            values = graph.node("Add", values, graph.array(self.intercept))
+        if self.codewords is not None:
+            values = graph.combined(values, self.codewords, self.sharpness)
+        about = {"method": self.method, "version": str(self.version), "n_bits": str(self.n_bits)}
+        if self.feature_names is not None:
+            about["feature_names"] = json.dumps(self.feature_names)
+        write_bytes(path, graph.model(self.n_features, self.n_bits, values, graph.packed(values, self.n_bits), about))
 
     @classmethod
     def load(cls, source: Source) -> Encoder:

@@ -13,6 +13,7 @@ Every error says what was given, the rule, and the way out::
     ├── NotLearnedError        (AttributeError)     used before the first instance was learned
     ├── DataNotFoundError      (FileNotFoundError)  a data set that is not on this machine
     ├── FileFormatError        (ValueError)         a file that is damaged or not one of ours
+    │   └── DamagedError                            a collection of ours that is damaged
     ├── StorageError           (OSError)            a collection's file cannot be read or written
     │   └── LockedError                             another process writes to the collection
     ├── ServiceError                                a service cannot be reached, or refuses a request
@@ -85,6 +86,21 @@ class DataNotFoundError(OnlineHashError, FileNotFoundError):
 
 class FileFormatError(OnlineHashError, ValueError):
     """A file is damaged, truncated, or not one that onlinehash wrote."""
+
+
+class DamagedError(FileFormatError):
+    """What a collection has stored is not what is there now.
+
+    Parameters
+    ----------
+    message : str
+    problem : str, optional
+        What is damaged, without the name of the collection and the way out.
+    """
+
+    def __init__(self, message: str, problem: str | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem or message
 
 
 class StorageError(OnlineHashError, OSError):

@@ -148,3 +148,24 @@ def test_mistakes_are_one_line(run, items, line, code, message):
     assert message in said
     assert "Traceback" not in result.output
     assert not Path("new.oh").exists()
+
+
+def test_a_collection_is_checked_backed_up_restored_and_compacted(run, items):
+    sound = "Sound: 300 items, 300 codes, of which 300 were computed again.\n"
+    assert run(f"collection check {items}").stdout == sound
+    assert "Wrote b.oh, and checked it." in run(f"collection backup {items} b.oh").stderr
+    run(f"collection delete {items} {' '.join(map(str, range(1, 290)))}")
+    assert "fewer than before" in run(f"collection compact {items}").stderr
+    assert "pass --overwrite to replace it" in run(f"collection restore b.oh {items}", 1).stderr
+    assert f"Restored {items} from b.oh." in run(f"collection restore b.oh {items} --overwrite").stderr
+    assert run(f"collection check {items}").stdout == sound
+    content = Path(items).read_bytes()
+    with Collection.open(items, readonly=True) as collection:
+        vector = collection.get(7)[0].vectors.tobytes()
+    assert content.count(vector) == 1
+    Path(items).write_bytes(content.replace(vector, vector[::-1]))
+    damaged = "the vector of item 7 does not match its checksum"
+    assert run(f"collection check {items}", 1).stdout == f"1 problem:\n- {damaged}\n"
+    assert json.loads(run(f"collection check {items} --json", 1).stdout)["problems"] == [damaged]
+    assert damaged in run(f"collection export {items} items.npz", 1).stderr
+    assert "Wrote 299 items" in run(f"collection export {items} items.npz --skip-damaged").stderr

@@ -27,6 +27,7 @@ _COMMANDS = (
     "ingest",
     "learn",
     "encode",
+    "onnx",
     "search",
     "evaluate",
     "reproduce",

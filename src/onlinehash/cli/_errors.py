@@ -26,6 +26,7 @@ CLAUSES = {
     "Open it with readonly=True": "It can be searched, but not changed.",
     "partial_fit or fit": "learn from labelled vectors first: onlinehash learn",
     "change_hasher": "Leave out --unlearn, then run: onlinehash collection refresh",
+    "Collection.restore(": "To go on without them, run: onlinehash collection restore --partial",
     "register_hasher": "give --import MODULE, the module that registers it.",
     "or a new object": "Use vectors of that width, or learn a new hasher.",
     "partial_fit file": "Use HROH, or learn file after file: onlinehash learn --resume",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from onlinehash.cli import _care
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
 from onlinehash.cli._options import (
@@ -32,8 +33,7 @@ from onlinehash.cli._options import (
     parse_policy,
 )
 from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows, progress_bar
-from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable, watch_refresh
-from onlinehash.exceptions import DataNotFoundError
+from onlinehash.cli._target import TARGET, Target, finish_refresh, open_existing, warn_unless_searchable, watch_refresh
 from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Items in one file, which learns from them as they arrive and is searched.", no_args_is_help=True
 )
+app.add_typer(_care.app)
 
 _Target = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
 
@@ -112,7 +113,7 @@ def search(
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
     if radius is not None and (k is not None or rescore in ("cosine", "l2") or asymmetric):
         raise typer.BadParameter("--radius finds all items within it; leave out -k, --rescore and --asymmetric.")
-    with _open(target, readonly=True) as collection:
+    with open_existing(target, readonly=True) as collection:
         warn_unless_searchable(collection.stats())
         X: Any
         if queries is not None and collection.embedder is not None and not _is_file(queries):
@@ -146,7 +147,7 @@ def delete(
 
     if (file is None) == (not ids):
         raise typer.BadParameter("give ids or --from, one of the two.")
-    with _open(target) as collection:
+    with open_existing(target) as collection:
         named = [str(id) for id in read_column(file, "ids").tolist()] if file is not None else ids or []
         before = len(collection)
         collection.delete(
@@ -164,7 +165,7 @@ def refresh(
     bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
 ) -> None:
     """Encode all items again with what was learned since, or with another code length."""
-    with _open(target) as collection:
+    with open_existing(target) as collection:
         if bits is None:
             collection.refresh(wait=False)
         else:
@@ -177,7 +178,7 @@ def refresh(
 @app.command("stats")
 def stats(target: _Target, as_json: Json = False) -> None:
     """Show collection statistics: number of items, number of searchable items, codes."""
-    with _open(target, readonly=True) as collection:
+    with open_existing(target, readonly=True) as collection:
         now = collection.stats()
     values = asdict(now)
     if as_json:
@@ -195,41 +196,35 @@ def export(
         typer.Argument(
             metavar="OUT",
             help="Items: .npy, .npz, .parquet, .csv, .jsonl; - for standard output, as .jsonl. Codes: .faiss, "
-            ".usearch, .npz with --codes.",
+            ".usearch, .lance, .sqlite; with --codes, also .npz, .parquet.",
         ),
     ],
     codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, and name them.")
+    ] = False,
 ) -> None:
     """Write all items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
     from onlinehash.collection import export_codes, export_items
-    from onlinehash.collection.transfer import WRITERS
+    from onlinehash.collection.exports import FORMATS as CODE_FORMATS
     from onlinehash.tables import FORMATS
 
-    as_codes = codes or out.suffix.lower() in WRITERS.keys() - FORMATS.keys()
+    as_codes = codes or out.suffix.lower() in CODE_FORMATS.keys() - FORMATS.keys()
     if as_codes and is_standard(out):
         raise typer.BadParameter("codes go to a file; only items go to standard output.")
-    check_output(out, *(WRITERS if as_codes else {**FORMATS, **WRITERS}))
-    with _open(target, readonly=True) as collection:
+    check_output(out, *(CODE_FORMATS if as_codes else {**FORMATS, **CODE_FORMATS}))
+    with open_existing(target, readonly=True) as collection:
         if as_codes:
             n_items = export_codes(collection, out)
         elif is_standard(out):
             with TemporaryDirectory() as folder:
-                n_items = export_items(collection, Path(folder) / "items.jsonl")
+                n_items = export_items(collection, Path(folder) / "items.jsonl", skip_damaged=skip_damaged)
                 with (Path(folder) / "items.jsonl").open("rb") as file:
                     shutil.copyfileobj(file, sys.stdout.buffer)
         else:
             with progress_bar("Writing") as progress:
-                n_items = export_items(collection, out, progress=progress)
+                n_items = export_items(collection, out, skip_damaged=skip_damaged, progress=progress)
     note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
-
-
-def _open(target: Target, *, readonly: bool = False) -> Collection:
-    try:
-        return target.open(readonly=readonly)
-    except DataNotFoundError as error:
-        raise DataNotFoundError(
-            f"There is no collection {target}; create it with 'onlinehash collection create'."
-        ) from error
 
 
 def _is_file(queries: str) -> bool:

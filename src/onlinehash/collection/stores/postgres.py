@@ -9,6 +9,7 @@ from typing import Any
 from onlinehash.collection.filters import Filter
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
+from onlinehash.collection.stores.postgres_care import PostgresCare
 from onlinehash.collection.stores.postgres_codes import FETCH
 from onlinehash.collection.stores.postgres_migration import PostgresMigration
 from onlinehash.collection.stores.postgres_payloads import PostgresPayloads
@@ -17,7 +18,7 @@ from onlinehash.collection.types import Id
 from onlinehash.types import Codes
 
 
-class PostgresStore(PostgresMigration, PostgresPayloads):
+class PostgresStore(PostgresCare, PostgresMigration, PostgresPayloads):
     """Keep a collection in a schema of a PostgreSQL database, and search it there.
 
     What was written survives as PostgreSQL is set up to let it. Other processes may read meanwhile.

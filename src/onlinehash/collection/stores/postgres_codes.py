@@ -25,6 +25,7 @@ from onlinehash.collection.stores.protocol import (
     Rows,
 )
 from onlinehash.encoders import Encoder
+from onlinehash.exceptions import DamagedError
 from onlinehash.indexes.engines.postgres_client import (
     CodeScan,
     Connection,
@@ -69,6 +70,21 @@ class PostgresCodes(PostgresSchema):
         if name in _FIXED and value is not None and not self._is_writing:
             self._known[name] = value
         return value
+
+    def _stored_setting(self, name: str, default: Any) -> Any:
+        """Return a setting as it is stored."""
+        found = self._query(f"SELECT value, checksum FROM {self._schema}.settings WHERE name = %s", name)
+        return self._parsed(name, *found[0]) if found else default
+
+    def _parsed(self, name: str, value: str, checksum: int) -> Any:
+        """Return the value of a setting from what is stored."""
+        self._demand_intact(checksum == schema.checksum(name, value), f"the setting {name!r}")
+        return json.loads(value)
+
+    def _demand_intact(self, intact: bool, what: str) -> None:
+        if not intact:
+            problem = f"{what} is not what was stored"
+            raise DamagedError(f"{self.place} is damaged: {problem}. Restore it from a backup.", problem)
 
     def put_setting(self, name: str, value: Any) -> None:
         """Write a setting."""

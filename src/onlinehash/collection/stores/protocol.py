@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import Filter, Path
+from onlinehash.collection.filters import FieldPath, Filter
 from onlinehash.collection.types import Id, Label
-from onlinehash.types import Codes, QueryValues
+from onlinehash.types import Codes, Progress, QueryValues
 
 TOMBSTONES = 100_000  # deletions that can be followed; further back everything is read again
 
@@ -125,6 +126,24 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[None]:
         """See one moment of the store in all reads of the block."""
 
+    # care
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds everything; None if there is none."""
+
+    def reopen(self) -> Self:
+        """Open the same store again, to read what is stored and not what is in memory."""
+
+    def structure(self) -> Iterator[str]:
+        """Yield what is wrong with the database, the small tables and the counters, in plain words."""
+
+    def backup(self, path: Path, progress: Progress) -> None:
+        """Copy everything, as it is at one moment, to a new file."""
+
+    def compact(self, progress: Progress) -> None:
+        """Give unused space back."""
+
     # settings: JSON values by name
 
     def setting(self, name: str, default: Any = None) -> Any:
@@ -170,10 +189,10 @@ class Store(Protocol):
 
     # indexes of paths in the payload
 
-    def create_index(self, path: Path) -> None:
+    def create_index(self, path: FieldPath) -> None:
         """Make filters by a path fast."""
 
-    def drop_index(self, path: Path) -> None:
+    def drop_index(self, path: FieldPath) -> None:
         """Drop the index of a path."""
 
     # the stream and the state

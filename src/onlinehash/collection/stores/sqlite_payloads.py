@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import Filter, Path, parse_path
+from onlinehash.collection.filters import FieldPath, Filter, parse_path
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
 from onlinehash.collection.stores.sqlite_filters import condition, create_index, index_name
 from onlinehash.collection.types import Id
@@ -18,7 +18,7 @@ class FilteredItems(CodeTables):
 
     Parameters
     ----------
-    path : Path
+    path : FieldPath
     readonly : bool
     """
 
@@ -58,11 +58,11 @@ class FilteredItems(CodeTables):
 
     # ------------------------------------------------------------------ indexes
 
-    def create_index(self, path: Path) -> None:
+    def create_index(self, path: FieldPath) -> None:
         """Make filters by a path fast."""
         self._writer.execute(create_index(path))
 
-    def drop_index(self, path: Path) -> None:
+    def drop_index(self, path: FieldPath) -> None:
         """Drop the index of a path."""
         self._writer.execute(f"DROP INDEX {index_name(path)}")
 
