@@ -88,7 +88,7 @@ def test_a_generation_that_is_being_made_is_checked_too(items):
     assert items.check().ok
     ((number,),) = items._store._query("SELECT max(number) FROM generations")
     with items._store.writing():
-        items._store._writer.execute(f"INSERT INTO codes_{number} VALUES (99, 99, NULL, x'0011223344')")
+        items._store._writer.execute(f"INSERT INTO codes_{number} VALUES (99, 99, x'0011223344')")
     (problem,) = items.check().problems
     assert f"codes_{number}" in problem
 
@@ -97,11 +97,11 @@ def test_a_generation_that_is_being_made_is_checked_too(items):
     ("sql", "words"),
     [
         ("UPDATE items SET vectors = zeroblob(24) WHERE id = 7", "the vector of item 7 does not match its checksum"),
-        ("UPDATE items SET vectors = 'x' WHERE id = 7", "item 7 cannot be read"),
+        ("UPDATE items SET vectors = 'x' WHERE id = 7", "the vector of item 7 does not match its checksum"),
         ("UPDATE items SET payload = '1' WHERE id = 7", "the payload of item 7 does not match its checksum"),
         ("UPDATE items SET labels = '9' WHERE id = 7", "item 7 does not match its checksum"),
-        ("UPDATE codes_1 SET code = x'000000000000' WHERE id = 7", "in the table codes_1, the row of 7"),
-        ("DELETE FROM codes_1 WHERE id = 7", "there are 299 codes of 300"),
+        ("UPDATE codes_1 SET codes = x'000000000000' WHERE seq = 1", "in the table codes_1, the row of 1"),
+        ("DELETE FROM ids WHERE id = 7", "there are 299 ids of 300"),
         ("DELETE FROM items WHERE id = 7", "item 7 is not where it should be"),
         ("UPDATE hasher SET state = x'00'", "the row of 0 does not match its checksum"),
         ("UPDATE generations SET encoder = x'00'", "the row of 1 does not match its checksum"),
@@ -160,12 +160,12 @@ def test_a_file_that_cannot_be_opened_is_reported_and_a_missing_one_is_an_error(
 def test_listing_and_exporting_name_the_damaged_item_and_can_leave_it_out(file, tmp_path, caplog):
     change(file, "UPDATE items SET vectors = 'x' WHERE id = 7")
     with Collection.open(file, readonly=True) as collection:
-        with pytest.raises(DamagedError, match=r"item 7 cannot be read.*all other items can still be read"):
+        with pytest.raises(DamagedError, match=r"item 7 does not match.*all other items can still be read"):
             list(collection.items())
         with pytest.raises(DamagedError, match="item 7"):
             export_items(collection, tmp_path / "items.npz")
         assert export_items(collection, tmp_path / "items.npz", skip_damaged=True) == 299
-        assert "item 7 cannot be read" in caplog.text
+        assert "item 7 does not match" in caplog.text
         assert 7 not in np.load(tmp_path / "items.npz")["ids"]
 
 

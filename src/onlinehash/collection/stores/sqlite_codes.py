@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
@@ -17,6 +17,7 @@ from onlinehash.collection.stores.sqlite_rows import CheckedRows, columns_of
 from onlinehash.types import Codes
 
 _FETCH_CODES = 1_000_000
+_CHUNK = 50_000  # codes
 NOT_RETIRED = " AND items.seq NOT IN (SELECT seq FROM retired)"
 JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the text of a file of ours is UTF-8
 
@@ -183,12 +184,21 @@ class CodeTables(CheckedRows):
 
     def _put_chunk(self, number: int, seqs: Sequence[int], codes: Codes) -> None:
         """Write codes as one blob."""
-        self._put_blob(
-            f"codes_{number}",
-            seqs[0],
-            len(seqs).to_bytes(8, "little") + np.array(seqs, "<i8").tobytes() + codes.tobytes(),
-        )
+        self._put_blob(f"codes_{number}", seqs[0], _joined(seqs, codes))
         self.put_setting("n_coded", self.setting("n_coded") + len(seqs))
+
+    def _drop_dead_codes(self) -> None:
+        """Write the chunks of the generation in use again, without the codes of items that are gone."""
+        number = self.position().generation
+        if not number:
+            return
+        seqs, codes = self._chunks(number)
+        living = np.isin(seqs, self._ids(self.position().seq)[1])
+        seqs, codes = seqs[living], codes[living]
+        self._writer.execute(f"DELETE FROM codes_{number}")
+        for start in range(0, len(seqs), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            self._put_blob(f"codes_{number}", int(seqs[start]), _joined(seqs[some], codes[some]))
 
     def _drop(self, number: int) -> None:
         self._writer.execute(f"DROP TABLE codes_{number}")
@@ -214,6 +224,11 @@ class CodeTables(CheckedRows):
             codes = self._unsealed(seqs, b"".join(filter(None, blobs)))
             deleted = self._small("deleted", "seq, id", "seq > ?", after)[1]
             return Changes(ids, seqs, codes, labels, list(dict.fromkeys(deleted)))
+
+
+def _joined(seqs: ArrayLike, codes: Codes) -> bytes:
+    """Return a chunk."""
+    return len(codes).to_bytes(8, "little") + np.asarray(seqs, "<i8").tobytes() + codes.tobytes()
 
 
 def _parted(blob: bytes) -> tuple[NDArray[np.int64], Codes]:
