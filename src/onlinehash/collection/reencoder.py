@@ -21,7 +21,9 @@ from onlinehash.exceptions import OnlineHashError
 from onlinehash.types import Features
 
 _log = logging.getLogger(__name__)
-_CHUNK = 250  # items; more would keep others waiting, fewer would spend the time on the disk
+_CHUNK = 250  # items of the first chunk; the next are longer or shorter
+_LONGEST = 1 << 19  # bytes of vectors of a chunk
+_TURN = 0.01  # seconds of work on a chunk; more would keep others waiting, fewer would spend the time on the disk
 _PAUSE = 0.001  # seconds in which those who wait to change something get their turn
 _REST = 3  # searches that waited for a refresh are followed by this many times as long without
 
@@ -57,6 +59,7 @@ class Reencoder:
         self._thread: Thread | None = None
         self._finished = Condition()  # notified when a generation is finished and when the thread ends
         self._halting, self._woken = Event(), Event()
+        self._n_rows = _CHUNK  # of the next chunk
         self._idle_from = 0.0  # time.monotonic() from which the collection counts as idle
         self._looked_at = 0  # instances learned when the policy was last asked
         self._refreshed_at = -1  # instances learned when an idle collection was last refreshed, or that was tried
@@ -294,7 +297,8 @@ class Reencoder:
             building = self._index.building
             if building is None:
                 return False
-            rows = self._store.vectors(building.cursor, _CHUNK)
+            start = time.thread_time()
+            rows = self._store.vectors(building.cursor, self._n_rows)
             if len(rows):
                 _give_way()
                 codes = building.encode(rows.vectors)
@@ -306,7 +310,11 @@ class Reencoder:
                     self._store.put_setting("bits_recomputed", bits + recomputed)
                 self._index.put_next(rows.seqs, codes)
                 building.cursor = rows.seqs[-1]
-            if len(rows) == _CHUNK:
+            if len(rows) == self._n_rows:
+                if time.thread_time() - start > _TURN:
+                    self._n_rows = max(_CHUNK, self._n_rows // 2)
+                elif 2 * rows.vectors.nbytes <= _LONGEST:
+                    self._n_rows *= 2
                 return True
             with self._store.writing():
                 self._store.finish_generation(building.number)
