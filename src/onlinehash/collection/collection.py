@@ -17,6 +17,9 @@ from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import MigratingCollection
+from onlinehash.collection.passing import PAYLOAD_CHANGES
+from onlinehash.collection.payload_indexes import PayloadIndexes
+from onlinehash.collection.prequential import WithPrequentialQuality
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
@@ -27,7 +30,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(MigratingCollection):
+class Collection(MigratingCollection, PayloadIndexes, WithPrequentialQuality):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -117,6 +120,7 @@ class Collection(MigratingCollection):
                 with kept.writing():
                     kept.put_setting("vector_dtype", vector_dtype or "float32")
                     kept.put_setting("refresh", pack_policy(WhenIdle()))
+                    kept.put_setting(PAYLOAD_CHANGES, 0)
                     Learner(kept).replace(given, 0)
             stored_dtype = kept.setting("vector_dtype")
             if vector_dtype not in (None, stored_dtype):
@@ -251,6 +255,7 @@ class Collection(MigratingCollection):
             column = check.check_label_column(labels, len(listed), single, self.label_kind)
             payloads = check.payload_texts(payload, len(listed), single)
             settings = {"label_kind": column.type, **names, **noted}
+            self._search_before_learning(listed, rows, column)
             with self._learner.changing() as hasher:
                 self._learner.learn(hasher, rows, column)
                 self._put(hasher, Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
@@ -298,15 +303,24 @@ class Collection(MigratingCollection):
             elif payload is not ...:
                 with self._store.writing():
                     self._store.put_payloads(listed, payloads)
+                    self._store.put_setting(PAYLOAD_CHANGES, self._store.setting(PAYLOAD_CHANGES, 0) + 1)
 
     def delete(
-        self, ids: Any, *, missing: str = "raise", unlearn: bool = False, checkpoint: Mapping[str, Any] | None = None
-    ) -> None:
-        """Delete items. What was learned from them stays learned, unless it is unlearned too.
+        self,
+        ids: Any = None,
+        *,
+        where: Any = None,
+        missing: str = "raise",
+        unlearn: bool = False,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Delete items, and return their number. What was learned from them stays learned, unless it is unlearned too.
 
         Parameters
         ----------
         ids : int or str, or several
+        where : mapping
+            Instead of ids: delete all items whose payload passes, as for :meth:`search`.
         missing : "raise" or "ignore", default="raise"
             What to do about unknown ids; if it raises, nothing is deleted.
         unlearn : bool, default=False
@@ -317,7 +331,9 @@ class Collection(MigratingCollection):
         """
         check_choice("missing", missing, ("raise", "ignore"))
         with self._writing():
-            listed = check.check_item_ids(ids, self.id_type)
+            if (ids is None) == (where is None):
+                raise InvalidInputError("delete takes ids or where, one of the two.")
+            listed = check.check_item_ids(ids, self.id_type) if where is None else self._passing_ids(where)
             noted = check.checkpoint_settings(checkpoint)
             if missing == "raise":
                 self._demand_known(listed)
@@ -326,7 +342,7 @@ class Collection(MigratingCollection):
             if not listed:
                 with self._store.writing():
                     self._put_settings(noted)
-                return
+                return 0
             first, last = self._position.seq + 1, self._position.seq + len(listed)
             with self._learner.changing() as hasher:
                 if unlearn:
@@ -342,6 +358,7 @@ class Collection(MigratingCollection):
                 self._index.delete(listed, last)
             if unlearn:
                 self._reencoder.after_change()
+            return len(listed)
 
     def _check_vectors(self, vectors: ArrayLike, n_rows: int, single: bool) -> NDArray[Any]:
         width = self.n_features or getattr(self._learner.hasher, "n_features_in_", None)

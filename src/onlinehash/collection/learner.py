@@ -20,7 +20,7 @@ from onlinehash.types import LabelSets
 
 _AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 _STATE_SHARE = 4  # the state is written once this many times its size of vectors came since
-_STATE_LEAST = 1 << 20
+_STATE_LEAST = 1 << 22
 
 
 class Learner:

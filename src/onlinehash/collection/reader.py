@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from threading import Lock, RLock
 from typing import Any
 
@@ -24,22 +23,28 @@ from onlinehash._validation import (
 from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.documents import Documents
+from onlinehash.collection.filters import parse_where
+from onlinehash.collection.included import check_include, including
 from onlinehash.collection.learner import Learner
+from onlinehash.collection.listing import Listing
 from onlinehash.collection.locks import SharedLock
+from onlinehash.collection.paging import Cursor
 from onlinehash.collection.reencoder import Reencoder
 from onlinehash.collection.refresh import Policy
 from onlinehash.collection.rescoring import rescored
 from onlinehash.collection.store_index import StoreIndex
-from onlinehash.collection.stores.protocol import Among, Position, Rows, Store
-from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.collection.stores.protocol import Among, OutOfStep, Position, Rows, Store
+from onlinehash.collection.types import Id, Item, Stats
 from onlinehash.embedders import is_document
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, OnlineHashError, StorageError, UnknownIdError
 from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.types import Codes, SearchResult
 
+_TRIES = 3
 
-class CollectionReader:
+
+class CollectionReader(Listing):
     """Read the items of a store and search their codes.
 
     Where another process writes, what it has committed is applied first.
@@ -145,33 +150,6 @@ class CollectionReader:
             self._demand_known(listed)
         return self._items(rows)
 
-    def items(self, *, chunk: int = 1000) -> Iterator[Item]:
-        """Yield all items in order of id, read in chunks."""
-        check_positive_int("chunk", chunk)
-        last: Id | None = None
-        while len(rows := self._store.rows_after(last, chunk)):
-            yield from self._items(rows)
-            last = rows.ids[-1]
-
-    def label_counts(self) -> dict[Label | None, int]:
-        """Return the number of items that have each label, in order of the labels; None for items without any.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> from onlinehash import Collection
-        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
-        ...     pets.upsert([1, 2, 3], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [["dog", "pet"], ["cat", "pet"], None])
-        ...     pets.label_counts()
-        {'cat': 1, 'dog': 1, 'pet': 2, None: 1}
-        """
-        counts: Counter[Any] = Counter()
-        for text, n_items in self._store.label_counts().items():
-            labels = check.labels_of(text)
-            for label in labels if isinstance(labels, tuple) else (labels,):
-                counts[label] += n_items
-        return {label: counts[label] for label in sorted(counts, key=lambda label: (label is None, label))}
-
     def checkpoint(self, name: str) -> Any:
         """Return what :meth:`upsert` or :meth:`delete` last stored under a name; None if nothing.
 
@@ -251,8 +229,11 @@ class CollectionReader:
         *,
         labels: Any = None,
         ids: Iterable[Id] | None = None,
+        where: Any = None,
         rescore: str | None = None,
         asymmetric: bool = False,
+        include: Iterable[str] | None = None,
+        after: SearchResult | str | None = None,
         wait: bool = True,
     ) -> SearchResult:
         """Find the k nearest items of every query, nearest first, ties in order of arrival.
@@ -268,10 +249,19 @@ class CollectionReader:
             Search among items that have any of them.
         ids : several ids, optional
             Search among these; unknown ones are ignored.
+        where : mapping, optional
+            Search among items whose payload passes: ``{"price": {"$lt": 20}, "brand": "acme"}``. Operators are ``$eq
+            $ne $gt $gte $lt $lte $in $nin $exists $not``, and ``$and $or $not`` around filters; paths have dots. The
+            database answers it; see :meth:`create_index`.
         rescore : "cosine" or "l2", optional
             Order the best ``max(10 k, 100)`` items by the distance of their stored vectors instead.
         asymmetric : bool, default=False
             Compare the real values of the query with the bits of the codes, instead of bits with bits.
+        include : several of "labels", "payload", "vectors", optional
+            Return these of the items found, too.
+        after : SearchResult or str, optional
+            Return the page that follows: pass the result of one query, or its cursor. What was there all the time comes
+            once, even if other items change between pages. New codes, after a refresh, end it with an error.
         wait : bool, default=True
             See the last change of the writer, and wait for a refresh if the codes are far behind what was learned, as
             the policy :class:`WhenIdle` says.
@@ -281,59 +271,93 @@ class CollectionReader:
         result : SearchResult
             Lists of ids and distances, fewer than k where there are fewer items; the version of the encoder that made
             the codes; the sequence number of the last change that the search has seen. Distances are those of the
-            codes, or of the vectors if rescored.
+            codes, or of the vectors if rescored. A cursor, if more may follow.
         """
         k = check_positive_int("k", k)
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
-        among = self._ready_to_search(wait, labels, ids)
+        parts, cursor = check_include(include), None if after is None else Cursor.parse(after)
+        among = self._ready_to_search(wait, labels, ids, where)
 
-        def ask() -> SearchResult:
+        def search() -> tuple[SearchResult, bool]:
             queries, single = self._queries(vectors)
+            if cursor is not None and (rescore is not None or len(queries) != 1):
+                raise InvalidInputError(
+                    "after continues the search of one query without rescore; leave the others out."
+                )
             wanted = k if rescore is None else max(10 * k, 100)
-            found = self._index.search(queries, wanted, among, asymmetric=asymmetric)
-            if rescore is not None:
-                found = rescored(found, queries, self._store, rescore, k)
-            return found[0] if single else found
+            found = self._index.search(queries, wanted, among, asymmetric=asymmetric, after=cursor)
+            return found if rescore is None else rescored(found, queries, self._store, rescore, k), single
 
-        return self._in_one_space(ask, uses_store=rescore is not None or is_document(_first(vectors)))
+        return self._found(search, parts, uses_store=rescore is not None or is_document(_first(vectors)))
 
     def range_search(
-        self, vectors: Any, radius: int, *, labels: Any = None, ids: Iterable[Id] | None = None, wait: bool = True
+        self,
+        vectors: Any,
+        radius: int,
+        *,
+        labels: Any = None,
+        ids: Iterable[Id] | None = None,
+        where: Any = None,
+        include: Iterable[str] | None = None,
+        wait: bool = True,
     ) -> SearchResult:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
         Parameters
         ----------
-        vectors, labels, ids, wait
+        vectors, labels, ids, where, include, wait
             As for :meth:`search`.
         radius : int
         """
-        radius = check_non_negative_int("radius", radius)
-        among = self._ready_to_search(wait, labels, ids)
+        radius, parts = check_non_negative_int("radius", radius), check_include(include)
+        among = self._ready_to_search(wait, labels, ids, where)
 
-        def ask() -> SearchResult:
+        def search() -> tuple[SearchResult, bool]:
             queries, single = self._queries(vectors)
-            found = self._index.range_search(queries, radius, among)
-            return found[0] if single else found
+            return self._index.range_search(queries, radius, among), single
 
-        return self._in_one_space(ask, uses_store=is_document(_first(vectors)))
+        return self._found(search, parts, uses_store=is_document(_first(vectors)))
 
-    def _ready_to_search(self, wait: bool, labels: Any, ids: Iterable[Id] | None) -> Among:
+    def _found(
+        self, search: Callable[[], tuple[SearchResult, bool]], parts: tuple[str, ...], *, uses_store: bool
+    ) -> SearchResult:
+        """Search, with parts of the items found; again where these have changed meanwhile."""
+        for tries in reversed(range(_TRIES)):
+            bare, single = self._in_step(lambda: self._in_one_space(search, uses_store=uses_store))
+            found = including(bare, self._store, parts, last=not tries) if parts else bare
+            if found is not None:
+                break
+        assert found is not None
+        return found[0] if single else found
+
+    def _in_step(self, search: Callable[[], tuple[SearchResult, bool]]) -> tuple[SearchResult, bool]:
+        """Search when the index and the store are of one moment; if need be, keep changes out meanwhile."""
+        for _ in range(_TRIES):
+            with suppress(OutOfStep):
+                return search()
+            self._catch_up()
+        with self._exclusive(), self._store.reading():
+            self._catch_up()
+            return search()
+
+    def _ready_to_search(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> Among:
         """Bring the index up to date, and return the filters."""
         self._check_open()
         if wait or self._index.current is None or self._index.is_behind:
             self._catch_up()
             self._reencoder.wait_for_codes(self._position)
-        return self._among(labels, ids)
+        return self._among(labels, ids, where)
 
-    def _in_one_space(self, ask: Callable[[], SearchResult], *, uses_store: bool) -> SearchResult:
+    def _in_one_space(
+        self, search: Callable[[], tuple[SearchResult, bool]], *, uses_store: bool
+    ) -> tuple[SearchResult, bool]:
         """Search with one embedding model; again, if another process has changed it meanwhile."""
         is_alone = not uses_store and isinstance(self._index, CodeIndex)
         while True:
             with self._space.reading():
                 try:
-                    found = ask()
+                    found = search()
                     if is_alone or not self._has_migrated():
                         return found
                 except OnlineHashError:
@@ -356,12 +380,13 @@ class CollectionReader:
         width = self.n_features if current is None else current.encoder.n_features
         return check_features(rows, n_features=width, owner="this collection"), single
 
-    def _among(self, labels: Any, ids: Iterable[Id] | None) -> Among:
+    def _among(self, labels: Any, ids: Iterable[Id] | None, where: Any = None) -> Among:
         """Return the filters, checked."""
-        wanted = None if labels is None else check.wanted_labels(labels, self.label_kind)
-        if ids is None:
-            return Among(wanted)
-        return Among(wanted, check.check_item_ids(ids, self.id_type, repeated=True))
+        return Among(
+            None if labels is None else check.wanted_labels(labels, self.label_kind),
+            None if ids is None else check.check_item_ids(ids, self.id_type, repeated=True),
+            None if where is None else parse_where(where),
+        )
 
     # ------------------------------------------------------------------ in step with the store
 

@@ -111,7 +111,7 @@ class Service:
             raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
         return text
 
-    def _changed(self, n_items: int, change: Callable[[], None]) -> Answer:
+    def _changed(self, n_items: int, change: Callable[[], object]) -> Answer:
         if self.collection.readonly:
             raise Problem(403, "read-only", "This service only reads; send changes to the one that writes.")
         try:

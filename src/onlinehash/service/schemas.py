@@ -189,6 +189,8 @@ class StatsAnswer(VersionAnswer):
     index: Literal["flat", "buckets", "store", "faiss", "milvus"]
     bits_recomputed: int
     n_bytes: int
+    precision: float | None
+    n_queries: int
     readonly: bool
 
 

@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection.filters import Filter, Path
 from onlinehash.collection.types import Id, Label
 from onlinehash.types import Codes, QueryValues
 
@@ -36,7 +38,10 @@ class Rows:
     payloads: list[str | None]
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.seqs)
+
+    def __getitem__(self, some: slice) -> Rows:
+        return Rows(self.ids[some], self.seqs[some], self.vectors[some], self.labels[some], self.payloads[some])
 
 
 class GenerationRow(NamedTuple):
@@ -78,24 +83,29 @@ class Changes(NamedTuple):
 
 
 class Among(NamedTuple):
-    """What to search among: items that have any of the labels and are one of the ids; None: no such filter.
+    """What to search among: items with any of the labels, one of the ids, and a payload that passes; None: no filter.
 
     Examples
     --------
     >>> Among(labels=["cat", "dog"])
-    Among(labels=['cat', 'dog'], ids=None)
+    Among(labels=['cat', 'dog'], ids=None, where=None)
     """
 
     labels: list[Label] | None = None
     ids: list[Any] | None = None
+    where: Filter | None = None
 
 
-Answers = list[tuple[list[Any], list[Any]]]
-"""Ids and distances of what was found for every query."""
+Answers = list[tuple[list[Any], list[Any], list[int]]]
+"""Ids, distances and sequence numbers of what was found for every query."""
 
 
 class GenerationGone(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
     """The generation asked for was dropped meanwhile; another one is in use."""
+
+
+class OutOfStep(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
+    """The store has changed between the answer to a filter and the search."""
 
 
 class Store(Protocol):
@@ -125,8 +135,8 @@ class Store(Protocol):
 
     # items
 
-    def count(self) -> int:
-        """Return the number of items."""
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of items, or of those that pass a filter."""
 
     def size(self) -> int:
         """Return the number of bytes that everything takes."""
@@ -134,17 +144,20 @@ class Store(Protocol):
     def seqs(self, ids: Sequence[Id]) -> list[int | None]:
         """Return where items are in the stream; None of unknown ids."""
 
-    def ids(self) -> Iterator[Id]:
-        """Yield all ids in order."""
+    def ids(self, where: Filter | None = None) -> Iterator[Id]:
+        """Yield all ids in order, or those of items that pass a filter."""
 
-    def label_counts(self) -> dict[str | None, int]:
-        """Return how many items have which labels, as JSON; None for those without."""
+    def passing(self, where: Filter, after: int = 0) -> NDArray[np.int64]:
+        """Return the sequence numbers, sorted, of items that pass a filter and came after a sequence number."""
+
+    def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
+        """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
 
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
+    def rows_after(self, id: Id | None, limit: int, where: Filter | None = None) -> Rows:
+        """Return the next items in order of id, of those that pass a filter."""
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same ids."""
@@ -155,13 +168,24 @@ class Store(Protocol):
     def delete(self, ids: Sequence[Id], first_seq: int) -> None:
         """Delete known ids and their codes; the sequence numbers of that start at ``first_seq``."""
 
+    # indexes of paths in the payload
+
+    def create_index(self, path: Path) -> None:
+        """Make filters by a path fast."""
+
+    def drop_index(self, path: Path) -> None:
+        """Drop the index of a path."""
+
     # the stream and the state
 
     def position(self) -> Position:
         """Return where the store stands."""
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return the next instances without their payloads."""
+        """Return the next instances that a generation being built has yet to reach, for :meth:`put_codes`.
+
+        Ids, labels and payloads may be left out.
+        """
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream.

@@ -12,7 +12,7 @@ from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.checksums import row_checksums
 from onlinehash.collection.stores.protocol import Rows
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
-from onlinehash.collection.stores.sqlite_rows import columns_of, item_checksums
+from onlinehash.collection.stores.sqlite_rows import columns_of, item_checksums, vector_checksums
 
 _AT_A_TIME = 1000  # rows
 
@@ -101,7 +101,9 @@ class MigrationTables(CodeTables):
             ids, seqs, batches, labels, sums, _, blobs = found
             payload_crc = np.frombuffer(b"".join(sums), "<u4").reshape(len(ids), 3)[:, 1].astype(np.uint64)
             columns = (*map(checksums.ids, (ids, seqs, batches)), checksums.texts(labels))
-            new_sums = to_blobs(item_checksums(*columns, checksums.blobs(blobs), payload_crc))
+            matrix = from_blobs(blobs, str(self.setting("vector_dtype")))
+            vector_crc = vector_checksums(checksums.integers(seqs), matrix)
+            new_sums = to_blobs(item_checksums(*columns, vector_crc, payload_crc))
             self._writer.executemany(
                 "UPDATE items SET vectors = ?, checksums = ? WHERE seq = ?", zip(blobs, new_sums, seqs, strict=True)
             )
