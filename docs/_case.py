@@ -10,7 +10,7 @@ from math import log2
 from pathlib import Path
 
 from onlinehash.experiments import load_plan, read_results
-from onlinehash.experiments.tables import Cells, base_name, measured, separate_references
+from onlinehash.experiments.tables import Cells, base_name, measured
 from onlinehash.hashers import HASHERS
 
 ROOT = Path(__file__).parents[1]
@@ -131,7 +131,7 @@ def _hashers(name: str) -> Cells:
     plan = load_plan(EXPERIMENTS / f"{name}.toml")
     as_described = [run for run in plan.runs if not run.method.endswith("(as released)")]
     results = read_results(EXPERIMENTS / "results" / f"{plan.name}.jsonl", as_described)
-    return measured(separate_references(results)[0], "mean_average_precision")
+    return measured([r for r in results if r["config"]["hasher"] in HASHERS], "mean_average_precision")
 
 
 def _mean(rows: Iterable[Mapping[int, float]]) -> float:
@@ -141,8 +141,9 @@ def _mean(rows: Iterable[Mapping[int, float]]) -> float:
 
 def _linked(method: str) -> str:
     name = base_name(method)
-    assert name.lower() in HASHERS
-    return f"[{name}](docs/hashers/{name.lower()}.md){method.removeprefix(name)}"
+    page = name.lower().replace("-", "_")
+    assert page in HASHERS
+    return f"[{name}](docs/hashers/{page}.md){method.removeprefix(name)}"
 
 
 def _joined(values: Iterable[int]) -> str:

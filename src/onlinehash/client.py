@@ -82,7 +82,15 @@ class Client:
 
     # ------------------------------------------------------------------ changing
 
-    def upsert(self, ids: Any, vectors: ArrayLike, labels: Any = None, payload: Any = None) -> None:
+    def upsert(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = None,
+        payload: Any = None,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Insert items or replace existing ones, as :meth:`Collection.upsert`, in batches of 1000 items.
 
         Each batch is applied as a whole or not at all.
@@ -95,37 +103,67 @@ class Client:
             One label, or list of labels, per item.
         payload : optional
             One JSON value per item.
+        documents : optional
+            Instead of vectors, one text per item, if the service has an embedder.
         """
         listed, single = _listed(ids)
-        rows = _rows(vectors, single)
-        columns = {"ids": listed, "labels": _per_id(labels, single), "payload": _per_id(payload, single)}
-        for name, column in (*columns.items(), ("vectors", rows)):
+        if (vectors is None) == (documents is None):
+            raise InvalidInputError("Pass vectors or documents, one of the two.")
+        rows = None if vectors is None else _rows(vectors, single)
+        columns = {
+            "ids": listed,
+            "labels": _per_id(labels, single),
+            "payload": _per_id(payload, single),
+            "documents": _per_id(documents, single),
+            "rows": rows,
+        }
+        for name, column in columns.items():
             if column is not None and len(column) != len(listed):
-                raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one per id.")
+                what = "vectors" if name == "rows" else name
+                raise InvalidInputError(f"{what} has {len(column)} entries for {len(listed)} ids; pass one per id.")
         for start in range(0, len(listed), _BATCH):
             some = {name: column[start : start + _BATCH] for name, column in columns.items() if column is not None}
-            self._upsert(rows[start : start + _BATCH], **some)
+            self._upsert(**some)
 
-    def _upsert(self, rows: NDArray[Any], ids: list[Id], labels: Any = None, payload: Any = None) -> None:
-        records = None if payload is not None else _records(ids, rows, labels)
+    def _upsert(
+        self,
+        ids: list[Id],
+        rows: NDArray[Any] | None = None,
+        labels: Any = None,
+        payload: Any = None,
+        documents: Any = None,
+    ) -> None:
+        records = None if payload is not None or rows is None else _records(ids, rows, labels)
         if records is None:
-            body = {"ids": ids, "vectors": rows.tolist(), "labels": _plain(labels), "payload": payload}
+            vectors = None if rows is None else rows.tolist()
+            body = {"ids": ids, "vectors": vectors, "documents": documents, "labels": _plain(labels)}
+            body["payload"] = payload
             self._http.send("PUT", "/api/v1/items", {name: one for name, one in body.items() if one is not None})
         else:
             self._http.send("PUT", "/api/v1/items", records)
 
-    def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+    def update(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = ...,
+        payload: Any = ...,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Change existing items and keep what is not given, as :meth:`Collection.update`, in one request.
 
         Parameters
         ----------
-        ids, vectors, labels, payload
+        ids, vectors, labels, payload, documents
             As for :meth:`upsert`.
         """
         listed, single = _listed(ids)
         body: dict[str, Any] = {"ids": listed}
         if vectors is not None:
             body["vectors"] = _rows(vectors, single).tolist()
+        if documents is not None:
+            body["documents"] = _per_id(documents, single)
         if labels is not ...:
             body["labels"] = _plain(_per_id(labels, single))
         if payload is not ...:
@@ -165,7 +203,7 @@ class Client:
 
     def search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         k: int = 10,
         *,
         labels: Any = None,
@@ -178,6 +216,7 @@ class Client:
         Parameters
         ----------
         vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
+            Or one text or a list of them, if the service has an embedder.
         k : int, default=10
         labels : label or several, optional
             Search only items that have any of these labels.
@@ -190,7 +229,7 @@ class Client:
         return self._search(vectors, options, labels, ids)
 
     def range_search(
-        self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Sequence[Id] | None = None
+        self, vectors: Any, radius: int, *, labels: Any = None, ids: Sequence[Id] | None = None
     ) -> SearchResult:
         """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`.
 
@@ -215,16 +254,18 @@ class Client:
         body = {"by_id": listed, "k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
         return _result(self._http.send("POST", "/api/v1/search", body), single)
 
-    def _search(
-        self, vectors: ArrayLike, options: dict[str, Any], labels: Any, ids: Sequence[Id] | None
-    ) -> SearchResult:
+    def _search(self, vectors: Any, options: dict[str, Any], labels: Any, ids: Sequence[Id] | None) -> SearchResult:
+        among = None if ids is None else _listed(ids)[0]
+        if isinstance(vectors, str) or (isinstance(vectors, (list, tuple)) and vectors and isinstance(vectors[0], str)):
+            single = isinstance(vectors, str)
+            body = {"documents": [vectors] if single else list(vectors), **options, "labels": _plain(labels)}
+            return _result(self._http.send("POST", "/api/v1/search", body | {"ids": among}), single)
         single = as_array(vectors).ndim == 1
         rows = _rows(vectors, single)
         if labels is None and ids is None:
             query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
             found = self._http.send("POST", "/api/v1/search", _compact(rows), query=query)
         else:
-            among = None if ids is None else _listed(ids)[0]
             body = {"vectors": rows.tolist(), **options, "labels": _plain(labels), "ids": among}
             found = self._http.send("POST", "/api/v1/search", body)
         return _result(found, single)

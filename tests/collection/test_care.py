@@ -88,7 +88,7 @@ def test_a_generation_that_is_being_made_is_checked_too(items):
     assert items.check().ok
     ((number,),) = items._store._query("SELECT max(number) FROM generations")
     with items._store.writing():
-        items._store._writer.execute(f"INSERT INTO codes_{number} VALUES (99, 99, NULL, x'0011223344')")
+        items._store._writer.execute(f"INSERT INTO codes_{number} VALUES (99, 99, x'0011223344')")
     (problem,) = items.check().problems
     assert f"codes_{number}" in problem
 
@@ -100,8 +100,10 @@ def test_a_generation_that_is_being_made_is_checked_too(items):
         ("UPDATE items SET vectors = 'x' WHERE id = 7", "item 7 cannot be read"),
         ("UPDATE items SET payload = '1' WHERE id = 7", "the payload of item 7 does not match its checksum"),
         ("UPDATE items SET labels = '9' WHERE id = 7", "item 7 does not match its checksum"),
-        ("UPDATE codes_1 SET code = x'000000000000' WHERE id = 7", "in the table codes_1, the row of 7"),
-        ("DELETE FROM codes_1 WHERE id = 7", "there are 299 codes of 300"),
+        ("UPDATE codes_1 SET codes = zeroblob(length(codes))", "in the table codes_1, the row of 1 does not match"),
+        ("DELETE FROM codes_1", "there are 0 codes of 300"),
+        ("UPDATE ids SET labels = '9' WHERE id = 7", "7 does not match"),
+        ("DELETE FROM ids WHERE id = 7", "there are 299 ids of 300"),
         ("DELETE FROM items WHERE id = 7", "item 7 is not where it should be"),
         ("UPDATE hasher SET state = x'00'", "the row of 0 does not match its checksum"),
         ("UPDATE generations SET encoder = x'00'", "the row of 1 does not match its checksum"),

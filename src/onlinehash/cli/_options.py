@@ -53,6 +53,14 @@ Engine = Annotated[
         show_default="memory, or the database of the collection",
     ),
 ]
+Embed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Embedder of documents: char_ngrams, or kind and model, as in sentence-transformers:all-MiniLM-L6-v2.",
+        show_default="that of the collection",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 K = Annotated[int | None, typer.Option("-k", help="Number of nearest items to find.", show_default="10")]
 Rescore = Annotated[

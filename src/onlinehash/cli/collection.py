@@ -21,6 +21,7 @@ from onlinehash.cli._options import (
     MIN_RESCORED,
     Bits,
     Dtype,
+    Embed,
     Json,
     K,
     Method,
@@ -55,13 +56,19 @@ def create(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
     refresh_policy: RefreshPolicy = None,
     dtype: Dtype = None,
+    embed: Embed = None,
+    keep_documents: Annotated[
+        bool, typer.Option("--keep-documents/--no-keep-documents", help="Keep documents in the payload.")
+    ] = True,
 ) -> None:
     """Create an empty collection."""
     target.check()
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
     hasher = hasher_from_options(method, hasher_parameters(bits, settings), random_state=seed)
-    with target.open(hasher, parse_policy(refresh_policy), vector_dtype=dtype):
+    with target.open(
+        hasher, parse_policy(refresh_policy), vector_dtype=dtype, embed=embed, keep_documents=keep_documents
+    ):
         note(f"Created {target}, which learns with {hasher}.")
 
 
@@ -69,10 +76,11 @@ def create(
 def search(
     target: _Target,
     queries: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
             metavar="QUERIES",
-            help="Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input.",
+            help="Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input. Or one document, as "
+            'in "where is my card?", if the collection has an embedder.',
             show_default=False,
         ),
     ] = None,
@@ -107,9 +115,13 @@ def search(
         raise typer.BadParameter("--radius finds all items within it; leave out -k, --rescore and --asymmetric.")
     with open_existing(target, readonly=True) as collection:
         warn_unless_searchable(collection.stats())
-        if queries is not None:
-            X = read_rows(queries, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
-            check_vectors(X, name_of(queries))
+        X: Any
+        if queries is not None and collection.embedder is not None and not _is_file(queries):
+            X = [queries]
+        elif queries is not None:
+            file = Path(queries)
+            X = read_rows(file, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
+            check_vectors(X, name_of(file))
         else:
             X = np.array([item.vectors for item in collection.get(_typed(by_id or [], collection.id_type))])
         labels = _typed(label, collection.label_kind) if label else None
@@ -213,6 +225,10 @@ def export(
             with progress_bar("Writing") as progress:
                 n_items = export_items(collection, out, skip_damaged=skip_damaged, progress=progress)
     note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
+
+
+def _is_file(queries: str) -> bool:
+    return queries == "-" or Path(queries).is_file()
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:

@@ -75,7 +75,7 @@ class ClassTable:
 
     def numbers(self, y: Labels) -> NDArray[np.intp]:
         """Return the class number of every label; all of them were admitted."""
-        return np.fromiter((self._numbers[label] for label in y.tolist()), np.intp, len(y))
+        return np.fromiter(map(self._numbers.__getitem__, y.tolist()), np.intp, len(y))
 
     def codewords_at(self, places: NDArray[np.intp]) -> Signs:
         """Return the codewords of the classes where class ``i`` has the one for the class of arrival ``places[i]``."""

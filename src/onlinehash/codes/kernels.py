@@ -149,8 +149,18 @@ def unwind(distances: Any, ids: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def top_k(queries: Any, words: Any, ids: Any, ordered: bool, buffer: Any, out_distances: Any, out_ids: Any) -> None:
-    """Find the k nearest rows of each query, ties by id.
+def is_masked(id: int, mask: Any, base: int) -> bool:
+    """Return whether a mask of the ids from ``base`` on leaves an id out; an empty mask leaves out none."""
+    place = id - base
+    return mask.shape[0] > 0 and (place < 0 or place >= mask.shape[0] or mask[place] == 0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def top_k(
+    queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, buffer: Any, out_distances: Any,
+    out_ids: Any,
+) -> None:  # fmt: skip
+    """Find the k nearest rows of each query that a mask leaves, ties by id; the largest id where there are fewer.
 
     A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise
     with the row, a later row with the same distance cannot win, so a tile is opened only when it holds
@@ -175,6 +185,8 @@ def top_k(queries: Any, words: Any, ids: Any, ordered: bool, buffer: Any, out_di
             for i in range(stop - start):
                 distance = buffer[i]
                 if distance < bound or (distance == bound and not ordered and ids[start + i] < best_ids[0]):
+                    if is_masked(ids[start + i], mask, base):
+                        continue
                     best[0] = distance
                     best_ids[0] = ids[start + i]
                     sift_down(best, best_ids, k)

@@ -2,7 +2,9 @@
 
 from onlinehash.collection.check import CheckReport, check_collection
 from onlinehash.collection.collection import Collection
+from onlinehash.collection.document_files import import_documents
 from onlinehash.collection.exports import export_codes
+from onlinehash.collection.migration import Migration
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
 from onlinehash.collection.transfer import export_items, import_items
 from onlinehash.collection.types import Item, Stats
@@ -12,6 +14,7 @@ __all__ = [
     "Collection",
     "Every",
     "Item",
+    "Migration",
     "Never",
     "Stats",
     "WhenDrifted",
@@ -20,5 +23,6 @@ __all__ = [
     "check_collection",
     "export_codes",
     "export_items",
+    "import_documents",
     "import_items",
 ]

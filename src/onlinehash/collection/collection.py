@@ -17,6 +17,10 @@ from onlinehash.collection.care import CollectionCare
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.learner import Learner, as_hasher, name_features
+from onlinehash.collection.migration import MigratingCollection
+from onlinehash.collection.passing import PAYLOAD_CHANGES
+from onlinehash.collection.payload_indexes import PayloadIndexes
+from onlinehash.collection.prequential import WithPrequentialQuality
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
@@ -27,7 +31,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(CollectionCare):
+class Collection(MigratingCollection, PayloadIndexes, WithPrequentialQuality, CollectionCare):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -70,6 +74,8 @@ class Collection(CollectionCare):
         readonly: bool = False,
         store: str | None = None,
         search: str | None = None,
+        embed: Any = None,
+        keep_documents: bool | None = None,
     ) -> Self:
         """Open a collection; create it if there is none.
 
@@ -94,6 +100,13 @@ class Collection(CollectionCare):
         search : str, optional
             What searches the codes: ``"memory"``, ``"faiss"``, ``"milvus:http://host:19530"`` or ``"milvus:codes.db"``.
             By default memory for a file, and PostgreSQL for items that are stored there.
+        embed : name, callable or model, optional
+            Embeds documents: ``"char_ngrams"``, ``f(list) -> array``, an object with ``transform`` or ``encode``; see
+            :mod:`onlinehash.embedders`. The collection remembers its name and refuses another. Not needed again if it
+            was given by name.
+        keep_documents : bool, optional
+            Whether documents are kept, in the field ``"document"`` of the payload; stored in the collection. True when
+            created: :meth:`migrate` can then embed them again.
         """
         given = None if hasher is None else as_hasher(hasher)
         packed = None if refresh is None else pack_policy(refresh)
@@ -108,6 +121,7 @@ class Collection(CollectionCare):
                 with kept.writing():
                     kept.put_setting("vector_dtype", vector_dtype or "float32")
                     kept.put_setting("refresh", pack_policy(WhenIdle()))
+                    kept.put_setting(PAYLOAD_CHANGES, 0)
                     Learner(kept).replace(given, 0)
             stored_dtype = kept.setting("vector_dtype")
             if vector_dtype not in (None, stored_dtype):
@@ -119,9 +133,11 @@ class Collection(CollectionCare):
             collection = cls(kept, index, refresh or unpack_policy(kept.setting("refresh")))
             if readonly:
                 collection._catch_up()
+                collection._documents.use(embed, None)
                 return collection
             collection._read()
             collection._learner.check_recipe(hasher)
+            collection._documents.use(embed, keep_documents)
             if packed is not None:
                 with kept.writing():
                     kept.put_setting("refresh", packed)
@@ -195,10 +211,11 @@ class Collection(CollectionCare):
     def upsert(
         self,
         ids: Any,
-        vectors: ArrayLike,
+        vectors: ArrayLike | None = None,
         labels: Any = None,
         payload: Any = None,
         *,
+        documents: Any = None,
         checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Insert items, or replace those with the same ids; learn from them and make them searchable.
@@ -215,12 +232,19 @@ class Collection(CollectionCare):
             item without. Several labels per item are lists. For one id: its label, or a list of them.
         payload : optional
             One small JSON value per item, in a list; for one id, the value itself.
+        documents : optional
+            Instead of vectors, if the collection has an embedder: one document per item, in a list; for one id, the
+            document itself.
         checkpoint : mapping of str to JSON value, optional
             JSON committed in the same transaction as the items, such as the position in a stream that they came from.
             Read it with :meth:`checkpoint`.
         """
+        single = check.is_single(ids)
+        given, n_migrations = (vectors, documents, payload, single), self._n_migrations
+        vectors, payload = self._documents.columns(*given)
         with self._writing():
-            single = check.is_single(ids)
+            if documents is not None and n_migrations != self._n_migrations:
+                vectors, payload = self._documents.columns(*given)
             listed = check.check_item_ids(ids, self.id_type, ordered=True)
             noted = check.checkpoint_settings(checkpoint)
             if not listed:
@@ -232,17 +256,26 @@ class Collection(CollectionCare):
             column = check.check_label_column(labels, len(listed), single, self.label_kind)
             payloads = check.payload_texts(payload, len(listed), single)
             settings = {"label_kind": column.type, **names, **noted}
+            self._search_before_learning(listed, rows, column)
             with self._learner.changing() as hasher:
                 self._learner.learn(hasher, rows, column)
                 self._put(hasher, Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
             self._reencoder.after_change()
 
-    def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+    def update(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = ...,
+        payload: Any = ...,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Change what is given of existing items; the hasher learns from them again if vectors or labels are given.
 
         Parameters
         ----------
-        ids, vectors, labels, payload
+        ids, vectors, labels, payload, documents
             As for :meth:`upsert`. If an id is unknown, nothing changes.
         """
         with self._writing():
@@ -252,6 +285,8 @@ class Collection(CollectionCare):
                 return
             old = self._store.rows(listed)
             rows, texts, payloads, kind = old.vectors, old.labels, old.payloads, self.label_kind
+            if documents is not None:
+                vectors, payload = self._documents.changed(vectors, documents, payload, single, payloads)
             names = {} if vectors is None else check.check_names(vectors, self._store)
             if vectors is not None:
                 rows = self._check_vectors(vectors, len(listed), single)
@@ -269,15 +304,24 @@ class Collection(CollectionCare):
             elif payload is not ...:
                 with self._store.writing():
                     self._store.put_payloads(listed, payloads)
+                    self._store.put_setting(PAYLOAD_CHANGES, self._store.setting(PAYLOAD_CHANGES, 0) + 1)
 
     def delete(
-        self, ids: Any, *, missing: str = "raise", unlearn: bool = False, checkpoint: Mapping[str, Any] | None = None
-    ) -> None:
-        """Delete items. What was learned from them stays learned, unless it is unlearned too.
+        self,
+        ids: Any = None,
+        *,
+        where: Any = None,
+        missing: str = "raise",
+        unlearn: bool = False,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Delete items, and return their number. What was learned from them stays learned, unless it is unlearned too.
 
         Parameters
         ----------
         ids : int or str, or several
+        where : mapping
+            Instead of ids: delete all items whose payload passes, as for :meth:`search`.
         missing : "raise" or "ignore", default="raise"
             What to do about unknown ids; if it raises, nothing is deleted.
         unlearn : bool, default=False
@@ -288,7 +332,9 @@ class Collection(CollectionCare):
         """
         check_choice("missing", missing, ("raise", "ignore"))
         with self._writing():
-            listed = check.check_item_ids(ids, self.id_type)
+            if (ids is None) == (where is None):
+                raise InvalidInputError("delete takes ids or where, one of the two.")
+            listed = check.check_item_ids(ids, self.id_type) if where is None else self._passing_ids(where)
             noted = check.checkpoint_settings(checkpoint)
             if missing == "raise":
                 self._demand_known(listed)
@@ -297,11 +343,12 @@ class Collection(CollectionCare):
             if not listed:
                 with self._store.writing():
                     self._put_settings(noted)
-                return
+                return 0
             first, last = self._position.seq + 1, self._position.seq + len(listed)
             with self._learner.changing() as hasher:
                 if unlearn:
                     self._learner.unlearn(hasher, self._store.rows(listed))
+                    self._n_unlearned += 1
                 with self._store.writing():
                     self._store.delete(listed, first)
                     self._put_settings(noted)
@@ -312,6 +359,7 @@ class Collection(CollectionCare):
                 self._index.delete(listed, last)
             if unlearn:
                 self._reencoder.after_change()
+            return len(listed)
 
     def _check_vectors(self, vectors: ArrayLike, n_rows: int, single: bool) -> NDArray[Any]:
         width = self.n_features or getattr(self._learner.hasher, "n_features_in_", None)

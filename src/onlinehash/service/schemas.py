@@ -28,7 +28,12 @@ class UpsertRequest(_Request):
     """Items to insert or replace."""
 
     ids: Annotated[list[Id], _ROWS] = Field(description="All integers or all strings.")
-    vectors: Annotated[list[Vector], _ROWS] = Field(description="One vector per id, all of the same width.")
+    vectors: Annotated[list[Vector], _ROWS] | None = Field(
+        None, description="One vector per id, all of the same width."
+    )
+    documents: Annotated[list[str], _ROWS] | None = Field(
+        None, description="Instead of vectors, one text per id, if the service has an embedder."
+    )
     labels: list[Labels] | None = Field(None, description="One entry per id: a label, a list of labels, or null.")
     payload: list[Any] | None = Field(None, description="One small JSON value per id.")
 
@@ -43,6 +48,7 @@ class UpdateRequest(_Request):
 
     ids: Annotated[list[Id], _ROWS]
     vectors: Annotated[list[Vector], _ROWS] | None = None
+    documents: Annotated[list[str], _ROWS] | None = None
     labels: list[Labels] | None = None
     payload: list[Any] | None = None
 
@@ -81,9 +87,12 @@ class SearchOptions(_Request):
 
 
 class SearchRequest(SearchOptions):
-    """Queries: either vectors, or ids of stored items."""
+    """Queries: vectors, documents, or ids of stored items."""
 
     vectors: Annotated[list[Vector], _ROWS] | None = None
+    documents: Annotated[list[str], _ROWS] | None = Field(
+        None, description="Texts to search for, if the service has an embedder."
+    )
     by_id: Annotated[list[Id], _ROWS] | None = Field(
         None, description="Ids of stored items to use as queries; they do not find themselves."
     )
@@ -180,6 +189,8 @@ class StatsAnswer(VersionAnswer):
     index: Literal["flat", "buckets", "store", "faiss", "milvus"]
     bits_recomputed: int
     n_bytes: int
+    precision: float | None
+    n_queries: int
     readonly: bool
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores import postgres_schema as schema
+from onlinehash.collection.stores.postgres_filters import condition
 from onlinehash.collection.stores.postgres_server import PostgresSchema
 from onlinehash.collection.stores.protocol import (
     TOMBSTONES,
@@ -236,13 +237,17 @@ class PostgresCodes(PostgresSchema):
     def _scanned(
         self, number: int, queries: NDArray[Any], among: Among, ask: Callable[[CodeScan, Connection], Answers]
     ) -> Answers:
-        where, values = ["true"], {}
+        where, values = ["true"], dict[str, Any]()
         if among.labels is not None:
             where.append("labels && %(labels)s::text[]")
             values["labels"] = [json.dumps(label) for label in among.labels]
         if among.ids is not None:
             where.append(f"id = ANY(%(ids)s::{self._listed()})")
             values["ids"] = among.ids
+        if among.where is not None:
+            passes, given = condition(among.where)
+            where.append(f"seq IN (SELECT seq FROM {self._schema}.items WHERE {passes})")
+            values |= given
         scan = CodeScan(
             self._table(number),
             self._bits(number),

@@ -96,7 +96,7 @@ class FileCare(CodeTables):
         except FileFormatError:
             for id in ids():
                 try:
-                    self._query(f"SELECT * FROM {self._table()} c LEFT JOIN items USING (seq) WHERE c.id = ?", id)
+                    self._query("SELECT * FROM ids LEFT JOIN items USING (seq) WHERE ids.id = ?", id)
                 except FileFormatError as error:
                     raise self._damage(f"item {id!r} cannot be read", SAVED) from error
             raise

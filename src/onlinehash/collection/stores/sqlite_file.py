@@ -55,6 +55,7 @@ class Database:
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         self.path, self.readonly = path, readonly
         self._file = path.resolve()
+        self._name = str(self._file)
         self._log = self._file.with_name(f"{self._file.name}-wal")
         self._process = os.getpid()
         self._local = threading.local()
@@ -159,7 +160,7 @@ class Database:
     def _demand_file(self) -> None:
         """Demand that the file is where it was."""
         try:
-            found = self._file.stat()
+            found = os.stat(self._name)  # noqa: PTH116 (faster, for every transaction)
             moved = (found.st_dev, found.st_ino) != self._identity
         except FileNotFoundError:
             moved = True
