@@ -101,6 +101,8 @@ def test_a_generation_that_is_being_made_is_checked_too(items):
         ("UPDATE items SET payload = '1' WHERE id = 7", "the payload of item 7 does not match its checksum"),
         ("UPDATE items SET labels = '9' WHERE id = 7", "item 7 does not match its checksum"),
         ("UPDATE codes_1 SET codes = x'000000000000' WHERE seq = 1", "in the table codes_1, the row of 1"),
+        ("DELETE FROM codes_1 WHERE seq = 1", "codes of 300"),
+        ("UPDATE ids SET labels = '9' WHERE id = 7", "7 does not match"),
         ("DELETE FROM ids WHERE id = 7", "there are 299 ids of 300"),
         ("DELETE FROM items WHERE id = 7", "item 7 is not where it should be"),
         ("UPDATE hasher SET state = x'00'", "the row of 0 does not match its checksum"),

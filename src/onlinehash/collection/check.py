@@ -20,9 +20,11 @@ from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.protocol import CodedItems, GenerationGone, GenerationRow, Rows, Store
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DamagedError, DataNotFoundError, FileFormatError, OnlineHashError
+from onlinehash.hashers import load_hasher
 from onlinehash.types import Progress
 
 _AT_A_TIME = 1 << 22  # bytes of vectors read at a time
+_MIGRATED = 1000  # new vectors read at a time
 _MOST = 100  # problems of one kind that are listed
 _ROUNDING = 1e-3  # of the largest projection of a row: a bit closer to zero may differ on another machine
 
@@ -151,6 +153,9 @@ class _Check:
             self._check_generations()
         with self.noting():
             self._check_hasher()
+        if self._store.setting("migration") is not None:
+            with self.noting():
+                self._check_migration()
         self._progress(self._total, self._total)
 
     def report(self) -> CheckReport:
@@ -259,6 +264,15 @@ class _Check:
         ):
             if is_ != said:
                 self._problems.append(f"{what}: the hasher says {is_!r}, but the collection {said!r}")
+
+    def _check_migration(self) -> None:
+        """Load the hasher that is to learn from new vectors, and read those there are."""
+        load_hasher(self._store.new_hasher())
+        after, n_found = 0, 0
+        while len(rows := self._store.new_vectors(after, _MIGRATED)):
+            after, n_found = rows.seqs[-1], n_found + len(rows)
+        if n_found != self._store.n_new_vectors():
+            self._problems.append(f"{n_found} new vectors were found of {self._store.n_new_vectors()}")
 
 
 def _problem(error: OnlineHashError) -> str:

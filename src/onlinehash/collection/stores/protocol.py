@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -129,7 +129,7 @@ class Store(Protocol):
     # care
 
     @property
-    def file(self) -> Path | None:
+    def file(self) -> pathlib.Path | None:
         """The file that holds everything; None if there is none."""
 
     def reopen(self) -> Self:
@@ -138,7 +138,7 @@ class Store(Protocol):
     def structure(self) -> Iterator[str]:
         """Yield what is wrong with the database, the small tables and the counters, in plain words."""
 
-    def backup(self, path: Path, progress: Progress) -> None:
+    def backup(self, path: pathlib.Path, progress: Progress) -> None:
         """Copy everything, as it is at one moment, to a new file."""
 
     def compact(self, progress: Progress) -> None:

@@ -266,6 +266,7 @@ class SqliteStore(FileCare, MigrationTables, FilteredItems):
                     limit,
                 )
             )
+            self._check_order(after, rows.seqs)
             if not retired and not after:
                 self._check_all_items()
         return rows
@@ -294,6 +295,7 @@ class SqliteStore(FileCare, MigrationTables, FilteredItems):
             if seqs is None:
                 return Rows([], [], np.empty((0, 0), self._dtype()), [], [])
             listed = np.fromstring(seqs, np.int64, sep=",")
+            self._check_order(after, listed.tolist())
             matrix = from_blobs([content], self._dtype()).reshape(len(listed), -1)
             found = np.frombuffer(sums, "<u4").reshape(len(listed), 3)[:, 0]
             if not np.array_equal(vector_checksums(checksums.integers(listed), matrix), found):

@@ -57,7 +57,7 @@ class MigrationTables(CodeTables):
     def without_new_vectors(self, after: int, limit: int) -> Rows:
         """Return the next items that have no new vector, in order of arrival, as they are."""
         with self.reading():
-            return self._rows(
+            rows = self._rows(
                 self._query(
                     f"""SELECT id, items.seq, batch, labels, checksums, items.vectors, payload
                         FROM items LEFT JOIN new_vectors new USING (seq)
@@ -66,6 +66,8 @@ class MigrationTables(CodeTables):
                     limit,
                 )
             )
+            self._check_order(after, rows.seqs)
+            return rows
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         """Return rows of items, verified."""
@@ -90,6 +92,7 @@ class MigrationTables(CodeTables):
                 7,
             )
             ids, seqs, batches, labels, sums, new_sums, blobs = found
+            self._check_order(after, seqs)
             self._check_items(ids, seqs, batches, labels, b"".join(sums))
             self._check_rows("new_vectors", ids, new_sums, checksums.integers(seqs), checksums.blobs(blobs))
             return found

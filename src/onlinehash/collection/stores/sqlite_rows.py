@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
@@ -39,6 +40,11 @@ class CheckedRows(SettingsFile):
         for row in np.flatnonzero(row_checksums(table, *columns) != checksums.integers(found))[:1]:
             what, saved = ("item", SAVED) if table == "items" else (f"in the table {table}, the row of", "")
             raise self._damage(f"{what} {_plain(names[row])!r} does not match its checksum", saved)
+
+    def _check_order(self, after: int, seqs: list[int]) -> None:
+        """Refuse rows of items that do not come in order: whoever reads on from the last one would never end."""
+        if any(one >= other for one, other in pairwise([after, *seqs])):
+            raise self._damage("rows of the table items are not in order")
 
     def _check_count(self, what: str, n_rows: int) -> None:
         if n_rows != self.count():
