@@ -32,6 +32,7 @@ _COMMANDS = (
     "reproduce",
     "report",
     "compare",
+    "runbook",
     "datasets",
     "collection",
     "scale",
