@@ -85,7 +85,34 @@ def test_filters_go_with_labels_and_ids(shop, data):
     assert pairs(shop.range_search(query, 12, labels=[1, 2], ids=range(12), where=where)) == expected
 
 
-@settings(max_examples=150, deadline=None)
+def test_a_shop_is_filled_in_batches_filtered_paged_and_cleaned(place, data):
+    """The whole way of a user."""
+    X, y = data.take(400)
+    payload = [{"price": i % 50, "maker": {"country": "DEFR"[i % 2 * 2 :][:2]}, "sold": i % 9 == 0} for i in range(400)]
+    cheap = {"price": {"$lt": 10}, "maker.country": "DE", "sold": {"$ne": True}}
+    kept = {i for i in range(400) if i % 50 < 10 and i % 2 == 0 and i % 9}
+    with place.open(HCOH(n_bits=16, random_state=0)) as shop:
+        for start in range(0, 400, 80):
+            rows = slice(start, start + 80)
+            shop.upsert(range(start, start + 80), X[rows], y[rows], payload[rows])
+            shop.search(X[0], where=cheap)  # in between, so that answers are remembered
+            if start == 160:
+                shop.create_index("price")
+        shop.refresh()
+        expected = ranking(shop, X[7], lambda item: item.id in kept)
+        assert pairs(shop.search(X[7], 400, where=cheap)) == expected
+    with place.open() as shop:
+        found = shop.search(X[7], 10, where=cheap, include=["labels", "payload"])
+        assert all(row["price"] < 10 for row in found.payload)
+        assert found.labels == [y[id] for id in found.ids]
+        assert pairs(shop.search(X[7], 400, where=cheap, after=found)) == expected[10:]
+        assert {item.id for item in shop.items(where=cheap)} == kept
+        assert shop.delete(where={"sold": True}) == 45
+        assert shop.count(cheap) == len(kept)
+        assert len(shop) == shop.count({"sold": False}) == 355
+
+
+@settings(max_examples=60, deadline=None)
 @given(filters)
 def test_every_filter_is_parsed_to_a_tree_that_can_be_remembered(where):
     assert parse_where(where) == parse_where(where)
