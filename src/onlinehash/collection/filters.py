@@ -195,6 +195,21 @@ def _typed(path: FieldPath, operator: str, value: Any) -> tuple[Type, Any]:
     )
 
 
+def paths_of(where: Filter) -> set[FieldPath]:
+    """Return all paths of a filter.
+
+    Examples
+    --------
+    >>> sorted(paths_of(parse_where({"a": 1, "$not": {"b.c": 2}})))
+    [('a',), ('b', 'c')]
+    """
+    if isinstance(where, Not):
+        return paths_of(where.part)
+    if isinstance(where, (AllOf, AnyOf)):
+        return set().union(*map(paths_of, where.parts))
+    return {where.path}
+
+
 def parse_path(name: Any) -> FieldPath:
     """Return the keys of a dotted path.
 
