@@ -75,7 +75,7 @@ class CodeIndex:
         for row in self._store.generations():
             if self._store.readonly and not row.current:
                 continue
-            generation = Generation(row.number, Encoder.load(row.encoder), row.cursor)
+            generation = Generation(row.number, Encoder.load(row.encoder), row.cursor, self._engine.put)
             coded = self._store.codes(row.number)
             seqs = np.asarray(coded.seqs, np.int64)
             if row.current:
@@ -120,7 +120,8 @@ class CodeIndex:
 
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""
-        self.building, self._next = Generation(number, encoder), AdaptiveIndex(encoder.n_bits)
+        self.building = Generation(number, encoder, put=self._engine.put)
+        self._next = AdaptiveIndex(encoder.n_bits)
 
     def put(
         self, ids: Sequence[Any], seqs: Sequence[int], codes: Mapping[int, Codes], labels: Sequence[str | None]
@@ -198,16 +199,15 @@ class CodeIndex:
             if generation is None or index is None:
                 return _nothing(len(vectors), self._seq)
             encode = generation.encoder.encode_asymmetric if asymmetric else generation.encoder.encode
-            return self._result(
-                index.search(encode(vectors), k, ids=self._passing(among), asymmetric=asymmetric), generation
-            )
+            queries = encode(self._engine.put(vectors))
+            return self._result(index.search(queries, k, ids=self._passing(among), asymmetric=asymmetric), generation)
 
     def range_search(self, vectors: NDArray[Any], radius: int, among: Among) -> SearchResult:
         """Return all items at most ``radius`` away from every query."""
         with self._reading() as (generation, index):
             if generation is None or index is None:
                 return _nothing(len(vectors), self._seq)
-            codes = generation.encoder.encode(vectors)
+            codes = generation.encoder.encode(self._engine.put(vectors))
             return self._result(index.range_search(codes, radius, ids=self._passing(among)), generation)
 
     def _result(self, found: SearchResult, generation: Generation) -> SearchResult:
