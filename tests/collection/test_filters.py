@@ -281,6 +281,8 @@ def test_results_carry_what_is_included(shop, data):
     assert plain.labels is plain.payload is plain.vectors is None
     found = shop.search(queries, 5, include=["labels", "payload", "vectors"])
     assert found.ids == plain.ids
+    assert [hit.payload for hit in found[0]] == found.payload[0]
+    assert {hit.cursor for hit in found[0]} == {None}
     for row in found:
         items = shop.get(row.ids)
         assert row.labels == [item.labels for item in items]
