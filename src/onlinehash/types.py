@@ -117,8 +117,9 @@ class SearchResult:
         return len(self.ids)
 
     def __getitem__(self, i: int) -> SearchResult:
-        parts = {name: getattr(self, name) for name in ("ids", "distances", "cursor", "labels", "payload", "vectors")}
-        return replace(self, **{name: part[i] for name, part in parts.items() if part is not None})
+        parts = {name: getattr(self, name) for name in ("ids", "distances", "labels", "payload", "vectors")}
+        cursor = self.cursor[i] if isinstance(self.cursor, list) else None
+        return replace(self, cursor=cursor, **{name: part[i] for name, part in parts.items() if part is not None})
 
     def __iter__(self) -> Iterator[SearchResult]:
         return (self[i] for i in range(len(self)))

@@ -62,7 +62,7 @@ def passes(payload, where):
     return True
 
 
-PATHS = ["a", "b", "a.b", "a.a", "größe", "it's 100%", "0"]
+PATHS = ["a", "b", "a.b", "a.a", "größe", "it's 100%", "0", "\\'", "a b/c\n"]
 scalars = (
     st.sampled_from([None, True, False, 0, 1, -1, 2, 1.0, 0.1, 0.5, -0.0, 2**53 + 1, 2**63 - 1, -(2**63), 1e300])
     | st.sampled_from(["", "1", "true", "null", "a", "A", "b", "ß", "😀", "'", '"', "%s", "\\", "\n", "x" * 3000])
@@ -76,7 +76,8 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "größe", "0"]), inner),
     max_leaves=3,
 )
-payloads = st.dictionaries(st.sampled_from(["a", "b", "größe", "it's 100%", "0", "other"]), values, max_size=4) | values
+KEYS = ["a", "b", "größe", "it's 100%", "0", "\\'", "a b/c\n", "other"]
+payloads = st.dictionaries(st.sampled_from(KEYS), values, max_size=4) | values
 conditions = st.deferred(
     lambda: (
         scalars

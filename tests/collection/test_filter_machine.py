@@ -83,7 +83,7 @@ class FilterMachine(RuleBasedStateMachine):
         assert self.collection.delete(ids, missing="ignore") == len(self.items.keys() & set(ids))
         self.items = {id: row for id, row in self.items.items() if id not in ids}
 
-    @rule(path=st.sampled_from(["a", "a.b", "größe", "it's 100%"]))
+    @rule(path=st.sampled_from(["a", "a.b", "größe", "it's 100%", "\\'"]))
     def create_or_drop_index(self, path):
         """Create an index, or drop it if there is one."""
         if path in self.collection.indexes():

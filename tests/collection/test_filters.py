@@ -217,6 +217,22 @@ def test_an_index_changes_nothing_but_the_time_and_stays(place, data):
             reader.create_index("c")
 
 
+def test_several_indexes_narrow_a_filter_together(items, monkeypatch):
+    from onlinehash.collection.stores import sqlite_payloads
+
+    items.update(range(40), payload=[{"a": i, "b": f"{i % 4}", "c": i % 3} for i in range(40)])
+    for path in ("a", "b", "c"):
+        items.create_index(path)
+    where = {"a": {"$gte": 5, "$lt": 25}, "b": {"$in": ["1", "2"]}, "c": {"$ne": 0}, "d": {"$exists": False}}
+    expected = [i for i in range(5, 25) if i % 4 in (1, 2) and i % 3]
+    for narrow in (1, 15, 21, 20_000):  # none of them is narrow, one of two, both
+        monkeypatch.setattr(sqlite_payloads, "_NARROW", narrow)
+        items.update(0, payload=None)  # forget what was found before
+        assert passing(items, where) == expected
+        assert passing(items, {"a": 7, "b": "3"}) == [7]
+        assert passing(items, {"a": 7, "b": "2"}) == []
+
+
 def test_delete_takes_ids_or_a_filter_and_counts(shop):
     with pytest.raises(InvalidInputError, match="ids or where"):
         shop.delete()
@@ -281,6 +297,8 @@ def test_results_carry_what_is_included(shop, data):
     assert plain.labels is plain.payload is plain.vectors is None
     found = shop.search(queries, 5, include=["labels", "payload", "vectors"])
     assert found.ids == plain.ids
+    assert [hit.payload for hit in found[0]] == found.payload[0]
+    assert {hit.cursor for hit in found[0]} == {None}
     for row in found:
         items = shop.get(row.ids)
         assert row.labels == [item.labels for item in items]

@@ -195,6 +195,17 @@ def _typed(path: FieldPath, operator: str, value: Any) -> tuple[Type, Any]:
     )
 
 
+def conjuncts(where: Filter) -> list[Filter]:
+    """Return the parts of a filter that all must hold.
+
+    Examples
+    --------
+    >>> len(conjuncts(parse_where({"a": {"$gt": 1, "$lt": 5}, "b": 2})))
+    3
+    """
+    return [each for part in where.parts for each in conjuncts(part)] if isinstance(where, AllOf) else [where]
+
+
 def paths_of(where: Filter) -> set[FieldPath]:
     """Return all paths of a filter.
 

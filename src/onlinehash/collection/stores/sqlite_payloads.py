@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import FieldPath, Filter, parse_path, paths_of
+from onlinehash.collection.filters import AllOf, Compare, FieldPath, Filter, conjuncts, parse_path, paths_of
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
 from onlinehash.collection.stores.sqlite_filters import condition, create_index, index_name
 from onlinehash.collection.types import Id
 
 _FEW = 10_000  # items
+_NARROW = 20_000  # items that an index finds, up to which it is read
+_SEQS = "group_concat(seq)"  # as one row: a thread that fetches many waits for the interpreter at each
 
 
 class FilteredItems(CodeTables):
@@ -30,8 +33,45 @@ class FilteredItems(CodeTables):
 
     def passing(self, where: Filter, after: int = 0) -> NDArray[np.int64]:
         """Return the sequence numbers, sorted, of items that pass a filter and came after a sequence number."""
-        text = self._passing("group_concat(seq)", where, "AND seq > ?", after)[0][0]  # one row is fetched at once
+        with self.reading():
+            if not after and (narrowed := self._narrowed(where)) is not None:
+                return narrowed
+            return self._seqs(self._passing(_SEQS, where, "AND seq > ?", after))
+
+    @staticmethod
+    def _seqs(found: list[tuple[Any, ...]]) -> NDArray[np.int64]:
+        text = found[0][0]
         return np.sort(np.fromstring(text, np.int64, sep=",")) if text else np.empty(0, np.int64)
+
+    def _narrowed(self, where: Filter) -> NDArray[np.int64] | None:
+        """Return what passes a filter by several indexes, where any of them tells that few items do; else None.
+
+        SQLite itself would use one, perhaps that of most items, and read the payloads of all it finds there.
+        """
+        parts = conjuncts(where)
+        indexed = set(map(parse_path, self.setting("indexes", [])))
+        by_path: dict[Path, list[Filter]] = {}
+        for part in parts:
+            if isinstance(part, Compare) and part.path in indexed:
+                by_path.setdefault(part.path, []).append(part)
+        if len(by_path) < 2:
+            return None
+        seqs, done = None, list[Filter]()
+        for some in by_path.values():
+            passes, values = condition(AllOf(tuple(some)))
+            few = f"SELECT {_SEQS} FROM (SELECT seq FROM items WHERE {passes}{NOT_RETIRED} LIMIT {_NARROW})"
+            found = self._seqs(self._query(few, *values))
+            if len(found) < _NARROW:
+                seqs = found if seqs is None else np.intersect1d(seqs, found, assume_unique=True)
+                done += some
+        rest = tuple(part for part in parts if part not in done)
+        if seqs is None or not len(seqs) or not rest:
+            return seqs
+        passes, values = condition(AllOf(rest))
+        given = "json_each(?) given CROSS JOIN items ON items.seq = given.value"
+        return self._seqs(
+            self._query(f"SELECT {_SEQS} FROM {given} WHERE {passes}", json.dumps(seqs.tolist()), *values)
+        )
 
     def _passing(self, columns: str, where: Filter, rest: str = "", *values: Any) -> list[tuple[Any, ...]]:
         """Return columns of the items that pass a filter."""

@@ -80,7 +80,8 @@ def connect(url: str, *, readonly: bool = False) -> Connection:
             raise StorageError(f"The encoding of the database {place} is not UTF8; use one whose is.")
         with errors(place):
             # A generic plan would look up the tables of asymmetric queries again for every row.
-            connection.execute("SET plan_cache_mode = force_custom_plan")
+            # Keys in filters are quoted as the standard says.
+            connection.execute("SET plan_cache_mode = force_custom_plan; SET standard_conforming_strings = on")
             if readonly:
                 connection.execute("SET default_transaction_read_only = on")
     except BaseException:
