@@ -53,6 +53,15 @@ def _labels(given):
     )
 
 
+def test_the_smallest_and_the_largest_id_can_be_neighbours(path):
+    X = np.random.default_rng(0).normal(size=(2, 5)).astype(np.float32)
+    ids = [-(2**63), 2**63 - 1]
+    with Collection.open(path, HCOH(n_bits=8, random_state=0), Never()) as collection:
+        collection.upsert(ids, X, [1, 2])
+    with Collection.open(path) as collection:
+        assert list(collection) == sorted(collection.search(X[0], 5).ids) == ids
+
+
 def test_a_batch_of_which_some_ids_are_there_replaces_these_only(path):
     X = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
     y = np.arange(60) % 3

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.protocol import TOMBSTONES, Changes, CodedItems, GenerationRow, Rows
-from onlinehash.collection.stores.sqlite_rows import CheckedRows, columns_of
+from onlinehash.collection.stores.sqlite_rows import CheckedRows, columns_of, is_rising
 from onlinehash.types import Codes
 
 _FETCH_CODES = 1_000_000
@@ -172,7 +172,7 @@ class CodeTables(CheckedRows):
         texts = found_labels.split("\n")
         labels = [text or None for text in texts] if "" in texts else texts
         self._check_ids(ids, seqs, labels, sums)
-        if (np.diff(ids) <= 0).any() if integer else sorted(set(ids)) != ids:
+        if not is_rising(ids):
             raise self._damage("rows of the table ids are not in order")
         own = self._unsealed(seqs[seqs > since], blob or b"")
         return ids if integer else np.array(ids, object), seqs, np.array(labels, object), own

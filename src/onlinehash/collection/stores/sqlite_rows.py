@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice
+from operator import lt
 from typing import Any
 from zlib import crc32
 
@@ -43,7 +44,7 @@ class CheckedRows(SettingsFile):
 
     def _check_order(self, after: int, seqs: list[int]) -> None:
         """Refuse rows of items that do not come in order: whoever reads on from the last one would never end."""
-        if any(one >= other for one, other in pairwise([after, *seqs])):
+        if not is_rising([after, *seqs]):
             raise self._damage("rows of the table items are not in order")
 
     def _check_count(self, what: str, n_rows: int) -> None:
@@ -107,6 +108,13 @@ class CheckedRows(SettingsFile):
         ]:
             raise self._damage(f"the code of sequence number {seqs[row]} does not match its checksum")
         return np.ascontiguousarray(codes)
+
+
+def is_rising(values: Any) -> bool:
+    """Return whether every value is larger than the one before it."""
+    if isinstance(values, np.ndarray):
+        return bool((values[1:] > values[:-1]).all())
+    return all(map(lt, values, islice(values, 1, None)))
 
 
 def columns_of(rows: list[tuple[Any, ...]], n: int) -> list[list[Any]]:
