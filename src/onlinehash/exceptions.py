@@ -17,6 +17,7 @@ Every error says what was given, the rule, and the way out::
     ├── StorageError           (OSError)            a collection's file cannot be read or written
     │   └── LockedError                             another process writes to the collection
     ├── ServiceError                                a service cannot be reached, or refuses a request
+    ├── DeviceError            (RuntimeError)       a GPU is missing, or has too little memory
     └── MissingExtraError      (ImportError)        an optional dependency that is not installed
 """
 
@@ -131,6 +132,10 @@ class ServiceError(OnlineHashError):
     def __init__(self, message: str, status: int | None = None, problem: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.status, self.problem = status, problem or {}
+
+
+class DeviceError(OnlineHashError, RuntimeError):
+    """There is no GPU that can be used, or it has too little memory."""
 
 
 class MissingExtraError(OnlineHashError, ImportError):

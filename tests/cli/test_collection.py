@@ -169,3 +169,23 @@ def test_a_collection_is_checked_backed_up_restored_and_compacted(run, items):
     assert json.loads(run(f"collection check {items} --json", 1).stdout)["problems"] == [damaged]
     assert damaged in run(f"collection export {items} items.npz", 1).stderr
     assert "Wrote 299 items" in run(f"collection export {items} items.npz --skip-damaged").stderr
+
+
+def test_items_are_listed_counted_searched_and_deleted_by_their_payload(run):
+    rows = [{"id": f"i{i}", "vectors": [i % 3, 1.0], "label": i % 2, "payload": {"price": i}} for i in range(8)]
+    Path("a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run("ingest a.jsonl --into a.oh --method hcoh --bits 8")
+    cheap = '\'{"price": {"$lt": 5}}\''
+    listed = [json.loads(line) for line in run(f"collection items a.oh --where {cheap} --after i1").stdout.splitlines()]
+    assert listed == [{"id": f"i{i}", "labels": i % 2, "payload": {"price": i}} for i in (2, 3, 4)]
+    assert run(f"collection items a.oh --where {cheap} --count").stdout == "5\n"
+    assert len(run("collection items a.oh --limit 2 --vectors").stdout.splitlines()) == 2
+    found = json.loads(run(f"collection search a.oh --by-id i7 --where {cheap} --label 1 --json").stdout)
+    assert sorted(found["ids"]) == ["i1", "i3"]
+    assert "price" in run("collection index a.oh price").stdout
+    assert "price" in run("collection index a.oh").stdout
+    assert "Deleted 5 items; a.oh holds 3." in run(f"collection delete a.oh --where {cheap}").stderr
+    assert "price" not in run("collection index a.oh price --drop").stdout
+    assert "not JSON" in run("collection items a.oh --where {price", code=2).stderr
+    assert "unknown operator '$near'" in run('collection items a.oh --where \'{"a": {"$near": 1}}\'', code=1).stderr
+    assert "one of the three" in run(f"collection delete a.oh i7 --where {cheap}", code=2).stderr

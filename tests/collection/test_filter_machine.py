@@ -144,9 +144,11 @@ class FaissMachine(FilterMachine):
     search = "faiss"
 
 
-@pytest.mark.parametrize("machine", [FilterMachine, FaissMachine])
-def test_filters_of_a_file_follow_the_rule(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=20, deadline=None))
+@pytest.mark.parametrize(("machine", "n_examples"), [(FilterMachine, 8), (FaissMachine, 2)])
+def test_filters_of_a_file_follow_the_rule(machine, n_examples):
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=n_examples, stateful_step_count=20, deadline=None)
+    )
 
 
 @pytest.mark.parametrize("search", [None, "memory"])
@@ -159,4 +161,4 @@ def test_filters_in_postgres_follow_the_rule(server, search):
         def leave_place(self):
             server.execute(f"DROP SCHEMA onlinehash_{self.place.name} CASCADE")
 
-    run_state_machine_as_test(PostgresMachine, settings=settings(max_examples=8, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(PostgresMachine, settings=settings(max_examples=2, stateful_step_count=20, deadline=None))

@@ -6,6 +6,7 @@ from sklearn.datasets import load_sample_images
 
 from onlinehash import HCOH, Collection
 from onlinehash.embedders import as_embedder, make_embedder
+from onlinehash.exceptions import InvalidInputError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -117,15 +118,10 @@ def test_fastembed(monkeypatch):
     assert make_embedder("fastembed:tiny")(["a", "bc"])[:, 0].tolist() == [1, 2]
 
 
-def test_a_model_whose_weights_are_a_package_knows_meaning():
-    wordllama = pytest.importorskip("wordllama")
-    try:
-        model = wordllama.WordLlama.load(disable_download=True)
-    except Exception as error:
-        pytest.skip(f"wordllama has no weights here: {error}")
-
-    def embed_words(texts):
-        return model.embed(texts, norm=True)
-
-    one, near, far = as_embedder(embed_words)(["the doctor is ill", "a sick physician", "rent a car"])
-    assert one @ near > one @ far + 0.1
+def test_wordllama_has_its_weights_in_the_package_and_knows_meaning():
+    pytest.importorskip("wordllama")
+    one, near, far = make_embedder("wordllama")(["the doctor is ill", "a sick physician", "rent a car"])
+    assert one.shape == (256,) and one @ near > one @ far + 0.3
+    assert make_embedder("wordllama:64")(["x"]).shape == (1, 64)
+    with pytest.raises(InvalidInputError, match="wordllama:100"):
+        make_embedder("wordllama:100")

@@ -33,6 +33,7 @@ _COMMANDS = (
     "reproduce",
     "report",
     "compare",
+    "runbook",
     "datasets",
     "collection",
     "scale",

@@ -28,6 +28,7 @@ from onlinehash.cli._options import (
     RefreshPolicy,
     Rescore,
     Settings,
+    Where,
     hasher_from_options,
     hasher_parameters,
     parse_policy,
@@ -93,6 +94,7 @@ def search(
     label: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="Search only items with this label; repeatable.")
     ] = None,
+    where: Where = None,
     rescore: Rescore = None,
     asymmetric: Annotated[bool, typer.Option("--asymmetric/--no-asymmetric", help=ASYMMETRIC)] = False,
     id: Id = None,
@@ -126,9 +128,10 @@ def search(
             X = np.array([item.vectors for item in collection.get(_typed(by_id or [], collection.id_type))])
         labels = _typed(label, collection.label_kind) if label else None
         if radius is not None:
-            found = list(collection.range_search(X, radius, labels=labels))
+            found = list(collection.range_search(X, radius, labels=labels, where=where))
         else:
-            found = _search(collection, X, 10 if k is None else k, labels, rescore or "cosine", asymmetric=asymmetric)
+            filters = {"labels": labels, "where": where}
+            found = _search(collection, X, 10 if k is None else k, filters, rescore or "cosine", asymmetric=asymmetric)
         _show(collection, found, as_json=as_json)
 
 
@@ -139,24 +142,66 @@ def delete(
         list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.", show_default=False)
     ] = None,
     file: Annotated[Path | None, typer.Option("--from", help="File of ids: .npy, .csv or .txt, one per line.")] = None,
+    where: Where = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Ignore unknown ids.")] = False,
     unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn the items too; needs HROH.")] = False,
 ) -> None:
     """Delete items, all or none of them. What was learned from them stays learned, unless --unlearn is given."""
     from onlinehash.cli._arrays import read_column
 
-    if (file is None) == (not ids):
-        raise typer.BadParameter("give ids or --from, one of the two.")
+    if bool(ids) + (file is not None) + (where is not None) != 1:
+        raise typer.BadParameter("give ids or --from or --where, one of the three.")
     with open_existing(target) as collection:
         named = [str(id) for id in read_column(file, "ids").tolist()] if file is not None else ids or []
-        before = len(collection)
-        collection.delete(
-            dict.fromkeys(_typed(named, collection.id_type)).keys(),
+        n_deleted = collection.delete(
+            dict.fromkeys(_typed(named, collection.id_type)).keys() if where is None else None,
+            where=where,
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
         )
-        note(f"Deleted {before - len(collection)} items; {target} holds {len(collection)}.")
+        note(f"Deleted {n_deleted} items; {target} holds {len(collection)}.")
         finish_refresh(collection)
+
+
+@app.command("items")
+def items(
+    target: _Target,
+    where: Where = None,
+    after: Annotated[str | None, typer.Option(metavar="ID", help="List only ids above this one.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="List at most this many items.")] = None,
+    count: Annotated[bool, typer.Option("--count", help="Print only their number.")] = False,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Print vectors, too.")] = False,
+) -> None:
+    """List items in order of id, one JSON object per line."""
+    if count and (after is not None or limit is not None):
+        raise typer.BadParameter("--count counts all items, or those of --where; leave out --after and --limit.")
+    with open_existing(target, readonly=True) as collection:
+        if count:
+            print_json(collection.count(where))
+            return
+        start = None if after is None else _typed([after], collection.id_type)[0]
+        for item in collection.items(where=where, after=start, limit=limit):
+            shown = {"id": item.id, "labels": item.labels, "payload": item.payload}
+            print_json(shown | ({"vectors": item.vectors.tolist()} if vectors else {}))
+
+
+@app.command("index")
+def index(
+    target: _Target,
+    path: Annotated[
+        str | None, typer.Argument(metavar="PATH", help="Keys of the payload, joined by dots.", show_default=False)
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop the index instead.")] = False,
+) -> None:
+    """Index a path in the payload, so that --where with it is fast; without a path, list those that have an index."""
+    if path is None and drop:
+        raise typer.BadParameter("name the path whose index to drop.")
+    with open_existing(target, readonly=path is None) as collection:
+        if path is not None and drop:
+            collection.drop_index(path)
+        elif path is not None:
+            collection.create_index(path)
+        print_rows(("index",), [(name,) for name in collection.indexes()])
 
 
 @app.command("refresh")
@@ -243,12 +288,12 @@ def _typed(texts: list[str], kind: str | None) -> list[Any]:
 
 
 def _search(
-    collection: Collection, X: Any, k: int, labels: list[Any] | None, rescore: str, *, asymmetric: bool
+    collection: Collection, X: Any, k: int, filters: dict[str, Any], rescore: str, *, asymmetric: bool
 ) -> list[SearchResult]:
     """Return k items per query, rescored among ten times as many or more."""
     if rescore == "none" or k < 1:
-        return list(collection.search(X, k, labels=labels, asymmetric=asymmetric))
-    found = collection.search(X, max(k, MIN_RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
+        return list(collection.search(X, k, **filters, asymmetric=asymmetric))
+    found = collection.search(X, max(k, MIN_RESCORED // 10), **filters, rescore=rescore, asymmetric=asymmetric)
     return [SearchResult(some.ids[:k], some.distances[:k]) for some in found]
 
 

@@ -48,6 +48,8 @@ def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeate
     >>> check_item_ids(np.array([3, 1]), "int"), check_item_ids("a", None)
     ([3, 1], ['a'])
     """
+    if type(ids) is int and kind == "int" and abs(ids) < 2**63:  # the common case, quickly
+        return [ids]
     if is_single(ids):
         ids = [ids]
     if not isinstance(ids, Iterable) or isinstance(ids, (bytes, dict)):
@@ -131,6 +133,8 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
     """
     if labels is None:
         return LabelColumn(None, np.zeros(n_rows, bool), [None] * n_rows, type_)
+    if single and type(labels) is int and type_ == "int" and abs(labels) < 2**63:  # the common case, quickly
+        return LabelColumn(np.array([labels], np.int64), None, [str(labels)], type_)
     targets, labelled = check_targets([labels] if single else labels, n_rows)
     several = isinstance(targets, LabelSets)
     values: list[Any] = [list(some) for some in targets] if several else np.asarray(targets).tolist()

@@ -79,7 +79,7 @@ class CodeIndex:
         for row in self._store.generations():
             if self._store.readonly and not row.current:
                 continue
-            generation = Generation(row.number, Encoder.load(row.encoder), row.cursor)
+            generation = Generation(row.number, Encoder.load(row.encoder), row.cursor, self._engine.put)
             coded = self._store.codes(row.number)
             seqs = np.asarray(coded.seqs, np.int64)
             if row.current:
@@ -124,7 +124,8 @@ class CodeIndex:
 
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""
-        self.building, self._next = Generation(number, encoder), AdaptiveIndex(encoder.n_bits)
+        self.building = Generation(number, encoder, put=self._engine.put)
+        self._next = AdaptiveIndex(encoder.n_bits)
 
     def put(
         self, ids: Sequence[Any], seqs: Sequence[int], codes: Mapping[int, Codes], labels: Sequence[str | None]
@@ -204,7 +205,7 @@ class CodeIndex:
             if generation is None or index is None:
                 return _nothing(len(vectors), self._seq)
             encode = generation.encoder.encode_asymmetric if asymmetric else generation.encoder.encode
-            queries = encode(vectors)
+            queries = encode(self._engine.put(vectors))
 
             def ask(n_items: int) -> list[Answer]:
                 return self._answers(index.search(queries, n_items, ids=passing, asymmetric=asymmetric))
@@ -216,7 +217,7 @@ class CodeIndex:
         with self._searching(among) as (generation, index, passing):
             if generation is None or index is None:
                 return _nothing(len(vectors), self._seq)
-            codes = generation.encoder.encode(vectors)
+            codes = generation.encoder.encode(self._engine.put(vectors))
             answers = self._answers(index.range_search(codes, radius, ids=passing))
             ids, distances = [ids for ids, _, _ in answers], [distances for _, distances, _ in answers]
             return SearchResult(ids, distances, generation.encoder.version, self._seq)

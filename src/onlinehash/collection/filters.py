@@ -20,7 +20,7 @@ import numpy as np
 
 from onlinehash.exceptions import InvalidInputError
 
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 """Keys that lead from the payload to a value."""
 
 Type = Literal["number", "string", "boolean", "null"]
@@ -38,7 +38,7 @@ _WHOLE = ("$and", "$or", "$not")
 class Compare:
     """A value of one type is any of some values (``in``), or in order with one (``<``, ``<=``, ``>``, ``>=``)."""
 
-    path: Path
+    path: FieldPath
     operator: str
     type: Type
     values: tuple[Any, ...]
@@ -48,7 +48,7 @@ class Compare:
 class Exists:
     """A path leads to a value, which may be null."""
 
-    path: Path
+    path: FieldPath
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _all_of(where: Any, depth: int, counted: Counter[str]) -> Filter:
     return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
 
-def _field(path: Path, given: Any, depth: int, counted: Counter[str]) -> Filter:
+def _field(path: FieldPath, given: Any, depth: int, counted: Counter[str]) -> Filter:
     """Return the tree of what a value should be: a value, or conditions by operator, all of which hold."""
     if not isinstance(given, Mapping):
         given = {"$eq": given}
@@ -137,7 +137,7 @@ def _field(path: Path, given: Any, depth: int, counted: Counter[str]) -> Filter:
     return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
 
-def _condition(path: Path, operator: str, value: Any, depth: int, counted: Counter[str]) -> Filter:
+def _condition(path: FieldPath, operator: str, value: Any, depth: int, counted: Counter[str]) -> Filter:
     if operator == "$not":
         return Not(_field(path, value, depth - 1, counted))
     if operator == "$exists":
@@ -169,7 +169,7 @@ def _condition(path: Path, operator: str, value: Any, depth: int, counted: Count
     return Not(one_of) if operator in ("$ne", "$nin") else one_of
 
 
-def _typed(path: Path, operator: str, value: Any) -> tuple[Type, Any]:
+def _typed(path: FieldPath, operator: str, value: Any) -> tuple[Type, Any]:
     """Return a value and its type; a float without a fraction becomes an integer, which is exact."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -195,7 +195,22 @@ def _typed(path: Path, operator: str, value: Any) -> tuple[Type, Any]:
     )
 
 
-def parse_path(name: Any) -> Path:
+def paths_of(where: Filter) -> set[FieldPath]:
+    """Return all paths of a filter.
+
+    Examples
+    --------
+    >>> sorted(paths_of(parse_where({"a": 1, "$not": {"b.c": 2}})))
+    [('a',), ('b', 'c')]
+    """
+    if isinstance(where, Not):
+        return paths_of(where.part)
+    if isinstance(where, (AllOf, AnyOf)):
+        return set().union(*map(paths_of, where.parts))
+    return {where.path}
+
+
+def parse_path(name: Any) -> FieldPath:
     """Return the keys of a dotted path.
 
     Examples
@@ -231,7 +246,7 @@ def is_plain_text(text: str) -> bool:
 _EXAMPLE = json.dumps({"price": {"$lt": 20}})
 
 
-def _name(path: Path) -> str:
+def _name(path: FieldPath) -> str:
     return repr(".".join(path))
 
 

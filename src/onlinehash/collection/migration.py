@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.documents import FIELD
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
-from onlinehash.collection.reader import CollectionReader
+from onlinehash.collection.refreshing import RefreshingCollection
 from onlinehash.collection.stores.protocol import Rows
 from onlinehash.embedders import Embedder, as_embedder, make_embedder
 from onlinehash.encoders import Encoder
@@ -61,14 +61,10 @@ class Migration:
     n_items: int
 
 
-class MigratingCollection(CollectionReader):
+class MigratingCollection(RefreshingCollection):
     """The part of a collection that changes its embedding model."""
 
     _n_unlearned = 0  # calls of delete(unlearn=True)
-
-    def _writing(self) -> AbstractContextManager[None]:
-        """Keep other changes out."""
-        raise NotImplementedError
 
     @property
     def migration(self) -> Migration | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from threading import Lock, RLock
 from typing import Any
 
@@ -18,12 +18,12 @@ from onlinehash._validation import (
     check_features,
     check_non_negative_int,
     check_positive_int,
-    check_process,
 )
 from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.documents import Documents
 from onlinehash.collection.filters import parse_where
+from onlinehash.collection.follower import StoreFollower
 from onlinehash.collection.included import check_include, including
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.listing import Listing
@@ -37,14 +37,14 @@ from onlinehash.collection.stores.protocol import Among, OutOfStep, Position, Ro
 from onlinehash.collection.types import Id, Item, Stats
 from onlinehash.embedders import is_document
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError, OnlineHashError, StorageError, UnknownIdError
+from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.types import Codes, SearchResult
 
 _TRIES = 3
 
 
-class CollectionReader(Listing):
+class CollectionReader(Listing, StoreFollower):
     """Read the items of a store and search their codes.
 
     Where another process writes, what it has committed is applied first.
@@ -349,26 +349,6 @@ class CollectionReader(Listing):
             self._reencoder.wait_for_codes(self._position)
         return self._among(labels, ids, where)
 
-    def _in_one_space(
-        self, search: Callable[[], tuple[SearchResult, bool]], *, uses_store: bool
-    ) -> tuple[SearchResult, bool]:
-        """Search with one embedding model; again, if another process has changed it meanwhile."""
-        is_alone = not uses_store and isinstance(self._index, CodeIndex)
-        while True:
-            with self._space.reading():
-                try:
-                    found = search()
-                    if is_alone or not self._has_migrated():
-                        return found
-                except OnlineHashError:
-                    if not self._has_migrated():
-                        raise
-            self._catch_up()
-
-    def _has_migrated(self) -> bool:
-        """Return whether another process has changed the embedding model since the index was brought up to date."""
-        return self._store.readonly and bool(self._store.setting("n_migrations", 0) != self._n_migrations)
-
     def _queries(self, vectors: Any) -> tuple[NDArray[Any], bool]:
         vectors = self._documents.queries(vectors)
         check.check_names(vectors, self._store)
@@ -387,35 +367,6 @@ class CollectionReader(Listing):
             None if ids is None else check.check_item_ids(ids, self.id_type, repeated=True),
             None if where is None else parse_where(where),
         )
-
-    # ------------------------------------------------------------------ in step with the store
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StorageError("This collection is closed; open it again.")
-        check_process("This collection", self._process)
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """Keep other changes out; in a forked process the lock may be held by a thread that is not there."""
-        self._check_open()
-        with self._changes:
-            self._check_open()
-            yield
-
-    def _catch_up(self) -> None:
-        """Apply what another process has committed since, or what the engine has failed to apply."""
-        self._check_open()
-        if not self._index.is_behind and (not self._store.readonly or self._store.position() == self._position):
-            return
-        with self._changes, self._store.reading():
-            position = self._store.position()
-            with self._space.changing() if self._has_migrated() else nullcontext():
-                if self._index.is_behind:
-                    self._index.read(position)
-                else:
-                    self._index.follow(self._position, position)
-                self._position, self._n_migrations = position, self._store.setting("n_migrations", 0)
 
 
 def _first(queries: Any) -> Any:

@@ -28,6 +28,7 @@ _MODULES = {
     "sentence-transformers": "sentence_transformers",
     "timm": "timm",
     "torchvision": "torchvision",
+    "wordllama": "wordllama",
 }
 _own: dict[str, Callable[[str], Function]] = {}
 
@@ -38,7 +39,8 @@ def make_embedder(name: str) -> Embedder:
     Parameters
     ----------
     name : str
-        ``"char_ngrams"``, or the kind and the model: ``"sentence-transformers:all-MiniLM-L6-v2"``,
+        ``"char_ngrams"`` and ``"wordllama"`` need no download. Others are a kind and a model:
+        ``"sentence-transformers:all-MiniLM-L6-v2"``,
         ``"fastembed:BAAI/bge-small-en-v1.5"``, ``"timm:mobilenetv3_small_100"``, ``"torchvision:resnet18"``,
         ``"onnx:model.onnx"``. Weights are downloaded by these libraries where they are not on this machine yet.
 

@@ -59,9 +59,30 @@ class IdsRequest(_Request):
     ids: Annotated[list[Id], _ROWS]
 
 
-class DeleteRequest(IdsRequest):
-    """Ids of items to delete."""
+class WhereRequest(_Request):
+    """Which items to count."""
 
+    where: dict[str, Any] | None = Field(None, description="Only items whose payload passes.")
+
+
+class ListRequest(WhereRequest):
+    """Which items to list."""
+
+    after: Id | None = Field(None, description="Only ids above this one: the last of the page before.")
+    limit: int = Field(100, ge=1, description="Items at most.")
+
+
+class IndexRequest(_Request):
+    """A path in the payload."""
+
+    path: str = Field(description="Keys joined by dots.")
+
+
+class DeleteRequest(_Request):
+    """Items to delete: ids, or a filter."""
+
+    ids: Annotated[list[Id], _ROWS] | None = None
+    where: dict[str, Any] | None = Field(None, description="Delete all items whose payload passes.")
     missing: Literal["raise", "ignore"] = Field("raise", description="Whether an unknown id is an error.")
     unlearn: bool = Field(False, description="Also unlearn the items; supported by HROH.")
 
@@ -100,6 +121,9 @@ class SearchRequest(SearchOptions):
         None, description="Search only items with any of these."
     )
     ids: list[Id] | None = Field(None, description="Search only these ids; unknown ids are ignored.")
+    where: dict[str, Any] | None = Field(None, description="Search only items whose payload passes.")
+    include: list[Literal["labels", "payload", "vectors"]] = Field([], description="Of the items found.")
+    after: str | None = Field(None, description="Cursor of the page before; for one query that is a vector.")
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, 1.0]], "k": 3}]})
 
@@ -139,8 +163,22 @@ class SearchAnswer(BaseModel):
     version: int | None = Field(description="Version of the encoder in use; null before the first.")
     ids: list[list[Id]] = Field(description="One list per query.")
     distances: list[list[float]]
-    labels: list[list[Labels]] | None = Field(None, description="With items=true only.")
-    payload: list[list[Any]] | None = Field(None, description="With items=true only.")
+    labels: list[list[Labels]] | None = Field(None, description="If included.")
+    payload: list[list[Any]] | None = Field(None, description="If included.")
+    vectors: list[list[list[float]]] | None = Field(None, description="If included.")
+    cursor: list[str | None] | None = Field(None, description="What after takes, if more may follow.")
+
+
+class CountAnswer(BaseModel):
+    """Number of items."""
+
+    n_items: int
+
+
+class IndexesAnswer(BaseModel):
+    """Paths in the payload that have an index."""
+
+    indexes: list[str]
 
 
 class EncodeAnswer(BaseModel):

@@ -18,7 +18,7 @@ from onlinehash.collection.types import Id
 from onlinehash.types import Codes
 
 
-class PostgresStore(PostgresMigration, PostgresPayloads, PostgresCare):
+class PostgresStore(PostgresCare, PostgresMigration, PostgresPayloads):
     """Keep a collection in a schema of a PostgreSQL database, and search it there.
 
     What was written survives as PostgreSQL is set up to let it. Other processes may read meanwhile.

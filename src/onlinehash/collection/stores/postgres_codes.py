@@ -246,7 +246,7 @@ class PostgresCodes(PostgresSchema):
             values["ids"] = among.ids
         if among.where is not None:
             passes, given = condition(among.where)
-            where.append(f"seq IN (SELECT seq FROM {self._schema}.items WHERE {passes})")
+            where.append(f"id IN (SELECT id FROM {self._schema}.items WHERE {passes})")
             values |= given
         scan = CodeScan(
             self._table(number),

@@ -6,7 +6,7 @@ import json
 from itertools import count
 from typing import Any
 
-from onlinehash.collection.filters import AllOf, AnyOf, Compare, Exists, Filter, Not, Path
+from onlinehash.collection.filters import AllOf, AnyOf, Compare, Exists, FieldPath, Filter, Not
 from onlinehash.collection.stores.sqlite_filters import index_name
 
 _PREFIX = 250  # characters of a string that an index holds: PostgreSQL refuses entries of more than 2700 bytes
@@ -57,30 +57,30 @@ def condition(where: Filter) -> tuple[str, dict[str, Any]]:
     return sql(where), values
 
 
-def _value(path: Path) -> str:
+def _value(path: FieldPath) -> str:
     """Return the value at a path; one key at a time, so that a number is a key and never a place in a list."""
     keys = "".join(" -> '{}'".format(key.replace("'", "''").replace("%", "%%")) for key in path)
     return f"(payload::jsonb{keys})"
 
 
-def _number(path: Path) -> str:
+def _number(path: FieldPath) -> str:
     return f"(CASE WHEN jsonb_typeof({_value(path)}) = 'number' THEN {_value(path)} END)"
 
 
-def _text(path: Path) -> str:
+def _text(path: FieldPath) -> str:
     return f"(CASE WHEN jsonb_typeof({_value(path)}) = 'string' THEN {_value(path)} #>> '{{}}' END)"
 
 
-def _start(path: Path) -> str:
+def _start(path: FieldPath) -> str:
     return f'(left({_text(path)}, {_PREFIX}) COLLATE "C")'
 
 
-def index_names(path: Path) -> list[str]:
+def index_names(path: FieldPath) -> list[str]:
     """Return the names of the indexes of a path: of numbers, and of strings."""
     return [f"{index_name(path)}_{kind}" for kind in ("number", "string")]
 
 
-def create_indexes(table: str, path: Path) -> list[str]:
+def create_indexes(table: str, path: FieldPath) -> list[str]:
     """Return the statements that make the indexes of a path."""
     parts = zip(index_names(path), (_number(path), _start(path)), strict=True)
     return [f"CREATE INDEX {name} ON {table} ({part})" for name, part in parts]

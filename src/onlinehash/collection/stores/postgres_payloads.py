@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import Filter, Path, parse_path
+from onlinehash.collection.filters import FieldPath, Filter, parse_path
 from onlinehash.collection.stores.postgres_codes import PostgresCodes
 from onlinehash.collection.stores.postgres_filters import condition, create_indexes, index_names
 from onlinehash.collection.types import Id
@@ -47,14 +47,14 @@ class PostgresPayloads(PostgresCodes):
 
     # ------------------------------------------------------------------ indexes
 
-    def create_index(self, path: Path) -> None:
+    def create_index(self, path: FieldPath) -> None:
         """Make filters by a path fast; before the first item, once there is one."""
         if self._kind() is not None:
             for statement in create_indexes(f"{self._schema}.items", path):
                 self._write(statement)
             self._write(f"ANALYZE {self._schema}.items")
 
-    def drop_index(self, path: Path) -> None:
+    def drop_index(self, path: FieldPath) -> None:
         """Drop the index of a path."""
         for name in index_names(path):
             self._write(f"DROP INDEX IF EXISTS {self._schema}.{name}")

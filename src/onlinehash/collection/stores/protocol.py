@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import Filter, Path
+from onlinehash.collection.filters import FieldPath, Filter
 from onlinehash.collection.types import Id, Label
 from onlinehash.types import Codes, Progress, QueryValues
 
@@ -189,10 +189,10 @@ class Store(Protocol):
 
     # indexes of paths in the payload
 
-    def create_index(self, path: Path) -> None:
+    def create_index(self, path: FieldPath) -> None:
         """Make filters by a path fast."""
 
-    def drop_index(self, path: Path) -> None:
+    def drop_index(self, path: FieldPath) -> None:
         """Drop the index of a path."""
 
     # the stream and the state

@@ -36,7 +36,7 @@ _FETCH = 50_000
 _ASK = 500  # ids in one question
 
 
-class SqliteStore(MigrationTables, FilteredItems, FileCare):
+class SqliteStore(FileCare, MigrationTables, FilteredItems):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
     What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row

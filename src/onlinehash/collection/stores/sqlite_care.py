@@ -124,6 +124,8 @@ class FileCare(CodeTables):
             progress(done, total)
             return 0
 
+        with self.writing():
+            self._drop_dead_codes()
         with self._errors(), self._in_use():
             self._writer.set_progress_handler(step, _STEPS)
             try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
@@ -17,6 +17,7 @@ from onlinehash.collection.stores.sqlite_rows import CheckedRows, columns_of
 from onlinehash.types import Codes
 
 _FETCH_CODES = 1_000_000
+_CHUNK = 50_000  # codes
 NOT_RETIRED = " AND items.seq NOT IN (SELECT seq FROM retired)"
 JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the text of a file of ours is UTF-8
 
@@ -130,17 +131,16 @@ class CodeTables(CheckedRows):
     def _ids(self, since: int) -> tuple[list[Any], NDArray[np.int64], list[str | None], Codes]:
         """Return ids, sequence numbers and labels of all items, in order of arrival, and the codes since one."""
         parts = [self._ids_between(*ends, since) for ends in pairwise(self._ends())]
-        found = [part for part in parts if part[0]] or parts[:1]
-        ids, labels = (list(chain.from_iterable(some[part] for some in found)) for part in (0, 2))
-        seqs = np.concatenate([some[1] for some in found])
-        order = np.argsort(seqs, kind="stable")
-        if (np.diff(seqs[order]) <= 0).any():
-            raise self._damage("two rows of the table ids have one sequence number")
+        found = [part for part in parts if len(part[0])] or parts[:1]
+        ids, seqs, labels = (np.concatenate([some[part] for some in found]) for part in range(3))
         own = np.concatenate([some[3] for some in found if len(some[3])] or [found[0][3]])
-        own = own[np.argsort(seqs[seqs > since], kind="stable")]
-        if (order[1:] < order[:-1]).any():
-            ids, labels = ([column[row] for row in order.tolist()] for column in (ids, labels))
-        return ids, seqs[order], labels, own
+        if (np.diff(seqs) <= 0).any():
+            order = np.argsort(seqs, kind="stable")
+            own = own[np.argsort(seqs[seqs > since], kind="stable")]
+            ids, seqs, labels = ids[order], seqs[order], labels[order]
+            if (np.diff(seqs) <= 0).any():
+                raise self._damage("two rows of the table ids have one sequence number")
+        return ids.tolist(), seqs, labels.tolist(), own
 
     def _ends(self) -> list[Any]:
         """Return ids that part the table of ids, with None at both ends."""
@@ -153,7 +153,7 @@ class CodeTables(CheckedRows):
 
     def _ids_between(
         self, after: Any, last: Any, since: int
-    ) -> tuple[list[Any], NDArray[np.int64], list[str | None], Codes]:
+    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], Codes]:
         """Return ids, sequence numbers and labels from one id to another, and the codes since a sequence number.
 
         SQLite joins what it finds to long texts, which is much faster than many small rows. It finds them in order.
@@ -166,7 +166,7 @@ class CodeTables(CheckedRows):
                     FROM ids WHERE {where}"""
         found_ids, found_seqs, found_labels, sums, blob = self._query(query, since, *values)[0]
         if sums is None:
-            return [], np.empty(0, np.int64), [], np.empty((0, 0), np.uint8)
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, object), np.empty((0, 0), np.uint8)
         seqs = np.fromstring(found_seqs, np.int64, sep=",")
         ids: Any = np.fromstring(found_ids, np.int64, sep=",") if integer else json.loads(found_ids)
         texts = found_labels.split("\n")
@@ -174,7 +174,8 @@ class CodeTables(CheckedRows):
         self._check_ids(ids, seqs, labels, sums)
         if (np.diff(ids) <= 0).any() if integer else sorted(set(ids)) != ids:
             raise self._damage("rows of the table ids are not in order")
-        return ids.tolist() if integer else ids, seqs, labels, self._unsealed(seqs[seqs > since], blob or b"")
+        own = self._unsealed(seqs[seqs > since], blob or b"")
+        return ids if integer else np.array(ids, object), seqs, np.array(labels, object), own
 
     def put_codes(self, number: int, after: int, rows: Rows, codes: Codes) -> None:
         """Write the codes of instances that :meth:`vectors` returned after a sequence number."""
@@ -183,12 +184,21 @@ class CodeTables(CheckedRows):
 
     def _put_chunk(self, number: int, seqs: Sequence[int], codes: Codes) -> None:
         """Write codes as one blob."""
-        self._put_blob(
-            f"codes_{number}",
-            seqs[0],
-            len(seqs).to_bytes(8, "little") + np.array(seqs, "<i8").tobytes() + codes.tobytes(),
-        )
+        self._put_blob(f"codes_{number}", seqs[0], _joined(seqs, codes))
         self.put_setting("n_coded", self.setting("n_coded") + len(seqs))
+
+    def _drop_dead_codes(self) -> None:
+        """Write the chunks of the generation in use again, without the codes of items that are gone."""
+        number = self.position().generation
+        if not number:
+            return
+        seqs, codes = self._chunks(number)
+        living = np.isin(seqs, self._ids(self.position().seq)[1])
+        seqs, codes = seqs[living], codes[living]
+        self._writer.execute(f"DELETE FROM codes_{number}")
+        for start in range(0, len(seqs), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            self._put_blob(f"codes_{number}", int(seqs[start]), _joined(seqs[some], codes[some]))
 
     def _drop(self, number: int) -> None:
         self._writer.execute(f"DROP TABLE codes_{number}")
@@ -214,6 +224,11 @@ class CodeTables(CheckedRows):
             codes = self._unsealed(seqs, b"".join(filter(None, blobs)))
             deleted = self._small("deleted", "seq, id", "seq > ?", after)[1]
             return Changes(ids, seqs, codes, labels, list(dict.fromkeys(deleted)))
+
+
+def _joined(seqs: ArrayLike, codes: Codes) -> bytes:
+    """Return a chunk."""
+    return len(codes).to_bytes(8, "little") + np.asarray(seqs, "<i8").tobytes() + codes.tobytes()
 
 
 def _parted(blob: bytes) -> tuple[NDArray[np.int64], Codes]:

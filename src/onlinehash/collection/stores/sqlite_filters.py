@@ -6,7 +6,7 @@ import json
 from hashlib import sha256
 from typing import Any
 
-from onlinehash.collection.filters import AllOf, AnyOf, Compare, Exists, Filter, Not, Path
+from onlinehash.collection.filters import AllOf, AnyOf, Compare, Exists, FieldPath, Filter, Not
 
 _TYPES = {"number": "IN ('integer', 'real')", "string": "= 'text'"}
 _CONSTANTS = {None: "null", True: "true", False: "false"}
@@ -48,21 +48,21 @@ def _compared(where: Compare) -> tuple[str, list[Any]]:
     return f"{type_} {_TYPES[where.type]} AND {_value(where.path)} {test}", values
 
 
-def _type(path: Path) -> str:
+def _type(path: FieldPath) -> str:
     return f"json_type(payload, {_literal(path)})"
 
 
-def _value(path: Path) -> str:
+def _value(path: FieldPath) -> str:
     return f"json_extract(payload, {_literal(path)})"
 
 
-def _literal(path: Path) -> str:
+def _literal(path: FieldPath) -> str:
     """Return a path in quotes; older versions of SQLite compare keys as they are written, which is in ASCII."""
     text = "$" + "".join(f".{json.dumps(key)}" for key in path)
     return "'{}'".format(text.replace("'", "''"))
 
 
-def index_name(path: Path) -> str:
+def index_name(path: FieldPath) -> str:
     """Return the name of the index of a path.
 
     Examples
@@ -73,6 +73,6 @@ def index_name(path: Path) -> str:
     return f"payload_{sha256(json.dumps(path).encode()).hexdigest()[:10]}"
 
 
-def create_index(path: Path) -> str:
+def create_index(path: FieldPath) -> str:
     """Return the statement that makes the index of a path: types first, so that it alone answers a comparison."""
     return f"CREATE INDEX {index_name(path)} ON items ({_type(path)}, {_value(path)})"

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import Filter, Path, parse_path
+from onlinehash.collection.filters import FieldPath, Filter, parse_path, paths_of
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
 from onlinehash.collection.stores.sqlite_filters import condition, create_index, index_name
 from onlinehash.collection.types import Id
+
+_FEW = 10_000  # items
 
 
 class FilteredItems(CodeTables):
@@ -18,7 +20,7 @@ class FilteredItems(CodeTables):
 
     Parameters
     ----------
-    path : Path
+    path : FieldPath
     readonly : bool
     """
 
@@ -40,29 +42,35 @@ class FilteredItems(CodeTables):
         return sorted(id for (id,) in self._passing("id", where))
 
     def _passing_after(self, columns: str, id: Id | None, limit: int, where: Filter) -> list[tuple[Any, ...]]:
-        """Return the next rows in order of id: by an index of payloads, or else in that order until there are enough.
-
-        SQLite chooses, so both ways from ids to items are open.
-        """
+        """Return the next rows in order of id: of the few that an index finds, or in that order until enough pass."""
         if not self._has_ids():
             return []
         passes, values = condition(where)
-        select = f"SELECT {columns} FROM ids JOIN items ON items.seq = ids.seq AND items.id = ids.id"
-        after = "true" if id is None else "ids.id > ?"
+        join = "JOIN" if self._are_few(where) else "CROSS JOIN"  # which SQLite leaves in this order
+        after, given = ("true", []) if id is None else ("ids.id > ?", [id])
         return self._query(
-            f"{select} WHERE {after} AND ({passes}) ORDER BY ids.id LIMIT ?",
-            *([] if id is None else [id]),
+            f"""SELECT {columns} FROM ids {join} items ON items.seq = ids.seq AND items.id = ids.id
+                WHERE {after} AND ({passes}) ORDER BY ids.id LIMIT ?""",
+            *given,
             *values,
             limit,
         )
 
+    def _are_few(self, where: Filter) -> bool:
+        """Return whether few items pass a filter, if an index may tell that quickly."""
+        if paths_of(where).isdisjoint(map(parse_path, self.setting("indexes", []))):
+            return False
+        passes, values = condition(where)
+        counted = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE {passes} LIMIT {_FEW})"
+        return bool(self._query(counted, *values)[0][0] < _FEW)
+
     # ------------------------------------------------------------------ indexes
 
-    def create_index(self, path: Path) -> None:
+    def create_index(self, path: FieldPath) -> None:
         """Make filters by a path fast."""
         self._writer.execute(create_index(path))
 
-    def drop_index(self, path: Path) -> None:
+    def drop_index(self, path: FieldPath) -> None:
         """Drop the index of a path."""
         self._writer.execute(f"DROP INDEX {index_name(path)}")
 
