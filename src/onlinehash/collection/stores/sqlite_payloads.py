@@ -50,7 +50,7 @@ class FilteredItems(CodeTables):
         """
         parts = conjuncts(where)
         indexed = set(map(parse_path, self.setting("indexes", [])))
-        by_path: dict[Path, list[Filter]] = {}
+        by_path: dict[FieldPath, list[Filter]] = {}
         for part in parts:
             if isinstance(part, Compare) and part.path in indexed:
                 by_path.setdefault(part.path, []).append(part)
