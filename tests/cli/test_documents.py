@@ -57,3 +57,11 @@ def test_errors_name_options(tmp_path, run, monkeypatch):
     with Collection.open("t.oh", embed=len):
         pass
     assert "open it from Python" in run("ingest t.csv --into t.oh --documents text", 1).output
+
+
+def test_serve_takes_an_embedder_by_name(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("onlinehash.service.server.run", lambda *given: None)
+    run("serve t.oh --port 0 --method hcoh --embed char_ngrams:128")
+    with Collection.open("t.oh", readonly=True) as tickets:
+        assert tickets.embedder == "char_ngrams:128"
