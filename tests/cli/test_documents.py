@@ -21,6 +21,12 @@ def test_a_file_of_tickets_is_ingested_and_searched(tmp_path, run, monkeypatch):
     with Collection.open("t.oh", readonly=True) as tickets:
         assert tickets.get(4)[0].payload == {"document": "[5] is no list, it is text"}
     assert "migrate" in run("ingest t.csv --into t.oh --documents text --embed char_ngrams:64", 1).output
+    said = run("collection migrate t.oh --embed char_ngrams:64").output
+    assert "t.oh embeds with char_ngrams:64: 5 items, 64 features." in said
+    assert json.loads(run("collection search t.oh 'my lost card' -k 1 --json").stdout)["ids"] == [1]
+    assert "char_ngrams:64" in run("collection migrate t.oh --abandon").output
+    assert "without --embed" in run("collection migrate t.oh --abandon --embed char_ngrams", 2).output
+    assert "embeds with 'char_ngrams:64' already" in run("collection migrate t.oh --embed char_ngrams:64", 1).output
 
 
 def test_files_of_documents_name_their_faults(tmp_path, run, monkeypatch):
@@ -41,3 +47,21 @@ def test_files_of_documents_name_their_faults(tmp_path, run, monkeypatch):
     run("ingest f.jsonl --into t.oh --documents text --first-id 2")
     with Collection.open("t.oh") as tickets:
         assert list(tickets) == [0, 1, 2, 3] and tickets.get(3)[0].payload is None
+
+
+def test_errors_name_options(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("id,text\n1,hello")
+    run("collection create t.oh --method hcoh")
+    assert "open it with --embed, such as --embed" in run("ingest t.csv --into t.oh --documents text", 1).output
+    with Collection.open("t.oh", embed=len):
+        pass
+    assert "open it from Python" in run("ingest t.csv --into t.oh --documents text", 1).output
+
+
+def test_serve_takes_an_embedder_by_name(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("onlinehash.service.server.run", lambda *given: None)
+    run("serve t.oh --port 0 --method hcoh --embed char_ngrams:128")
+    with Collection.open("t.oh", readonly=True) as tickets:
+        assert tickets.embedder == "char_ngrams:128"

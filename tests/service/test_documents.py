@@ -1,7 +1,6 @@
 """Documents over HTTP: text in, text searched."""
 
 import pytest
-from tests.service.running import running
 
 from onlinehash import HROH, Collection
 from onlinehash.client import Client
@@ -45,14 +44,3 @@ def test_text_is_refused_without_an_embedder(tmp_path):
         for call in (lambda: client.search("x"), lambda: client.upsert(1, documents="x")):
             with pytest.raises((ServiceError, InvalidInputError), match="no embedder"):
                 call()
-
-
-@pytest.mark.slow
-def test_serve_takes_an_embedder_by_name(tmp_path):
-    with running(tmp_path / "t.oh", "--method", "hcoh", "--embed", "char_ngrams:128") as server:
-        with Client(server.url, retries=0) as client:
-            client.upsert(range(4), documents=TEXTS, labels=LABELS)
-            assert len(client.search("card", k=4).ids) == 4
-        assert server.stop() == 0
-    with Collection.open(tmp_path / "t.oh", readonly=True) as tickets:
-        assert tickets.embedder == "char_ngrams:128"

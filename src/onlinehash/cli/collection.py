@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from onlinehash.cli import _care
+from onlinehash.cli import _care, _migration
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
 from onlinehash.cli._options import (
@@ -44,6 +44,7 @@ app = typer.Typer(
     help="Items in one file, which learns from them as they arrive and is searched.", no_args_is_help=True
 )
 app.add_typer(_care.app)
+app.add_typer(_migration.app)
 
 _Target = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
 
