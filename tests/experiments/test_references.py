@@ -203,3 +203,15 @@ def test_items_never_learned_from_are_evaluated_apart(split):
     database = Batch(*(side[len(split.stream.y) :] for side in split.database))
     encoder = HCOH(16, preprocess="none", random_state=0).partial_fit(*split.stream).snapshot()
     assert result["metrics"]["new_items"] == asdict(evaluate(encoder, replace(split, database=database)))
+
+
+def test_candidates_are_the_neighbours_of_points_near_a_query():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.array([[0, 0], [255, 255]], np.uint8), 2000, axis=0)  # two far groups
+    codes ^= rng.integers(0, 4, codes.shape, np.uint8)
+    found = sys.modules["onlinehash.experiments.run"]._candidates(codes[:3], codes, 4000, seed=0)
+    assert 500 <= len(found) <= 2000 and found.max() < 2000  # nothing of the other group
+    result = run(
+        Run("FOH", "foh", "digits", "published", 16, 0, database_codes="candidates", params={"batch_size": 300})
+    )
+    assert 0.2 < result["metrics"]["mean_average_precision"] < 1.0

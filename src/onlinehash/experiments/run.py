@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.codebooks import hadamard_codewords
-from onlinehash.codes import pack_signs
+from onlinehash.codes import hamming_distances, pack_signs
 from onlinehash.datasets import Dataset, Split
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
@@ -148,6 +148,9 @@ def run(run: Run) -> Result:
     sides = _encoded(learned.encoder, split, run.ranking)
     if run.database_codes == "labels":
         sides = (*sides[:2], _codes_of_labels(learned.learner, split.database.y), sides[3])
+    elif run.database_codes == "candidates":
+        near = _candidates(sides[0], sides[2], len(whole.stream.y), run.seed)
+        sides = (*sides[:2], sides[2][near], sides[3][near])
     encoding_seconds = learned.snapshot_seconds + process_time() - start
     start = process_time()
     expected = _quality(sides, split, "expected")
@@ -155,7 +158,7 @@ def run(run: Run) -> Result:
     metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
     if run.unseen:
         metrics |= _unseen_quality(sides, split, unseen_classes(split.database.y, run.unseen, run.seed))
-    elif len(whole.stream.y) < len(split.database.y):
+    elif len(whole.stream.y) < len(sides[3]) == len(split.database.y):
         new = slice(len(whole.stream.y), None)
         metrics["new_items"] = asdict(_quality((*sides[:2], sides[2][new], sides[3][new]), split, "expected"))
     evaluation_seconds = process_time() - start
@@ -268,6 +271,16 @@ def _codes_of_labels(learner: Learner, labels: Labels) -> NDArray[np.uint8]:
         )
     order = np.argsort(classes)
     return pack_signs(words[order[np.searchsorted(classes, labels, sorter=order)]])
+
+
+def _candidates(queries: NDArray[Any], codes: NDArray[Any], n_learned: int, seed: int) -> NDArray[np.intp]:
+    """Return the items near a pool of 500 learned items: the 500 nearest of those that are among the 10 of a query."""
+    if not _is_packed(queries):
+        raise InvalidInputError("Candidates are found by Hamming distance; leave out database_codes='candidates'.")
+    pool = codes[np.random.default_rng([seed, 11]).permutation(n_learned)[:500]]
+    asked = np.argsort(hamming_distances(queries, pool), axis=1, kind="stable")[:, :10]
+    distances = hamming_distances(pool[np.unique(asked)], codes)
+    return np.unique(np.argsort(distances, axis=1, kind="stable")[:, :500])
 
 
 def _quality(sides: Sides, split: Split, ties: str) -> Quality:

@@ -175,7 +175,7 @@ def learning_seconds(results: Iterable[Result]) -> Cells:
 
 def areas(results: Iterable[Result]) -> Cells:
     """Return the mean over seeds of AUC as the paper defines it, the mean over checkpoints, for runs with a curve."""
-    return _means((result for result in results if result["curve"]), lambda result: result["curve"]["mean"])
+    return _means((result for result in results if result["curve"]), lambda result: mean(result["curve"]["values"]))
 
 
 def spread(results: Iterable[Result], measure: str) -> Spread:
