@@ -99,87 +99,11 @@ def distances(query: Any, words: Any, out: Any) -> None:
             out[i] = distance
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})  # else no vector loop for floats
-def lowest(values: Any, size: int) -> Any:
-    """Return the smallest of the first ``size`` values."""
-    smallest = values[0]
-    for i in range(size):
-        if values[i] < smallest:  # noqa: PLR1730 (min() would widen to 64 bits and lose the vector loop)
-            smallest = values[i]
-    return smallest
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_rows) with distances."""
     for q in range(queries.shape[0]):
         distances(queries[q], words, out[q])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def sift_down(distances: Any, ids: Any, size: int) -> None:
-    """Restore the heap (largest distance, then largest id, on top) after its top was replaced."""
-    distance, id = distances[0], ids[0]
-    hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and (
-            distances[right] > distances[child] or (distances[right] == distances[child] and ids[right] > ids[child])
-        ):
-            child = right
-        if distances[child] < distance or (distances[child] == distance and ids[child] < id):
-            break
-        distances[hole] = distances[child]
-        ids[hole] = ids[child]
-        hole = child
-    distances[hole] = distance
-    ids[hole] = id
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def unwind(distances: Any, ids: Any) -> None:
-    """Sort a heap: the worst goes to the end, then the next."""
-    for size in range(ids.shape[0] - 1, 0, -1):
-        distances[0], distances[size] = distances[size], distances[0]
-        ids[0], ids[size] = ids[size], ids[0]
-        sift_down(distances, ids, size)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def top_k(queries: Any, words: Any, ids: Any, ordered: bool, buffer: Any, out_distances: Any, out_ids: Any) -> None:
-    """Find the k nearest rows of each query, ties by id.
-
-    A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise
-    with the row, a later row with the same distance cannot win, so a tile is opened only when it holds
-    something strictly nearer than the top.
-    """
-    n_rows = words.shape[0]
-    k = out_ids.shape[1]
-    far = np.iinfo(np.int32).max
-    last = np.iinfo(np.int64).max
-    for q in range(queries.shape[0]):
-        best, best_ids = out_distances[q], out_ids[q]
-        best[:] = far
-        best_ids[:] = last
-        query = queries[q]
-        for start in range(0, n_rows, TILE):
-            stop = min(start + TILE, n_rows)
-            distances(query, words[start:stop], buffer)
-            bound = best[0]
-            smallest = lowest(buffer, stop - start)
-            if smallest > bound or (ordered and smallest == bound):
-                continue
-            for i in range(stop - start):
-                distance = buffer[i]
-                if distance < bound or (distance == bound and not ordered and ids[start + i] < best_ids[0]):
-                    best[0] = distance
-                    best_ids[0] = ids[start + i]
-                    sift_down(best, best_ids, k)
-                    bound = best[0]
-        unwind(best, best_ids)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from onlinehash.codes.kernels import TILE, distances, lowest, order_by_digit, sift_down, unwind
+from onlinehash.codes.kernels import order_by_digit
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring ids land far apart
 
@@ -39,7 +39,8 @@ def number_codes(codes: Any, table: Any, distinct: Any, n_distinct: int, out: An
             if bucket < 0:
                 bucket = n_distinct
                 table[slot] = bucket
-                distinct[bucket] = codes[i]
+                for byte in range(width):
+                    distinct[bucket, byte] = codes[i, byte]
                 n_distinct += 1
                 break
             same = True
@@ -163,38 +164,3 @@ def copy_members(pool: Any, starts: Any, sizes: Any, out: Any) -> None:
         for i in range(starts[b], starts[b] + sizes[b]):
             out[place] = pool[i]
             place += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def top_k_members(
-    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, buffer: Any, out_distances: Any, out_ids: Any
-) -> None:
-    """Find the k nearest members of each query, ties by id, from one row of words per bucket.
-
-    A heap of the k best so far keeps the worst of them on top. Ids of a bucket are sorted, so that the first that
-    cannot win ends it: at most k ids of a bucket are read.
-    """
-    n_rows = words.shape[0]
-    k = out_ids.shape[1]
-    for q in range(queries.shape[0]):
-        best, best_ids = out_distances[q], out_ids[q]
-        best[:] = np.iinfo(np.int32).max
-        best_ids[:] = np.iinfo(np.int64).max
-        for start in range(0, n_rows, TILE):
-            stop = min(start + TILE, n_rows)
-            distances(queries[q], words[start:stop], buffer)
-            if lowest(buffer, stop - start) > best[0]:
-                continue
-            for i in range(stop - start):
-                distance = buffer[i]
-                if distance > best[0]:
-                    continue
-                first = starts[start + i]
-                for place in range(first, first + sizes[start + i]):
-                    id = pool[place]
-                    if distance > best[0] or (distance == best[0] and id > best_ids[0]):
-                        break
-                    best[0] = distance
-                    best_ids[0] = id
-                    sift_down(best, best_ids, k)
-        unwind(best, best_ids)

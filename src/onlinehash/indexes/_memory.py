@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from onlinehash._files import read_arrays, write_arrays
 from onlinehash.codes import kernels
 from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
+from onlinehash.codes.hamming import distance_dtype, same_words
 from onlinehash.exceptions import FileFormatError
+from onlinehash.indexes._search import Found, find_nearest, search_blocks
 from onlinehash.indexes.index import Index
 from onlinehash.indexes.tables import IdTable, Numbers
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -35,7 +36,9 @@ class MemoryIndex(Index):
 
     supports_asymmetric = True
     _kind: ClassVar[str]
-    _top_k: ClassVar[Callable[..., None]]  # kernel: queries, words, arguments of the view, buffer, distances, ids
+    _top_k: ClassVar[
+        Callable[..., None]
+    ]  # kernel: queries, words, arguments of the view, nearest, buffer, distances, ids
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -66,22 +69,22 @@ class MemoryIndex(Index):
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
         view = self._view(among)
-        found = _empty_result(len(queries), min(k, view.n_items), np.int32)
-        if found.ids.size:
-            query_words, words = same_words(queries, view.codes)
-            buffer = distance_buffer(queries.shape[1])
-            type(self)._top_k(query_words, words, *view.arguments, buffer, found.distances, found.ids)
-        return found
+        query_words, words = same_words(queries, view.codes)
+        return self._nearest(lambda rows: query_words[rows], words, view, k, len(queries))
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         view = self._view(among)
-        found = _empty_result(len(queries), min(k, view.n_items), np.float32)
-        if found.ids.size:
-            buffer = np.empty(kernels.TILE, np.float32)
-            for rows, tables in byte_tables(queries):
-                out = found.distances[rows], found.ids[rows]
-                type(self)._top_k(tables, view.codes, *view.arguments, buffer, *out)
-        return found
+        return self._nearest(lambda rows: byte_tables(queries[rows]), view.codes, view, k, len(queries))
+
+    def _nearest(
+        self, queries: Callable[[slice], NDArray[Any]], words: NDArray[Any], view: View, k: int, n_queries: int
+    ) -> SearchResult:
+        """Return the k nearest of every query; ``queries`` gives a block of them as the kernel needs them."""
+
+        def search(rows: slice) -> Found:
+            return find_nearest(type(self)._top_k, queries(rows), words, view.arguments, min(k, view.n_items))
+
+        return search_blocks(search, n_queries, len(words))
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         view = self._view(among)
@@ -142,7 +145,3 @@ def read_index(
     if header["index"] != kind:
         raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not {kind!r}.")
     return header, arrays
-
-
-def _empty_result(n_queries: int, k: int, dtype: type) -> SearchResult:
-    return SearchResult(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype))
