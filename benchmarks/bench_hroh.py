@@ -33,7 +33,7 @@ def learn(hasher: Any, X: Array, y: Array) -> None:
 def new_factor(hasher: HROH) -> None:
     penalty = hasher.alpha
     assert penalty is not None
-    hasher._statistics.factor(penalty)
+    hasher._sums.statistics.factor(penalty)
 
 
 def run() -> list[Row]:

@@ -5,7 +5,13 @@ from sklearn.linear_model import RidgeClassifier
 from onlinehash import load_dataset, unpack_bits
 from onlinehash.exceptions import FileFormatError, NotLearnedError, UnknownNameError
 from onlinehash.experiments import REFERENCES, Run, evaluate, parse_plan, run
-from onlinehash.experiments.references import ClassifierReference, FloatReference, SignReference, cosine_quality
+from onlinehash.experiments.references import (
+    ClassifierReference,
+    FloatReference,
+    HROHReference,
+    SignReference,
+    cosine_quality,
+)
 
 DIGITS = {"dataset": "digits", "bits": [8, 16], "seeds": [0, 1]}
 
@@ -42,7 +48,7 @@ def test_cosine_ranking_equals_the_slow_one(monkeypatch, map_at, precision_at):
     items[3] = 0
     items[20:50] = items[5]  # ties: storage order
     queries, query_labels = rng.normal(size=(9, 5)), rng.integers(5, size=9)  # class 4 is not in the database
-    monkeypatch.setattr("onlinehash.experiments.references._SCORES", 200)
+    monkeypatch.setattr("onlinehash.experiments.references.cosine._SCORES", 200)
     found = cosine_quality(queries, query_labels, items, labels, map_at=map_at, precision_at=precision_at)
     assert found == pytest.approx(slow_quality(queries, query_labels, items, labels, map_at, precision_at))
 
@@ -90,6 +96,14 @@ def test_the_classifier_learns_the_same_in_pieces_and_skips_missing_labels(split
     np.testing.assert_array_equal(skipping.snapshot().encode(split.queries.X), expected)
 
 
+def test_the_class_predicted_by_hroh_is_that_of_its_highest_score(split):
+    codes = HROHReference("none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
+    bits = unpack_bits(codes, 10)
+    assert (bits.sum(axis=1) == 1).all()
+    order = np.array(list(dict.fromkeys(split.stream.y.tolist())))
+    assert (order[bits.argmax(axis=1)] == split.queries.y).mean() > 0.95
+
+
 def test_items_of_the_predicted_class_come_first_and_all_others_tie(split):
     encoder = ClassifierReference("none").partial_fit(*split.stream).snapshot()
     queries, items = encoder.encode(split.queries.X), encoder.encode(split.database.X)
@@ -116,7 +130,7 @@ def test_a_plan_runs_a_reference_once_a_seed_with_the_bits_it_stores():
     methods = {"HCOH": {}} | {name: {"hasher": name} for name in REFERENCES}
     runs = parse_plan("references", DIGITS | {"methods": methods}).runs
     stored = [(run.hasher, run.n_bits, run.seed) for run in runs if run.hasher in REFERENCES]
-    sizes = {"reference:float": 32 * 64, "reference:sign": 64, "reference:classifier": 4}
+    sizes = {"reference:float": 32 * 64, "reference:sign": 64, "reference:classifier": 4, "reference:hroh": 4}
     assert stored == [(name, n_bits, seed) for name, n_bits in sizes.items() for seed in (0, 1)]
 
 

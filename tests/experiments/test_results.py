@@ -226,7 +226,7 @@ METHODS = ("hcoh", "osh", "lsh", "reference:float", "sklearn.decomposition:PCA")
         ("hashers/_codeword.py", {"hcoh", "osh"}),
         ("hashers/hcoh.py", {"hcoh"}),
         ("codebooks/ladder.py", {"hcoh", "osh"}),
-        ("experiments/references.py", {"reference:float"}),
+        ("experiments/references/float.py", {"reference:float"}),
         ("experiments/custom.py", {"sklearn.decomposition:PCA"}),
         ("hashers/hroh.py", set()),
         ("hashers/__init__.py", set()),

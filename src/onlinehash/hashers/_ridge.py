@@ -19,7 +19,7 @@ _GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for ro
 _START = 4
 _TOLERANCE = 1.02
 _STRIP = 192
-NOTHING = 1e-6  # what rounding may leave of a class whose rows were taken out
+NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Members:
 
     @classmethod
     def of_none(cls) -> Members:
-        """Return what describes no rows."""
+        """Return the members of no rows."""
         return cls(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0), np.empty(0))
 
     def between(self, start: int, stop: int) -> Members:
-        """Return what describes some of the rows."""
+        """Return the members of a range of rows."""
         entries = slice(*np.searchsorted(self.owner, (start, stop)))
         return Members(self.owner[entries] - start, self.number[entries], self.share[entries], self.weight[start:stop])
 
     def followed_by(self, other: Members, n_rows: int) -> Members:
-        """Return what describes ``n_rows`` rows and others after them."""
+        """Return the members of these ``n_rows`` rows followed by others."""
         return Members(
             np.concatenate([self.owner, other.owner + n_rows]),
             np.concatenate([self.number, other.number]),
@@ -55,7 +55,7 @@ class Members:
         )
 
     def fits(self, n_rows: int) -> bool:
-        """Return whether all entries belong to one of ``n_rows`` rows, and to a class."""
+        """Return whether all entries belong to one of ``n_rows`` rows and to a class."""
         return not len(self.owner) or bool(
             self.owner.min() >= 0 and self.owner.max() < n_rows and self.number.min() >= 0
         )
@@ -65,7 +65,7 @@ class Members:
         return replace(self, weight=self.weight * factors)
 
     def counts(self, n_classes: int) -> Matrix:
-        """Return how much the rows of every class count."""
+        """Return the total weight of the rows of each class."""
         return np.asarray(np.bincount(self.number, self.share * self.weight[self.owner], n_classes), np.float64)
 
     def targets(self, codewords: NDArray[Any]) -> Matrix:
@@ -115,7 +115,7 @@ class RidgeStatistics:
         self.squares = 0.0
 
     def add(self, rows: Matrix, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
-        """Add rows, or with ``sign=-1`` take them out; what is there already counts ``decay`` times less first."""
+        """Add rows, or with ``sign=-1`` subtract them, after multiplying the sums by ``decay``."""
         entries = {len(members.owner), len(members.number), len(members.share)}
         if rows.shape != (len(members.weight), self.sums.shape[1]) or len(entries) > 1 or not members.fits(len(rows)):
             raise InvalidInputError(
@@ -150,6 +150,14 @@ class RidgeStatistics:
             self.sums = np.vstack([self.sums, np.zeros((more, self.sums.shape[1]))])
             self.counts = np.concatenate([self.counts, np.zeros(more)])
 
+    def leading(self, n_inputs: int) -> RidgeStatistics:
+        """Return a copy of the statistics of the first ``n_inputs`` features."""
+        part = RidgeStatistics(n_inputs)
+        part.gram = self.gram[:n_inputs, :n_inputs].copy(order="F")
+        part.sums, part.counts = self.sums[:, :n_inputs].copy(), self.counts.copy()
+        part.total, part.squares = self.total, self.squares
+        return part
+
     @property
     def seen(self) -> NDArray[np.intp]:
         """Numbers of the classes that have rows."""
@@ -178,18 +186,18 @@ class RidgeStatistics:
         n_classes = len(self.counts)
         return np.asarray(self.sums.T @ codewords[:n_classes].astype(np.float64))
 
-    def factor(self, penalty: float, n_inputs: int | None = None) -> RidgeFactor:
+    def factor(self, penalty: float) -> RidgeFactor:
         """Return the Cholesky factor of the Gram matrix plus ``penalty`` times the identity.
 
-        With ``n_inputs`` that of the first so many features alone. Raises :class:`InvalidInputError` when the sums are
-        those of no set of rows, after rows were taken out that had never been added.
+        Raises :class:`InvalidInputError` when the sums are those of no set of rows, after rows were taken out that had
+        never been added.
         """
-        system = self.gram[:n_inputs, :n_inputs].copy(order="F")
+        system = self.gram.copy(order="F")
         system[np.diag_indices_from(system)] += penalty
         lower, failed = lapack.dpotrf(system, lower=1, overwrite_a=1)
         if failed:
             raise InvalidInputError(
-                "The statistics are not those of any rows. Were rows forgotten that had not been learned?"
+                "The statistics are not those of any rows. Were rows unlearned that had not been learned?"
             )
         return RidgeFactor(lower, penalty)
 
