@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.extending import intrinsic
+
+from onlinehash._kernel import kernel
 
 TILE = 512  # distances of a tile fit the first-level cache
 
@@ -34,7 +35,7 @@ def _popcount(typingctx: Any, word: Any) -> Any:
 popcount: Any = _popcount
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def fill_tables(queries: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_bytes, 256) with what each value of each byte of a code adds to a query's distance.
 
@@ -56,7 +57,7 @@ def fill_tables(queries: Any, out: Any) -> None:
                     table[value] += unset
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _look_up(tables: Any, codes: Any, out: Any) -> None:
     """Write the distance of every row to the head of ``out``: the same sum, in the same order, for equal codes."""
     n_rows, n_bytes = codes.shape
@@ -72,7 +73,7 @@ def _look_up(tables: Any, codes: Any, out: Any) -> None:
             out[i] += table[codes[i, b]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def distances(query: Any, words: Any, out: Any) -> None:
     """Write the distance of every row to the head of ``out``."""
     n_rows, n_words = words.shape
@@ -99,14 +100,14 @@ def distances(query: Any, words: Any, out: Any) -> None:
             out[i] = distance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_rows) with distances."""
     for q in range(queries.shape[0]):
         distances(queries[q], words, out[q])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _add_histogram(query: Any, words: Any, buffer: Any, scratch: Any, out: Any) -> None:
     """Add to ``out[d]`` the number of rows at distance ``d``."""
     n_rows = words.shape[0]
@@ -126,7 +127,7 @@ def _add_histogram(query: Any, words: Any, buffer: Any, scratch: Any, out: Any) 
         out[d] += scratch[0, d] + scratch[1, d] + scratch[2, d] + scratch[3, d]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def count_by_distance(
     queries: Any, groups: Any, words: Any, bounds: Any, buffer: Any, scratch: Any, total: Any, relevant: Any
 ) -> None:
@@ -144,10 +145,11 @@ def count_by_distance(
         for part in range(3):  # one call for all three: it is compiled into this loop
             _add_histogram(queries[q], words[starts[part] : stops[part]], buffer, scratch, total[q])
             if part == 0:
-                relevant[q] = total[q]
+                for d in range(total.shape[1]):  # a loop: an assignment of arrays takes seconds to compile
+                    relevant[q, d] = total[q, d]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def rank_in_storage_order(
     queries: Any, groups: Any, words: Any, row_groups: Any, total: Any, relevant: Any, k: int,
     buffer: Any, out_sum: Any, out_found: Any,
@@ -185,7 +187,7 @@ def rank_in_storage_order(
         out_found[q] = found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> None:
     """Sort rows by eleven of their bits, stably."""
     digit = np.uint32((1 << 11) - 1)
@@ -200,7 +202,7 @@ def order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> N
         counts[value] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def count_by_rank(bits: Any, sizes: Any, groups: Any, members: Any, bounds: Any, total: Any, relevant: Any) -> int:
     """Count all and the relevant items at every distance from each query, nearest first.
 

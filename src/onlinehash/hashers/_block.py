@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinehash._kernel import kernel
 from onlinehash.exceptions import InvalidInputError
 
 Replay = Callable[[NDArray[Any], NDArray[Any]], None]
@@ -72,7 +72,7 @@ class BlockUpdate:
         return gradients
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> None:
     """Apply the gradients of the first ``n_earlier`` rows to row ``i``: z_i = Z_i - sum_j K_ij g_j."""
     row = projections[i]
@@ -83,7 +83,7 @@ def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> Non
             row[b] -= k * earlier[b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _subtract_outer(weights: Any, row: Any, gradient: Any) -> None:
     n_columns, n_bits = weights.shape
     for f in range(n_columns):
@@ -102,7 +102,7 @@ def lower_gram(rows: NDArray[Any], n_rows: int, n_columns: int, out: NDArray[Any
     _lower_gram(rows, n_rows, n_columns, out)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def _lower_gram(rows: Any, n_rows: int, n_columns: int, out: Any) -> None:
     zero = rows.dtype.type(0)
     for i in range(0, n_rows, 4):

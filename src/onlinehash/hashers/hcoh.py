@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._kernel import kernel
 from onlinehash.hashers._block import subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
 from onlinehash.hashers._traits import Traits
@@ -100,7 +100,7 @@ class HCOH(CodewordHasher):
         _replay(projections, gram, targets, batch_size, rate)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _replay(projections: Any, gram: Any, targets: Any, batch_size: int, rate: Any) -> None:
     """Turn projections into gradients, batch by batch; a row is affected by the steps of earlier batches only."""
     n_rows, n_bits = projections.shape

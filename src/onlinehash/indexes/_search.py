@@ -11,7 +11,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from onlinehash.codes.hamming import distance_dtype
-from onlinehash.indexes._search_kernels import nearest_in_tiles
+from onlinehash.indexes._search_kernels import nearest_in_planes, nearest_in_tiles
 from onlinehash.types import Ids, SearchResult
 
 Found = tuple[Ids, NDArray[Any]]
@@ -49,6 +49,9 @@ def find_nearest(
     tile = 512 if n_bytes <= 16 else 256  # rows that stay in the first-level cache
     nearest, buffer = np.zeros((len(queries), -(-len(words) // tile)), dtype), np.empty(tile, dtype)
     if k <= nearest.shape[1]:
-        nearest_in_tiles(queries, words, np.zeros((4, tile), words.dtype), buffer, nearest)
+        if not asymmetric and words.shape[1] in (3, 4) and len(queries) > 2:
+            nearest_in_planes(queries, words, np.zeros((4, tile), words.dtype), nearest)
+        else:
+            nearest_in_tiles(queries, words, buffer, nearest)
     top_k(queries, words, *items, nearest, buffer, distances, ids)
     return ids, distances

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from onlinehash._kernel import kernel
 from onlinehash.codes.kernels import distances, popcount
 
 FAR = 0x7FFFFFFF  # more than any distance
@@ -18,7 +17,7 @@ NO_ID = 0x7FFFFFFFFFFFFFFF
 _PART = 64  # rows of an open tile that are skipped at once
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})  # else no vector loop for floats
+@kernel(fastmath={"nnan", "nsz"})  # else no vector loop for floats
 def _lowest(values: Any) -> Any:
     """Return the smallest value."""
     smallest = values[0]
@@ -28,44 +27,44 @@ def _lowest(values: Any) -> Any:
     return smallest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def nearest_in_tiles(queries: Any, words: Any, planes: Any, buffer: Any, out: Any) -> None:
-    """Fill ``out`` (n_queries, n_tiles) with the smallest distance of every query in every tile.
-
-    Rows of three or four words are transposed to ``planes``, four rows of a tile's size that are zero at first, if
-    there are queries enough: the same word of successive rows then fills a vector register.
-    """
-    n_rows, n_words = words.shape
+@kernel()
+def nearest_in_tiles(queries: Any, words: Any, buffer: Any, out: Any) -> None:
+    """Fill ``out`` (n_queries, n_tiles) with the smallest distance of every query in every tile."""
     tile_size = buffer.shape[0]
-    by_planes = queries.ndim == 2 and 2 < n_words <= 4 and queries.shape[0] > 2
     for tile in range(out.shape[1]):
         start = tile * tile_size
-        rows = words[start : min(start + tile_size, n_rows)]
-        if by_planes:
-            for w in range(n_words):
-                for i in range(rows.shape[0]):
-                    planes[w, i] = rows[i, w]
+        rows = words[start : min(start + tile_size, words.shape[0])]
         for q in range(queries.shape[0]):
-            if by_planes:
-                out[q, tile] = _nearest(queries[q], planes, rows.shape[0])
-            else:
-                distances(queries[q], rows, buffer)
-                out[q, tile] = _lowest(buffer[: rows.shape[0]])
+            distances(queries[q], rows, buffer)
+            out[q, tile] = _lowest(buffer[: rows.shape[0]])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _nearest(query: Any, planes: Any, size: int) -> Any:
-    """Return the smallest distance of the first columns of four planes."""
-    q0, q1, q2, q3 = query[0], query[1], query[2], query[3] if query.shape[0] == 4 else query[0] ^ query[0]
+@kernel()
+def nearest_in_planes(queries: Any, words: Any, planes: Any, out: Any) -> None:
+    """Do as :func:`nearest_in_tiles` for rows of three or four words, faster for several queries.
+
+    A tile is transposed to ``planes``, four rows of a tile's size that are zero at first: the same word of successive
+    rows then fills a vector register.
+    """
+    tile_size = planes.shape[1]
     p0, p1, p2, p3 = planes[0], planes[1], planes[2], planes[3]
-    smallest = popcount(p0[0] ^ q0) + popcount(p1[0] ^ q1) + popcount(p2[0] ^ q2) + popcount(p3[0] ^ q3)
-    for i in range(1, size):
-        distance = popcount(p0[i] ^ q0) + popcount(p1[i] ^ q1) + popcount(p2[i] ^ q2) + popcount(p3[i] ^ q3)
-        smallest = min(smallest, distance)
-    return smallest
+    for tile in range(out.shape[1]):
+        start = tile * tile_size
+        size = min(tile_size, words.shape[0] - start)
+        for w in range(words.shape[1]):
+            for i in range(size):
+                planes[w, i] = words[start + i, w]
+        for q in range(queries.shape[0]):
+            q0, q1, q2 = queries[q, 0], queries[q, 1], queries[q, 2]
+            q3 = queries[q, 3] if words.shape[1] == 4 else p3[0]  # a plane of zeros
+            smallest = popcount(p0[0] ^ q0) + popcount(p1[0] ^ q1) + popcount(p2[0] ^ q2) + popcount(p3[0] ^ q3)
+            for i in range(1, size):
+                distance = popcount(p0[i] ^ q0) + popcount(p1[i] ^ q1) + popcount(p2[i] ^ q2) + popcount(p3[i] ^ q3)
+                smallest = min(smallest, distance)
+            out[q, tile] = smallest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _sift_down(distances: Any, ids: Any, size: int) -> None:
     """Restore the heap (largest distance, then largest id, on top) after its top was replaced."""
     distance, id = distances[0], ids[0]
@@ -88,7 +87,7 @@ def _sift_down(distances: Any, ids: Any, size: int) -> None:
     ids[hole] = id
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _unwind(distances: Any, ids: Any) -> None:
     """Sort a heap: the worst goes to the end, then the next."""
     for size in range(ids.shape[0] - 1, 0, -1):
@@ -97,7 +96,7 @@ def _unwind(distances: Any, ids: Any) -> None:
         _sift_down(distances, ids, size)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _start(nearest: Any, best: Any, best_ids: Any) -> Any:
     """Fill a heap with places that any row within the bound takes; the bound is far if there are fewer than k tiles."""
     for i in range(best.shape[0]):
@@ -113,7 +112,7 @@ def _start(nearest: Any, best: Any, best_ids: Any) -> Any:
             best[i] = bound
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def top_k(
     queries: Any, words: Any, ids: Any, ordered: bool, nearest: Any, buffer: Any, out_distances: Any, out_ids: Any
 ) -> None:
@@ -149,7 +148,7 @@ def top_k(
         _unwind(best, best_ids)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def top_k_members(
     queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, nearest: Any, buffer: Any,
     out_distances: Any, out_ids: Any,
