@@ -54,12 +54,20 @@ def test_what_an_administrator_did_not_compile_is_kept_by_the_user(load, tmp_pat
     assert is_compiled(load())  # nothing was written beside the source
 
 
-def test_without_a_folder_to_write_to_every_process_compiles(load, monkeypatch):
+def test_kernels_are_found_and_none_is_written_where_no_folder_can_be_written(load, monkeypatch, tmp_path):
     def refuse(*_):
-        raise RuntimeError("cannot cache function: no locator available")
+        raise PermissionError
 
-    monkeypatch.setattr(_kernel._FunctionCache, "__init__", refuse)
-    assert load()(2) == 4
+    locators = _kernel._Files._locator_classes
+    for locator in locators:
+        monkeypatch.setattr(locator, "ensure_cache_path", refuse)
+    monkeypatch.setattr(_kernel._CacheFile, "save", refuse)
+    assert is_compiled(load())
+    monkeypatch.undo()
+    load()(2)
+    for locator in locators:
+        monkeypatch.setattr(locator, "ensure_cache_path", refuse)
+    assert not is_compiled(load())
 
 
 def test_the_first_compilation_is_logged_once(load, monkeypatch, caplog):

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 _log = logging.getLogger(__name__)
 _FunctionCache: Any = caching.FunctionCache
 _CacheFile: Any = caching.IndexDataCacheFile
+_Files: Any = caching.CompileResultCacheImpl
+_Beside: Any = next(locator for locator in _Files._locator_classes if "InTree" in locator.__name__)
 
 
 def kernel(**options: Any) -> Callable[[Any], Any]:
@@ -28,8 +30,7 @@ def kernel(**options: Any) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
-        with suppress(RuntimeError):  # no folder can be written: every process compiles for itself
-            dispatcher._cache = _Cache(function)
+        dispatcher._cache = _Cache(function)
         return dispatcher
 
     return decorate
@@ -42,9 +43,23 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+class _ReadOnly(_Beside):  # type: ignore[misc]
+    """The folder beside the source, whether it can be written or not."""
+
+    def ensure_cache_path(self) -> None:
+        """Write nothing."""
+
+
+class _FilesAnywhere(_Files):  # type: ignore[misc]
+    """Files in the first folder that can be written, or beside the source."""
+
+    _locator_classes = (*_Files._locator_classes, _ReadOnly)
+
+
 class _Cache(_FunctionCache):  # type: ignore[misc]
     """The kernels of a function that can be written, and those beside its source."""
 
+    _impl_class = _FilesAnywhere
     announced = False
 
     def __init__(self, function: Any) -> None:
@@ -57,10 +72,13 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
     def _load_overload(self, signature: Any, context: Any) -> Any:
         found = super()._load_overload(signature, context)
         if found is None and self._beside is not None:
-            with suppress(OSError):
-                data = self._beside.load(self._index_key(signature, context.codegen()))
-                found = None if data is None else self._impl.rebuild(context, data)
+            data = self._beside.load(self._index_key(signature, context.codegen()))
+            found = None if data is None else self._impl.rebuild(context, data)
         if found is None and not _Cache.announced:
             _Cache.announced = True
             _log.info("Compiling for this processor (once) ...")
         return found
+
+    def _save_overload(self, signature: Any, compiled: Any) -> None:
+        with suppress(OSError):  # no folder can be written: every process compiles for itself
+            super()._save_overload(signature, compiled)
