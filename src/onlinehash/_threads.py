@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
 _FEW_ROWS = 32
 _SMALL_ORDER = 512
-_blas = ThreadpoolController()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return the control of the BLAS libraries, made at first use: those of SciPy are loaded by then."""
+    return ThreadpoolController()
 
 
 @contextmanager
@@ -22,7 +28,7 @@ def single_threaded_products(n_rows: int) -> Iterator[None]:
     if n_rows < _FEW_ROWS:
         yield
     else:
-        with _blas.limit(limits=1, user_api="blas"):
+        with _blas().limit(limits=1, user_api="blas"):
             yield
 
 
@@ -32,5 +38,5 @@ def single_threaded_factors(order: int) -> Iterator[None]:
     if order > _SMALL_ORDER:
         yield
     else:
-        with _blas.limit(limits=1, user_api="blas"):
+        with _blas().limit(limits=1, user_api="blas"):
             yield

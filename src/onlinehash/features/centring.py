@@ -179,12 +179,37 @@ def _centre(X: Any, mean: Any, out: Any) -> None:
 @kernel()
 def _centre_running(X: Any, mean: Any, n_seen: int, out: Any) -> None:
     n_rows, n_features = X.shape
-    for i in range(n_rows):
+    fours = n_rows - n_rows % 4
+    for i in range(0, fours, 4):
+        _centre_four(X[i : i + 4], mean, n_seen + i, out[i : i + 4])
+    for i in range(fours, n_rows):
         share = 1.0 / (n_seen + i + 1)
         for f in range(n_features):
             mean[f] += (X[i, f] - mean[f]) * share
             out[i, f] = X[i, f] - mean[f]
         _to_unit_length(out[i], n_features)
+
+
+@kernel()
+def _centre_four(X: Any, mean: Any, n_seen: int, out: Any) -> None:
+    """Centre four rows, and read and write the mean once for all."""
+    n_features = X.shape[1]
+    x0, x1, x2, x3 = X[0], X[1], X[2], X[3]
+    out0, out1, out2, out3 = out[0], out[1], out[2], out[3]
+    share0, share1, share2, share3 = 1.0 / (n_seen + 1), 1.0 / (n_seen + 2), 1.0 / (n_seen + 3), 1.0 / (n_seen + 4)
+    for f in range(n_features):
+        current = mean[f]
+        current += (x0[f] - current) * share0
+        out0[f] = x0[f] - current
+        current += (x1[f] - current) * share1
+        out1[f] = x1[f] - current
+        current += (x2[f] - current) * share2
+        out2[f] = x2[f] - current
+        current += (x3[f] - current) * share3
+        out3[f] = x3[f] - current
+        mean[f] = current
+    for row in range(4):
+        _to_unit_length(out[row], n_features)
 
 
 @kernel(fastmath={"contract", "reassoc", "nsz"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +9,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._kernel import kernel
-from onlinehash.hashers._block import subtract_earlier
+from onlinehash.hashers._block import subtract_earlier, write_tanh
 from onlinehash.hashers._codeword import CodewordHasher
 from onlinehash.hashers._traits import Traits
 
@@ -107,7 +106,8 @@ def _replay(projections: Any, gram: Any, targets: Any, batch_size: int, rate: An
     for i in range(n_rows):
         subtract_earlier(projections, gram, i, i - i % batch_size)
         row = projections[i]
+        write_tanh(row)
         for b in range(n_bits):
-            f = math.tanh(row[b])
+            f = row[b]
             # Differs from the paper's P = (1 - tanh) * tanh, because the derivative of tanh is 1 - tanh^2.
             row[b] = rate * (f - targets[i, b]) * (1 - f * f)
