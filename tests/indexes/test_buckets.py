@@ -163,3 +163,16 @@ def test_by_bucket_is_a_stable_sort(largest):
     assert np.array_equal(order, np.argsort(buckets, kind="stable"))
     assert np.array_equal(used, np.unique(buckets))
     assert np.array_equal(np.repeat(used, np.diff(bounds)), np.sort(buckets))
+
+
+def test_empty_buckets_near_a_query_hide_nothing():
+    codes = np.arange(3000, dtype="<u2").view(np.uint8).reshape(-1, 2)
+    index = BucketIndex(16)
+    index.upsert(codes)
+    gone = np.concatenate([np.arange(start, start + 8) for start in range(0, 3000, 512)])  # the nearest of every tile
+    index.delete(gone)
+    flat = FlatIndex(16)
+    flat.upsert(np.delete(codes, gone, axis=0), np.delete(np.arange(3000), gone))
+    query = np.zeros((1, 2), np.uint8)
+    for k in (1, 3, 5):
+        assert np.array_equal(index.search(query, k).ids, flat.search(query, k).ids)

@@ -87,7 +87,8 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any]) -> None:
     for start in range(0, len(X), step):
         piece = X[start : start + step]
         with np.errstate(over="ignore", invalid="ignore"):
-            total = piece.sum()  # finite only if all values are: one fast pass
+            values = piece.reshape(-1) if piece.flags.c_contiguous else np.ravel(piece)
+            total = np.dot(values, values)  # finite only if all values are: one fast pass
         if largest is None and np.isfinite(total):
             continue
         finite = np.isfinite(piece)

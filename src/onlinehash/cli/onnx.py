@@ -21,7 +21,7 @@ def run(
     Input: 'vectors', float32. Outputs: 'codes', one row of bytes per vector, in which bit k of a code is bit k % 8 of
     byte k // 8; and 'values', float32, whose signs are the bits.
     """
-    from onlinehash.cli._encoding import load_encoder
+    from onlinehash.cli._encoding import read_encoder
     from onlinehash.cli._files import kind_of
     from onlinehash.exceptions import NotLearnedError
 
@@ -34,6 +34,6 @@ def run(
         if encoder is None:
             raise NotLearnedError(f"{model} has no encoder yet; add items with labels first.")
     else:
-        encoder = load_encoder(model)
+        encoder = read_encoder(model)
     encoder.to_onnx(out, double=double)
     note(f"Wrote {out}: {encoder.n_features} features to {encoder.n_bits} bits, {out.stat().st_size} bytes.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,13 +14,11 @@ from onlinehash.types import Codes, QueryValues
 _QUERIES = 64  # number of queries whose tables are in memory at a time
 
 
-def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Yield a slice of the queries, and what each value of each byte of a code adds to their distances."""
-    for start in range(0, len(queries), _QUERIES):
-        rows = slice(start, min(start + _QUERIES, len(queries)))
-        tables = np.empty((rows.stop - start, code_width(queries.shape[1]), 256), np.float32)
-        kernels.fill_tables(queries[rows], tables)
-        yield rows, tables
+def byte_tables(queries: QueryValues) -> NDArray[np.float32]:
+    """Return what each value of each byte of a code adds to the distance of each query."""
+    tables = np.empty((len(queries), code_width(queries.shape[1]), 256), np.float32)
+    kernels.fill_tables(queries, tables)
+    return tables
 
 
 def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
@@ -32,8 +28,9 @@ def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
             f"codes has {codes.shape[1]} bytes per row, queries have {queries.shape[1]} bits; encode both alike."
         )
     out = np.empty((len(queries), len(codes)), np.float32)
-    for rows, tables in byte_tables(queries):
-        kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])
+    for start in range(0, len(queries), _QUERIES):
+        rows = slice(start, start + _QUERIES)
+        kernels.pairwise_distances(byte_tables(queries[rows]), np.ascontiguousarray(codes), out[rows])
     return out
 
 

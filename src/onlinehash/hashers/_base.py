@@ -361,11 +361,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._demand_learned()
         write_bytes(path, self.to_bytes())
 
-    def to_bytes(self) -> bytes:
-        """Return the file that :meth:`save` writes; before learning, it holds the parameters only."""
+    def to_bytes(self, *, encoder: bool = False) -> bytes:
+        """Return the file that :meth:`save` writes, with an encoder if wanted; before learning, parameters only."""
         check_code_length(self.n_bits)
         self._demand_same_parameters()
-        return pack_hasher(self)
+        return pack_hasher(self, self.snapshot() if encoder else None)
 
     @classmethod
     def load(cls, source: Source) -> Self:

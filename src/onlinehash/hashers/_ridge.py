@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
+from onlinehash._kernel import kernel
 from onlinehash.exceptions import InvalidInputError
 
 Matrix = NDArray[np.float64]
@@ -329,7 +329,7 @@ class _Strips:
         return solved
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _add_to_classes(rows: Any, owner: Any, number: Any, shares: Any, sums: Any, counts: Any) -> None:
     for j in range(len(owner)):
         row, total, share = rows[owner[j]], sums[number[j]], shares[j]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._arrays import Place, is_on_device
 from onlinehash._files import Arrays
+from onlinehash._threads import single_threaded_factors
 from onlinehash._validation import check_choice, check_positive, check_positive_int
 from onlinehash.codebooks import make_codebook
 from onlinehash.encoders import Encoder
@@ -310,9 +311,10 @@ class HROH(FromSums):
 
     def _solve(self, statistics: RidgeStatistics) -> _Solved:
         codewords = self._classes.assigned(statistics)
-        penalty = self.alpha or statistics.choose_penalty(self.seed_, self._in_order(statistics))
         words = None if self._by_class(statistics) else codewords
-        return _Solved(self.alpha, RidgeSolution(statistics, float(penalty), words), codewords)
+        with single_threaded_factors(len(statistics.gram)):
+            penalty = self.alpha or statistics.choose_penalty(self.seed_, self._in_order(statistics))
+            return _Solved(self.alpha, RidgeSolution(statistics, float(penalty), words), codewords)
 
     def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the classes that have rows by their labels: an order that does not depend on the stream's."""

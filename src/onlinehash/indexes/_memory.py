@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from onlinehash._files import read_arrays, write_arrays
 from onlinehash.codes import kernels
 from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
+from onlinehash.codes.hamming import distance_dtype, same_words
 from onlinehash.exceptions import FileFormatError
+from onlinehash.indexes._search import Found, find_nearest, search_blocks
+from onlinehash.indexes._search_kernels import FAR
 from onlinehash.indexes.index import Index
 from onlinehash.indexes.tables import IdTable, Numbers
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -25,7 +27,6 @@ _LAYOUT = 1
 _FEW = 64  # if fewer than one item in so many passes a filter, codes are gathered; else all are scanned with a mask
 _SPREAD = 16  # bytes per item that a mask may take
 _NO_MASK = np.empty(0, np.uint8)
-_LAST = np.iinfo(np.int64).max
 
 
 class View(NamedTuple):
@@ -43,7 +44,9 @@ class MemoryIndex(Index):
 
     supports_asymmetric = True
     _kind: ClassVar[str]
-    _top_k: ClassVar[Callable[..., None]]  # kernel: queries, words, arguments of the view, buffer, distances, ids
+    _top_k: ClassVar[
+        Callable[..., None]
+    ]  # kernel: queries, words, arguments of the view, mask, base, nearest, buffer, distances, ids
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -85,22 +88,23 @@ class MemoryIndex(Index):
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
         view = self._chosen(among, len(queries))
-        found = _empty_result(len(queries), min(k, view.n_items), np.int32)
-        if found.ids.size:
-            query_words, words = same_words(queries, view.codes)
-            buffer, out = distance_buffer(queries.shape[1]), (found.distances, found.ids)
-            type(self)._top_k(query_words, words, *view.arguments, view.mask, view.base, buffer, *out)
-        return _without_gaps(found)
+        query_words, words = same_words(queries, view.codes)
+        return self._nearest(lambda rows: query_words[rows], words, view, k, len(queries))
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         view = self._chosen(among, len(queries))
-        found = _empty_result(len(queries), min(k, view.n_items), np.float32)
-        if found.ids.size:
-            buffer = np.empty(kernels.TILE, np.float32)
-            for rows, tables in byte_tables(queries):
-                out = found.distances[rows], found.ids[rows]
-                type(self)._top_k(tables, view.codes, *view.arguments, view.mask, view.base, buffer, *out)
-        return _without_gaps(found)
+        return self._nearest(lambda rows: byte_tables(queries[rows]), view.codes, view, k, len(queries))
+
+    def _nearest(
+        self, queries: Callable[[slice], NDArray[Any]], words: NDArray[Any], view: View, k: int, n_queries: int
+    ) -> SearchResult:
+        """Return the k nearest of every query; ``queries`` gives a block of them as the kernel needs them."""
+        items = (*view.arguments, view.mask, view.base)
+
+        def search(rows: slice) -> Found:
+            return find_nearest(type(self)._top_k, queries(rows), words, items, min(k, view.n_items))
+
+        return _without_gaps(search_blocks(search, n_queries, len(words)))
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         view = self._chosen(among, len(queries))
@@ -169,11 +173,7 @@ def read_index(
 
 def _without_gaps(found: SearchResult) -> SearchResult:
     """Return a result without the places that no item took, which are the same for every query."""
-    if not found.ids.size or found.ids[0, -1] != _LAST or found.distances[0, -1] < np.iinfo(np.int32).max:
+    if not found.ids.size or found.distances[0, -1] < FAR:
         return found
-    n_found = int(np.count_nonzero(found.distances[0] < np.iinfo(np.int32).max))
+    n_found = int(np.count_nonzero(found.distances[0] < FAR))
     return SearchResult(found.ids[:, :n_found], found.distances[:, :n_found])
-
-
-def _empty_result(n_queries: int, k: int, dtype: type) -> SearchResult:
-    return SearchResult(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype))

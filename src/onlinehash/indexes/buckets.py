@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width
-from onlinehash.indexes import _bucket_kernels
+from onlinehash.indexes import _bucket_kernels, _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
 from onlinehash.indexes.tables import CodeTable, IdTable, Members, Numbers, by_bucket
@@ -42,7 +42,7 @@ class BucketIndex(MemoryIndex):
     """
 
     _kind = "buckets"
-    _top_k = staticmethod(_bucket_kernels.top_k_members)
+    _top_k = staticmethod(_search_kernels.top_k_members)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)

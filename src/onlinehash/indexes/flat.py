@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
-from onlinehash.codes import code_width, kernels
+from onlinehash.codes import code_width
+from onlinehash.indexes import _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
 from onlinehash.indexes.tables import Numbers, grown
@@ -19,7 +20,8 @@ class FlatIndex(MemoryIndex):
     """Search packed codes exactly by Hamming distance, by scanning all of them.
 
     An item keeps its integer id when others are removed. Adding, replacing and removing cost O(1) per item; a search
-    reads every code once per query. Ties are ordered by id.
+    reads every code once per 16 queries, on several threads if there are many (at most ``NUMBA_NUM_THREADS``, an
+    environment variable; by default, the number of cores). Ties are ordered by id.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class FlatIndex(MemoryIndex):
     """
 
     _kind = "flat"
-    _top_k = staticmethod(kernels.top_k)
+    _top_k = staticmethod(_search_kernels.top_k)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)

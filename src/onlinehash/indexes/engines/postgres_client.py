@@ -222,8 +222,9 @@ class CodeScan(NamedTuple):
         """Return ids, asymmetric distances and places of the k nearest of every query, ties by ``order``."""
         sql = f"{self._distances(self._asymmetric())} ORDER BY distance, {self.order} LIMIT {k}"
         found = []
-        for _, tables in byte_tables(queries):
-            found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist() for table in tables])
+        for q in range(len(queries)):  # a table is large
+            (table,) = byte_tables(queries[q : q + 1])
+            found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist()])
         return found
 
     def _distances(self, distance: str) -> str:
