@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Self
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,6 +75,9 @@ class Client:
     def __len__(self) -> int:
         return self.stats().n_items
 
+    def __getitem__(self, id: Id) -> Item:
+        return self.get(id)[0]
+
     def __contains__(self, id: Id) -> bool:
         try:
             return bool(self.get(id))
@@ -82,7 +86,15 @@ class Client:
 
     # ------------------------------------------------------------------ changing
 
-    def upsert(self, ids: Any, vectors: ArrayLike, labels: Any = None, payload: Any = None) -> None:
+    def upsert(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = None,
+        payload: Any = None,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Insert items or replace existing ones, as :meth:`Collection.upsert`, in batches of 1000 items.
 
         Each batch is applied as a whole or not at all.
@@ -95,58 +107,94 @@ class Client:
             One label, or list of labels, per item.
         payload : optional
             One JSON value per item.
+        documents : optional
+            Instead of vectors, one text per item, if the service has an embedder.
         """
         listed, single = _listed(ids)
-        rows = _rows(vectors, single)
-        columns = {"ids": listed, "labels": _per_id(labels, single), "payload": _per_id(payload, single)}
-        for name, column in (*columns.items(), ("vectors", rows)):
+        if (vectors is None) == (documents is None):
+            raise InvalidInputError("Pass vectors or documents, one of the two.")
+        rows = None if vectors is None else _rows(vectors, single)
+        columns = {
+            "ids": listed,
+            "labels": _per_id(labels, single),
+            "payload": _per_id(payload, single),
+            "documents": _per_id(documents, single),
+            "rows": rows,
+        }
+        for name, column in columns.items():
             if column is not None and len(column) != len(listed):
-                raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one per id.")
+                what = "vectors" if name == "rows" else name
+                raise InvalidInputError(f"{what} has {len(column)} entries for {len(listed)} ids; pass one per id.")
         for start in range(0, len(listed), _BATCH):
             some = {name: column[start : start + _BATCH] for name, column in columns.items() if column is not None}
-            self._upsert(rows[start : start + _BATCH], **some)
+            self._upsert(**some)
 
-    def _upsert(self, rows: NDArray[Any], ids: list[Id], labels: Any = None, payload: Any = None) -> None:
-        records = None if payload is not None else _records(ids, rows, labels)
+    def _upsert(
+        self,
+        ids: list[Id],
+        rows: NDArray[Any] | None = None,
+        labels: Any = None,
+        payload: Any = None,
+        documents: Any = None,
+    ) -> None:
+        records = None if payload is not None or rows is None else _records(ids, rows, labels)
         if records is None:
-            body = {"ids": ids, "vectors": rows.tolist(), "labels": _plain(labels), "payload": payload}
+            vectors = None if rows is None else rows.tolist()
+            body = {"ids": ids, "vectors": vectors, "documents": documents, "labels": _plain(labels)}
+            body["payload"] = payload
             self._http.send("PUT", "/api/v1/items", {name: one for name, one in body.items() if one is not None})
         else:
             self._http.send("PUT", "/api/v1/items", records)
 
-    def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+    def update(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = ...,
+        payload: Any = ...,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Change existing items and keep what is not given, as :meth:`Collection.update`, in one request.
 
         Parameters
         ----------
-        ids, vectors, labels, payload
+        ids, vectors, labels, payload, documents
             As for :meth:`upsert`.
         """
         listed, single = _listed(ids)
         body: dict[str, Any] = {"ids": listed}
         if vectors is not None:
             body["vectors"] = _rows(vectors, single).tolist()
+        if documents is not None:
+            body["documents"] = _per_id(documents, single)
         if labels is not ...:
             body["labels"] = _plain(_per_id(labels, single))
         if payload is not ...:
             body["payload"] = _per_id(payload, single)
         self._http.send("PATCH", "/api/v1/items", body)
 
-    def delete(self, ids: Any, *, missing: str = "raise", unlearn: bool = False) -> None:
-        """Delete items.
+    def delete(self, ids: Any = None, *, where: Any = None, missing: str = "raise", unlearn: bool = False) -> int:
+        """Delete items, and return their number.
 
         Parameters
         ----------
         ids : int or str, or several
+        where : mapping
+            Instead of ids: delete all items whose payload passes, as for :meth:`Collection.search`.
         missing : "raise" or "ignore", default="raise"
             With "raise", nothing is deleted if any id is unknown.
         unlearn : bool, default=False
             Also remove the items from what the hasher has learned; supported by HROH.
         """
         check_choice("missing", missing, ("raise", "ignore"))
-        body = {"ids": _listed(ids)[0], "missing": missing, "unlearn": unlearn}
+        if (ids is None) == (where is None):
+            raise InvalidInputError("delete takes ids or where, one of the two.")
+        chosen = {"ids": _listed(ids)[0]} if where is None else {"where": where}
+        body = {**chosen, "missing": missing, "unlearn": unlearn}
         # A repeated request may find the items already deleted by the first.
-        self._http.send("POST", "/api/v1/items/delete", body, retry_body=body | {"missing": "ignore"})
+        answer = self._http.send("POST", "/api/v1/items/delete", body, retry_body=body | {"missing": "ignore"})
+        return int(answer.get("changed", 0))
 
     # ------------------------------------------------------------------ reading
 
@@ -158,49 +206,93 @@ class Client:
         ids : int or str, or several
         """
         found = self._http.send("POST", "/api/v1/items/get", {"ids": _listed(ids)[0]})["items"]
-        for item in found:
-            item["vectors"] = np.array(item["vectors"], np.float32)
-            item["labels"] = tuple(item["labels"]) if isinstance(item["labels"], list) else item["labels"]
-        return [Item(**item) for item in found]
+        return [_item(item) for item in found]
+
+    def items(
+        self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
+    ) -> Iterator[Item]:
+        """Yield items in order of id, as :meth:`Collection.items`, one request per chunk.
+
+        Parameters
+        ----------
+        where, after, limit, chunk
+        """
+        left = limit
+        while left is None or left > 0:
+            size = chunk if left is None else min(chunk, left)
+            body = {"where": where, "after": after, "limit": size}
+            found = self._http.send("POST", "/api/v1/items/list", body)["items"]
+            yield from map(_item, found)
+            if len(found) < size:
+                return
+            after, left = found[-1]["id"], None if left is None else left - size
+
+    def count(self, where: Any = None) -> int:
+        """Return the number of items, or of those whose payload passes a filter."""
+        return int(self._http.send("POST", "/api/v1/items/count", {"where": where})["n_items"])
+
+    def indexes(self) -> list[str]:
+        """Return the paths in the payload that have an index."""
+        return list(self._http.send("GET", "/api/v1/indexes")["indexes"])
+
+    def create_index(self, path: str) -> None:
+        """Make filters by a path in the payload fast, as :meth:`Collection.create_index`."""
+        self._http.send("POST", "/api/v1/indexes", {"path": path})
+
+    def drop_index(self, path: str) -> None:
+        """Drop the index of a path in the payload."""
+        self._http.send("DELETE", f"/api/v1/indexes/{quote(path, safe='')}")
 
     def search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         k: int = 10,
         *,
         labels: Any = None,
         ids: Sequence[Id] | None = None,
+        where: Any = None,
         rescore: str | None = None,
         asymmetric: bool = False,
+        include: Sequence[str] = (),
+        after: SearchResult | str | None = None,
     ) -> SearchResult:
         """Find the k nearest items of every query, as :meth:`Collection.search`.
 
         Parameters
         ----------
         vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
+            Or one text or a list of them, if the service has an embedder.
         k : int, default=10
         labels : label or several, optional
             Search only items that have any of these labels.
         ids : several ids, optional
             Search only these items.
-        rescore : "cosine" or "l2", optional
-        asymmetric : bool, default=False
+        where, rescore, asymmetric, include, after
+            As for :meth:`Collection.search`.
         """
         options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
-        return self._search(vectors, options, labels, ids)
+        cursor = after.cursor or "" if isinstance(after, SearchResult) else after
+        return self._search(vectors, options, labels, ids, where=where, include=list(include), after=cursor)
 
     def range_search(
-        self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Sequence[Id] | None = None
+        self,
+        vectors: Any,
+        radius: int,
+        *,
+        labels: Any = None,
+        ids: Sequence[Id] | None = None,
+        where: Any = None,
+        include: Sequence[str] = (),
     ) -> SearchResult:
         """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`.
 
         Parameters
         ----------
-        vectors, labels, ids
+        vectors, labels, ids, where, include
             As for :meth:`search`.
         radius : int
         """
-        return self._search(vectors, {"radius": radius}, labels, ids)
+        return self._search(vectors, {"radius": radius}, labels, ids, where=where, include=list(include))
 
     def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> SearchResult:
         """Find the k nearest items of stored items, which do not find themselves.
@@ -216,22 +308,27 @@ class Client:
         return _result(self._http.send("POST", "/api/v1/search", body), single)
 
     def _search(
-        self, vectors: ArrayLike, options: dict[str, Any], labels: Any, ids: Sequence[Id] | None
+        self, vectors: Any, options: dict[str, Any], labels: Any, ids: Sequence[Id] | None, **more: Any
     ) -> SearchResult:
+        among = None if ids is None else _listed(ids)[0]
+        more = {name: value for name, value in more.items() if value not in (None, [])}
+        if isinstance(vectors, str) or (isinstance(vectors, (list, tuple)) and vectors and isinstance(vectors[0], str)):
+            single = isinstance(vectors, str)
+            body = {"documents": [vectors] if single else list(vectors), **options, "labels": _plain(labels)}
+            return _result(self._http.send("POST", "/api/v1/search", body | {"ids": among} | more), single)
         single = as_array(vectors).ndim == 1
         rows = _rows(vectors, single)
-        if labels is None and ids is None:
+        if labels is None and ids is None and not more:
             query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
             found = self._http.send("POST", "/api/v1/search", _compact(rows), query=query)
         else:
-            among = None if ids is None else _listed(ids)[0]
-            body = {"vectors": rows.tolist(), **options, "labels": _plain(labels), "ids": among}
+            body = {"vectors": rows.tolist(), **options, "labels": _plain(labels), "ids": among, **more}
             found = self._http.send("POST", "/api/v1/search", body)
         return _result(found, single)
 
-    def label_counts(self) -> dict[Label, int]:
-        """Return the number of items of each label."""
-        found = self._http.send("GET", "/api/v1/label_counts")["label_counts"]
+    def label_counts(self, where: Any = None) -> dict[Label, int]:
+        """Return the number of items of each label, or of those whose payload passes a filter."""
+        found = self._http.send("POST", "/api/v1/label_counts", {"where": where})["label_counts"]
         return {one["label"]: one["n_items"] for one in found}
 
     def stats(self) -> Stats:
@@ -321,6 +418,20 @@ def _compact(rows: NDArray[Any]) -> NDArray[Any]:
     return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else rows.astype(np.float64)
 
 
+def _item(found: dict[str, Any]) -> Item:
+    vectors, labels = np.array(found["vectors"], np.float32), _labels(found["labels"])
+    return Item(**{**found, "vectors": vectors, "labels": labels})
+
+
+def _labels(found: Any) -> Any:
+    return tuple(found) if isinstance(found, list) else found
+
+
 def _result(found: dict[str, Any], single: bool) -> SearchResult:
-    result = SearchResult(found["ids"], found["distances"], found["version"])
+    parts: dict[str, Any] = {name: found.get(name) for name in ("cursor", "payload")}
+    if found.get("labels") is not None:
+        parts["labels"] = [list(map(_labels, row)) for row in found["labels"]]
+    if found.get("vectors") is not None:
+        parts["vectors"] = [np.array(rows, np.float32) for rows in found["vectors"]]
+    result = SearchResult(found["ids"], found["distances"], found["version"], **parts)
     return result[0] if single else result

@@ -5,15 +5,20 @@ Indexes, collections and metrics use encoders, which never change, and not hashe
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._arrays import Place, is_on_device
 from onlinehash._containers import check_feature_names
+from onlinehash._device_encoder import DeviceEncoder
 from onlinehash._files import Source, complete, pack_arrays, read_arrays, write_bytes
+from onlinehash._onnx import OnnxGraph
 from onlinehash._validation import check_features, check_finite
 from onlinehash.codes import pack_signs
 from onlinehash.exceptions import InvalidFeaturesError
@@ -57,6 +62,10 @@ class Encoder:
     -----
     Encoding costs O(n_inputs n_columns) per row, in chunks of rows: a memory-mapped X may be larger than memory.
 
+    An X of PyTorch or CuPy that is on a GPU is encoded there, and the result is an array of the same library on the
+    same GPU. The first such call copies the encoder to it. Values that are zero but for rounding may have another sign
+    than on the CPU.
+
     Examples
     --------
     >>> encoder = Encoder(np.array([[1.0, -1.0], [1.0, 1.0]]))
@@ -99,11 +108,15 @@ class Encoder:
     def project(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
         rows = self._check(X)
+        if is_on_device(rows):
+            return self._on_device_of(rows).project(rows)  # type: ignore[no-any-return]
         return np.concatenate([self._project_chunk(chunk) for chunk in self._chunks(rows)])
 
     def encode(self, X: ArrayLike) -> Codes:
         """Return packed codes, shape (n_samples, ceil(n_bits / 8))."""
         rows = self._check(X)
+        if is_on_device(rows):
+            return self._on_device_of(rows).encode(rows)  # type: ignore[no-any-return]
         return np.concatenate([pack_signs(self._project_chunk(chunk, signs=True)) for chunk in self._chunks(rows)])
 
     def encode_asymmetric(self, X: ArrayLike) -> Features:
@@ -117,6 +130,8 @@ class Encoder:
         >>> Encoder(np.array([[1.0, -0.2]])).encode_asymmetric([[2.0]]).round(2)
         array([[ 0.96, -0.38]])
         """
+        if is_on_device(X):
+            return self._on_device_of(self._check(X)).encode_asymmetric(X)  # type: ignore[no-any-return]
         values = self.project(X)
         return np.tanh(values, out=values)
 
@@ -136,6 +151,30 @@ class Encoder:
         if self.feature_names is not None:
             header["feature_names"] = list(self.feature_names)
         return pack_arrays("encoder", _LAYOUT, header, arrays)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
+        """Write the encoder to an ONNX file, which makes the same codes without this library.
+
+        Its input ``vectors`` is float32 of shape (n, n_features). Its outputs are the packed ``codes``, uint8 of shape
+        (n, ceil(n_bits / 8)), and ``values``, float32 of shape (n, n_bits), whose signs are the bits. The order of
+        additions differs from one library to the next, so a bit whose value is within rounding of zero may differ.
+
+        Parameters
+        ----------
+        path : path
+        double : bool, default=False
+            Compute in double precision, in a file of twice the size; otherwise in the precision of the encoder.
+        """
+        graph = OnnxGraph(np.float64 if double else self.weights.dtype)
+        values = graph.node("MatMul", graph.features(self.features, "vectors"), graph.array(self.weights))
+        if self.intercept is not None:
+            values = graph.node("Add", values, graph.array(self.intercept))
+        if self.codewords is not None:
+            values = graph.combined(values, self.codewords, self.sharpness)
+        about = {"method": self.method, "version": str(self.version), "n_bits": str(self.n_bits)}
+        if self.feature_names is not None:
+            about["feature_names"] = json.dumps(self.feature_names)
+        write_bytes(path, graph.model(self.n_features, self.n_bits, values, graph.packed(values, self.n_bits), about))
 
     @classmethod
     def load(cls, source: Source) -> Encoder:
@@ -161,7 +200,15 @@ class Encoder:
 
     def _check(self, X: ArrayLike) -> NDArray[Any]:
         check_feature_names(X, self.feature_names)
-        return check_features(X, n_features=self.n_features, owner=type(self).__name__)
+        return check_features(X, n_features=self.n_features, owner=type(self).__name__, on_device=True)
+
+    def _on_device_of(self, X: Any) -> DeviceEncoder:
+        """Return the copy of this encoder where X is."""
+        place, copies = Place.of(X), _COPIES.setdefault(self, {})
+        if place not in copies:
+            parts = self.weights, self.intercept, self.features, self.codewords, self.sharpness
+            copies[place] = DeviceEncoder(*parts, place)
+        return copies[place]
 
     def _chunks(self, X: NDArray[Any]) -> list[NDArray[Any]]:
         step = max(1, _CHUNK // X.shape[1])
@@ -198,3 +245,6 @@ class Encoder:
         # The 1 that expm1 takes off every score takes the sum of the codewords off the bits: exp alone is fast.
         bits = (sharpened @ words - words.sum(axis=0)) / np.expm1(values.dtype.type(self.sharpness))
         return bits if values.shape[1] == n_classes else np.hstack([bits, values[:, n_classes:]])
+
+
+_COPIES: WeakKeyDictionary[Encoder, dict[Place, DeviceEncoder]] = WeakKeyDictionary()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from onlinehash.cli._options import Engine, registered
+from onlinehash.cli._options import Embed, Engine, registered
 from onlinehash.cli._screen import note
 from onlinehash.cli._target import TARGET, Target
 
@@ -21,6 +21,7 @@ def run(
     ] = None,
     *,
     search: Engine = None,
+    embed: Embed = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; all but this machine's own need keys.")
     ] = "127.0.0.1",
@@ -81,7 +82,7 @@ def run(
             collection, routers = shown.collection, [make_demo_router(shown, keys)]
         else:
             hasher = None if target.exists() or method is None else registered(method)
-            collection, routers = target.open(hasher, readonly=readonly, search=search), []
+            collection, routers = target.open(hasher, readonly=readonly, search=search, embed=embed), []
             stack.callback(collection.close, refresh=False)  # a stop must not wait for a refresh
         app = create_app(collection, limits=limits, keys=keys, routers=routers)
         note(f"Serving {len(collection)} items on {server.url_of(listening)} (Ctrl-C stops)")

@@ -142,6 +142,26 @@ class HadamardFourier:
                 f"Rows of shape {rows.shape} and an output of shape {out.shape} do not fit a map from {self.n_inputs} "
                 f"to {self.n_outputs} features."
             )
+        self._write_angles(rows, angles)
+        _write_cosines(angles, self.phases)
+
+    def dense_frequencies(self) -> NDArray[np.float64]:
+        """Return the frequencies as a matrix of shape (n_components, n_inputs), as :class:`Fourier` stores them.
+
+        Examples
+        --------
+        >>> fourier = HadamardFourier.draw(n_features=2, n_components=16, bandwidth=1.0, seed=0)
+        >>> dense, X = Fourier(fourier.dense_frequencies(), fourier.phases), np.array([[0.3, -0.4]])
+        >>> bool(np.allclose(dense.transform(X), fourier.transform(X)))
+        True
+        """
+        angles = np.empty((self.n_inputs, self.n_outputs))
+        self._write_angles(np.eye(self.n_inputs), angles)
+        return angles.T
+
+    def _write_angles(self, rows: Features, angles: Features) -> None:
+        """Write the products of rows with all frequencies."""
+        order = self.signs.shape[2]
         # three orthonormal transforms are left unscaled: together a factor p^(3/2)
         scale = np.sqrt(order / self.bandwidth) / order**1.5
         columns, tile = np.empty((2, order, _TILE), rows.dtype)
@@ -150,7 +170,6 @@ class HadamardFourier:
         _rotate(read_only(rows), read_only(self.signs), rows.dtype.type(scale), columns, tile, target)
         if target is not angles:
             angles[:] = target[: len(angles)]
-        _write_cosines(angles, self.phases)
 
 
 def _draw_phases(n_components: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from onlinehash.hashers._saving import read_hasher, unpack_hasher
 from onlinehash.hashers._weighted import WeightedHasher
 from onlinehash.hashers.adapthash import AdaptHash
 from onlinehash.hashers.bsodh import BSODH
+from onlinehash.hashers.foh import FOH
 from onlinehash.hashers.frosh import FROSH
 from onlinehash.hashers.hcoh import HCOH
 from onlinehash.hashers.hmoh import HMOH
@@ -26,11 +27,12 @@ from onlinehash.hashers.lsh import LSH
 from onlinehash.hashers.mihash import MIHash
 from onlinehash.hashers.okh import OKH
 from onlinehash.hashers.osh import OSH
+from onlinehash.hashers.sdoh_hc import SDOHHC
 from onlinehash.hashers.sketchhash import SketchHash
 
 HASHERS: dict[str, type[OnlineHasher]] = {
     hasher.name: hasher
-    for hasher in (AdaptHash, BSODH, FROSH, HCOH, HMOH, HROH, ITQ, LSH, MIHash, OKH, OSH, SketchHash)
+    for hasher in (AdaptHash, BSODH, FOH, FROSH, HCOH, HMOH, HROH, ITQ, LSH, MIHash, OKH, OSH, SDOHHC, SketchHash)
 }
 
 _Class = TypeVar("_Class", bound=type[OnlineHasher])
@@ -147,6 +149,7 @@ def _unpack(source: Source, header: dict[str, Any], arrays: Arrays) -> OnlineHas
 
 __all__ = [
     "BSODH",
+    "FOH",
     "FROSH",
     "HASHERS",
     "HCOH",
@@ -156,6 +159,7 @@ __all__ = [
     "LSH",
     "OKH",
     "OSH",
+    "SDOHHC",
     "AdaptHash",
     "MIHash",
     "OnlineHasher",

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._arrays import is_on_device, to_host
 from onlinehash._validation import check_labels
 from onlinehash.codebooks import ClassTable
 from onlinehash.codes import hamming_distances, pack_signs, unpack_signs
@@ -44,6 +45,7 @@ class WithCodewords(OnlineHasher):
         :func:`onlinehash.metrics.mean_average_precision`.
         """
         codes, words = self._packed(X), self.codewords_
+        codes, y = (to_host(each) if is_on_device(each) else each for each in (codes, y))
         labels = check_labels(y, len(codes))
         if words.shape[1] < self.n_bits:
             codes = pack_signs(unpack_signs(codes, self.n_bits)[:, : words.shape[1]])

@@ -10,10 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinehash._arrays import Place
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
-from onlinehash.features import Centring, RunningCentring, WithInputs
+from onlinehash.features import Centring, RunningCentring, WithInputs, centre_running, place_features
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._codeword_assignment import SettlingClasses, next_settling
+from onlinehash.hashers._device_sums import DeviceSums
 from onlinehash.hashers._parameters import check_code_length
 from onlinehash.hashers._ridge import Members
 from onlinehash.hashers._rows import Rows, Weights, check_weights
@@ -34,6 +36,7 @@ class FromSums(WeightedHasher, WithCodewords):
     _bandwidth: float
     _classes: SettlingClasses
     _map: WithInputs | None
+    _place: Place | None
     _solved: Any
     _sums: StreamSums
 
@@ -155,10 +158,10 @@ class FromSums(WeightedHasher, WithCodewords):
         if isinstance(self._features, RunningCentring):
             raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
         checked, targets, labelled = self._check_next(X, y)
-        rows = Rows(checked, targets, check_weights(sample_weight, len(checked), labelled))
+        rows = Rows(checked, targets, check_weights(sample_weight, checked.shape[0], labelled))
         if labelled is not None:
             rows = rows.take(labelled)
-        if not len(rows.X):
+        if not rows.X.shape[0]:
             return self
         self._demand_known(rows.targets)
         members = self._members(rows.targets, rows.weights)
@@ -167,8 +170,8 @@ class FromSums(WeightedHasher, WithCodewords):
             trial._open_head()
         trial._sums.demand_enough(members, self._classes.labels)
         trial._flush()
-        trial._sums.subtract(trial._features.freeze().transform(np.ascontiguousarray(rows.X, self._dtype)), members)
-        trial.n_unlearned_ += len(rows.X)
+        trial._sums.subtract(trial._frozen_rows(rows.X), members)
+        trial.n_unlearned_ += rows.X.shape[0]
         self.__dict__.update(trial.__dict__)
         return self
 
@@ -246,6 +249,26 @@ class FromSums(WeightedHasher, WithCodewords):
         unknown = next((label for label in labels if self._classes.number(label) is None), None)
         if unknown is not None:
             raise InvalidLabelsError(f"No row of class {unknown!r} was ever learned; it cannot be unlearned.")
+
+    def _preprocessed(self, X: Any) -> Any:
+        if self._place is None:
+            return super()._preprocessed(X)
+        if isinstance(self._features, RunningCentring):
+            return centre_running(self._features, self._place.to(X, "float64"))
+        return self._frozen_rows(X)
+
+    def _frozen_rows(self, X: Any) -> Any:
+        """Return rows preprocessed as they are now, where the sums are."""
+        features, place = self._features.freeze(), self._place
+        if place is None:
+            return features.transform(np.ascontiguousarray(X, self._dtype))
+        return place_features(features, place, "float64")(place.to(X, "float64"))
+
+    def _move_to(self, place: Place) -> None:
+        """Keep the sums on a device from now on."""
+        if not isinstance(self._sums, DeviceSums):
+            self._flush()
+            self._sums = DeviceSums(self._sums, place)
 
     def _flush(self) -> None:
         """Add the rows that wait to the sums."""

@@ -114,6 +114,19 @@ class RidgeStatistics:
         self.total = 0.0
         self.squares = 0.0
 
+    @property
+    def n_inputs(self) -> int:
+        """Number of features."""
+        return len(self.gram)
+
+    def trace(self) -> float:
+        """Return the trace of the Gram matrix."""
+        return float(np.trace(self.gram))
+
+    def on_host(self) -> RidgeStatistics:
+        """Return the statistics in the memory of the host: these."""
+        return self
+
     def add(self, rows: Matrix, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
         """Add rows, or with ``sign=-1`` subtract them, after multiplying the sums by ``decay``."""
         entries = {len(members.owner), len(members.number), len(members.share)}
@@ -169,17 +182,20 @@ class RidgeStatistics:
         Over any rows, A - sum of S_c S_c^T / n_c, the scatter around the class means, has no negative eigenvalue, and a
         class without rows has no sum. Costs one Cholesky factor.
         """
-        seen = self.seen
-        gone = np.delete(self.sums, seen, axis=0)
-        scatter = self.gram.copy(order="F")
-        means = self.sums[seen] / np.sqrt(self.counts[seen])[:, None]
-        scatter = blas.dsyrk(-1.0, means.T, beta=1.0, c=scatter, lower=1, overwrite_c=1)
-        scatter[np.diag_indices_from(scatter)] += tolerance
-        if np.square(gone).sum() > tolerance or lapack.dpotrf(scatter, lower=1, overwrite_a=1)[1]:
+        gone = np.delete(self.sums, self.seen, axis=0)
+        if np.square(gone).sum() > tolerance or not self._is_scatter(tolerance):
             raise InvalidInputError(
                 "These rows were not learned with these labels and weights: without them, the sums would be those of "
                 "no rows at all. Nothing was unlearned."
             )
+
+    def _is_scatter(self, tolerance: float) -> bool:
+        """Return whether the scatter around the class means, plus a tolerance, has a Cholesky factor."""
+        scatter = self.gram.copy(order="F")
+        means = self.sums[self.seen] / np.sqrt(self.counts[self.seen])[:, None]
+        scatter = blas.dsyrk(-1.0, means.T, beta=1.0, c=scatter, lower=1, overwrite_c=1)
+        scatter[np.diag_indices_from(scatter)] += tolerance
+        return not lapack.dpotrf(scatter, lower=1, overwrite_a=1)[1]
 
     def towards(self, codewords: NDArray[Any]) -> Matrix:
         """Return the sum of z t^T over all rows, for the codewords t of their classes."""
@@ -214,9 +230,9 @@ class RidgeStatistics:
         """
         rng = np.random.default_rng([seed, 6])
         signs = np.array([-1.0, 1.0])
-        noise: Matrix = rng.choice(signs, (len(self.gram), _N_PROBES))
+        noise: Matrix = rng.choice(signs, (self.n_inputs, _N_PROBES))
         towards = self.sums[classes].T @ rng.choice(signs, (len(classes), _N_PROBES))
-        length = float(np.trace(self.gram))
+        length = self.trace()
         if not (self.total > 0.0 and length > 0.0):
             return 1.0  # all rows were forgotten
         scale = length / self.total

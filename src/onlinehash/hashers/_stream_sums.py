@@ -21,9 +21,11 @@ CONSTANT = 0.5
 BLOCK = 256
 """Rows that wait to be summed together."""
 
+ROUNDING = 1e-10
+"""Of the sums of squares, after any number of additions."""
+
 _MANY_ROWS = 1024  # summed at once where they come at once
 _FEW = 16  # waiting rows are few when the sums hold at least this many times as many
-_ROUNDING = 1e-10  # of the sums of squares, after any number of additions
 _MEMBERS = ("owner", "number", "share", "weight")
 
 
@@ -98,18 +100,18 @@ class StreamSums:
 
     def merge(self, other: StreamSums, numbers: Any, classes: SettlingClasses) -> None:
         """Add the sums of another stream, of which no row waits; its class ``i`` is class ``numbers[i]`` here."""
-        self.statistics.merge(other.statistics, numbers)
+        self.statistics.merge(other.statistics.on_host(), numbers)
         self._count(other.n_summed, classes)
 
     def subtract(self, rows: Features, members: Members) -> None:
         """Take preprocessed rows out; raise if what is left cannot be the sums of any rows."""
-        before = float(np.trace(self.statistics.gram))
+        before = self.statistics.trace()
         for start in range(0, len(rows), _MANY_ROWS):
             stop = min(start + _MANY_ROWS, len(rows))
             self.statistics.add(self._mapped(rows[start:stop]), members.between(start, stop), sign=-1.0)
         # Rows may be computed a little differently, in their own precision, than when they were learned.
-        taken = before - float(np.trace(self.statistics.gram))
-        self.statistics.demand_sums_of_rows(float(np.sqrt(np.finfo(rows.dtype).eps)) * taken + _ROUNDING * before)
+        taken = before - self.statistics.trace()
+        self.statistics.demand_sums_of_rows(float(np.sqrt(np.finfo(rows.dtype).eps)) * taken + ROUNDING * before)
 
     def demand_enough(self, doomed: Members, labels: list[int | str]) -> None:
         """Raise if a class has fewer rows than are to be unlearned."""
@@ -173,7 +175,7 @@ class StreamSums:
 
     def _sum(self, rows: Matrix, members: Members, classes: SettlingClasses) -> None:
         self._add_to(self.statistics, rows, members)
-        self._count(len(rows), classes)
+        self._count(len(members.weight), classes)
 
     def _count(self, n_rows: int, classes: SettlingClasses) -> None:
         """Count rows that were added; when enough have been, let classes settle on their codewords."""
@@ -184,6 +186,7 @@ class StreamSums:
 
     def _add_to(self, statistics: RidgeStatistics, rows: Matrix, members: Members) -> None:
         """Add rows to statistics, which fade by the decay of as many rows."""
+        n_rows = len(members.weight)
         if self._decay < 1.0:
-            members = members.times(self._decay ** np.arange(len(rows) - 1.0, -1.0, -1.0))
-        statistics.add(rows, members, decay=self._decay ** len(rows))
+            members = members.times(self._decay ** np.arange(n_rows - 1.0, -1.0, -1.0))
+        statistics.add(rows, members, decay=self._decay**n_rows)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._arrays import Place, is_on_device
 from onlinehash._files import Arrays
 from onlinehash._threads import single_threaded_factors
 from onlinehash._validation import check_choice, check_positive, check_positive_int
@@ -23,7 +24,7 @@ from onlinehash.hashers._from_sums import FromSums
 from onlinehash.hashers._general_bits import general_directions
 from onlinehash.hashers._parameters import Changeable
 from onlinehash.hashers._ridge import NOTHING, Matrix, RidgeStatistics
-from onlinehash.hashers._rows import Weights
+from onlinehash.hashers._rows import Mask, Rows, Weights
 from onlinehash.hashers._scores import check_sharpness, choose_sharpness
 from onlinehash.hashers._solution import RidgeSolution
 from onlinehash.hashers._stream_sums import CONSTANT, StreamSums
@@ -62,6 +63,10 @@ class HROH(FromSums):
     By default phi(x) is the row, scaled to unit length, a constant, and 2048 random Fourier features of it. With m
     features in all, an instance costs O(m^2), a snapshot O(m^3 / 3); a snapshot soon after another only updates
     it. Memory is O(m^2): 64 MB for m = 2800.
+
+    Rows of PyTorch or CuPy that are on a GPU are learned from there. The sums then stay on that GPU; later rows that
+    are elsewhere are copied to it. A saved hasher is loaded into the memory of the host. Snapshots are the same on both
+    sides.
 
     Parameters
     ----------
@@ -134,6 +139,7 @@ class HROH(FromSums):
     )
     unlearns: ClassVar[bool] = True
     merges: ClassVar[bool] = True
+    learns_on_device: ClassVar[bool] = True
     changeable: ClassVar[Changeable] = {
         **OnlineHasher.changeable,
         "alpha": _check_penalty,
@@ -153,6 +159,11 @@ class HROH(FromSums):
 
     # ------------------------------------------------------------------ learning
 
+    def _take(self, rows: Rows, labelled: Mask) -> None:
+        if is_on_device(rows.X) and self._place is None:
+            self._place = Place.of(rows.X)
+        super()._take(rows, labelled)
+
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # an empty clone has its precision already
 
@@ -168,6 +179,7 @@ class HROH(FromSums):
         self._classes = self._make_classes([], {})
         self.n_unlearned_ = 0
         self._map = None
+        self._place = None
         self._solved: _Solved | None = None
         if self.features == "none":
             self._set_map(None)
@@ -218,6 +230,8 @@ class HROH(FromSums):
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         self._solved = None
+        if self._place is not None:
+            self._move_to(self._place)
         self._sums.learn(self._preprocessed(X), self._members(targets, weights), self._classes)
 
     # ------------------------------------------------------------------ hashing

@@ -48,9 +48,13 @@ def search_blocks(search: Callable[[slice], Found], n_queries: int, n_rows: int)
 
 
 def find_nearest(
-    top_k: Callable[..., None], queries: NDArray[Any], words: NDArray[Any], items: tuple[Any, ...], k: int
-) -> Found:
-    """Return ids and distances of the k nearest of every query; the kernel ``top_k`` gets the words and ``items``."""
+    top_k: Callable[..., None], queries: NDArray[Any], words: NDArray[Any], items: tuple[Any, ...], k: int,
+    *, bounded: bool,
+) -> Found:  # fmt: skip
+    """Return ids and distances of the k nearest of every query; the kernel ``top_k`` gets the words and ``items``.
+
+    Pass ``bounded=False`` if a mask leaves items out: the nearest of a tile may then be one of these.
+    """
     asymmetric = queries.ndim == 3
     ids = np.empty((len(queries), k), np.int64)
     distances = np.empty(ids.shape, np.float32 if asymmetric else np.int32)
@@ -60,7 +64,7 @@ def find_nearest(
     dtype = np.float32 if asymmetric else distance_dtype(n_bytes)
     tile = 512 if n_bytes <= 16 else 256  # rows that stay in the first-level cache
     nearest, buffer = np.zeros((len(queries), -(-len(words) // tile)), dtype), np.empty(tile, dtype)
-    if k <= nearest.shape[1]:
+    if bounded and k <= nearest.shape[1]:
         if not asymmetric and words.shape[1] in (3, 4) and len(queries) > 2:
             nearest_in_planes(queries, words, np.zeros((4, tile), words.dtype), nearest)
         else:

@@ -113,10 +113,18 @@ def _start(nearest: Any, best: Any, best_ids: Any) -> Any:
 
 
 @kernel()
+def _is_masked(id: int, mask: Any, base: int) -> bool:
+    """Return whether a mask of the ids from ``base`` on leaves an id out; an empty mask leaves out none."""
+    place = id - base
+    return mask.shape[0] > 0 and (place < 0 or place >= mask.shape[0] or mask[place] == 0)
+
+
+@kernel()
 def top_k(
-    queries: Any, words: Any, ids: Any, ordered: bool, nearest: Any, buffer: Any, out_distances: Any, out_ids: Any
-) -> None:
-    """Find the k nearest rows of each query, ties by id.
+    queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, nearest: Any, buffer: Any,
+    out_distances: Any, out_ids: Any,
+) -> None:  # fmt: skip
+    """Find the k nearest rows of each query that a mask leaves, ties by id; the largest id where there are fewer.
 
     A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a
     tile of later rows at the same distance cannot win.
@@ -126,7 +134,7 @@ def top_k(
     k = out_ids.shape[1]
     for q in range(queries.shape[0]):
         best, best_ids = out_distances[q], out_ids[q]
-        _start(nearest[q], best, best_ids)
+        _start(nearest[q] if mask.shape[0] == 0 else nearest[q, :0], best, best_ids)
         for tile in range(nearest.shape[1]):
             start = tile * tile_size
             if nearest[q, tile] > best[0] or (ordered and nearest[q, tile] == best[0] and ids[start] > best_ids[0]):
@@ -141,6 +149,8 @@ def top_k(
                 for i in range(part, last):
                     distance = buffer[i]
                     if distance < bound or (distance == bound and ids[start + i] < best_ids[0]):
+                        if _is_masked(ids[start + i], mask, base):
+                            continue
                         best[0] = distance
                         best_ids[0] = ids[start + i]
                         _sift_down(best, best_ids, k)
@@ -150,20 +160,20 @@ def top_k(
 
 @kernel()
 def top_k_members(
-    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, nearest: Any, buffer: Any,
+    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, mask: Any, base: int, nearest: Any, buffer: Any,
     out_distances: Any, out_ids: Any,
 ) -> None:  # fmt: skip
-    """Find the k nearest members of each query, ties by id, from one row of words per bucket.
+    """Find the k nearest members of each query that a mask leaves, ties by id, from one row of words per bucket.
 
     As :func:`top_k`. Ids of a bucket are sorted, so that the first that cannot win ends it: at most k ids of a bucket
-    are read.
+    are read, and those that are masked.
     """
     n_rows = words.shape[0]
     tile_size = buffer.shape[0]
     k = out_ids.shape[1]
     for q in range(queries.shape[0]):
         best, best_ids = out_distances[q], out_ids[q]
-        for bounded in (True, False):
+        for bounded in (mask.shape[0] == 0, False):
             _start(nearest[q] if bounded else nearest[q, :0], best, best_ids)
             for tile in range(nearest.shape[1]):
                 if nearest[q, tile] > best[0]:
@@ -184,9 +194,11 @@ def top_k_members(
                             id = pool[place]
                             if distance > best[0] or (distance == best[0] and id > best_ids[0]):
                                 break
+                            if _is_masked(id, mask, base):
+                                continue
                             best[0] = distance
                             best_ids[0] = id
                             _sift_down(best, best_ids, k)
-            if best_ids[0] != NO_ID:
+            if best_ids[0] != NO_ID or not bounded:
                 break  # else empty buckets were the nearest of some tiles, and fewer than k members are in the bound
         _unwind(best, best_ids)

@@ -29,9 +29,10 @@ class Items:
     """Columns of items to add."""
 
     ids: list[Any]
-    vectors: NDArray[Any]
+    vectors: NDArray[Any] | None
     labels: list[Any] | None = None
     payload: list[Any] | None = None
+    documents: list[str] | None = None
 
 
 class BodyReader:

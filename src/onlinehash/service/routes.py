@@ -91,6 +91,31 @@ def make_router(service: Service) -> APIRouter:
         """Return items in the order of their ids."""
         return await handle(request, reading, service.get, JSON)
 
+    @reads("POST", "/api/v1/items/list", schemas.ItemsAnswer, "items", _BODY, _content(schemas.ListRequest))
+    async def list_items(request: Request) -> Response:
+        """Return items in order of id: all, or those whose payload passes a filter."""
+        return await handle(request, reading, service.list_items, JSON)
+
+    @reads("POST", "/api/v1/items/count", schemas.CountAnswer, "items", _BODY, _content(schemas.WhereRequest))
+    async def count_items(request: Request) -> Response:
+        """Return the number of items, or of those whose payload passes a filter."""
+        return await handle(request, reading, service.count, JSON)
+
+    @reads("GET", "/api/v1/indexes", schemas.IndexesAnswer, "items")
+    async def indexes() -> Response:
+        """Return the paths in the payload that have an index."""
+        return await read(service.indexes)
+
+    @writes("POST", "/api/v1/indexes", schemas.IndexesAnswer, "items", _BODY, _content(schemas.IndexRequest))
+    async def create_index(request: Request) -> Response:
+        """Make filters by a path in the payload fast."""
+        return await handle(request, writing, service.create_index, JSON)
+
+    @writes("DELETE", "/api/v1/indexes/{path:path}", schemas.IndexesAnswer, "items", (422,))
+    async def drop_index(path: str) -> Response:
+        """Drop the index of a path in the payload."""
+        return _json(await writing.run(lambda: _dumps(service.drop_index(path))))
+
     @reads("GET", "/api/v1/items/{id:path}", schemas.ItemAnswer, "items", (404, 422))
     async def get_item(id: str) -> Response:
         """Return one item."""
@@ -122,6 +147,11 @@ def make_router(service: Service) -> APIRouter:
     async def label_counts() -> Response:
         """Count items by label."""
         return await read(service.label_counts)
+
+    @reads("POST", "/api/v1/label_counts", schemas.LabelCountsAnswer, "state", _BODY, _content(schemas.WhereRequest))
+    async def passing_label_counts(request: Request) -> Response:
+        """Count items by label, those whose payload passes a filter."""
+        return await handle(request, reading, service.passing_label_counts, JSON)
 
     @reads("GET", "/api/v1/stats", schemas.StatsAnswer, "state")
     async def stats() -> Response:

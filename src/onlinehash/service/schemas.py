@@ -28,7 +28,12 @@ class UpsertRequest(_Request):
     """Items to insert or replace."""
 
     ids: Annotated[list[Id], _ROWS] = Field(description="All integers or all strings.")
-    vectors: Annotated[list[Vector], _ROWS] = Field(description="One vector per id, all of the same width.")
+    vectors: Annotated[list[Vector], _ROWS] | None = Field(
+        None, description="One vector per id, all of the same width."
+    )
+    documents: Annotated[list[str], _ROWS] | None = Field(
+        None, description="Instead of vectors, one text per id, if the service has an embedder."
+    )
     labels: list[Labels] | None = Field(None, description="One entry per id: a label, a list of labels, or null.")
     payload: list[Any] | None = Field(None, description="One small JSON value per id.")
 
@@ -43,6 +48,7 @@ class UpdateRequest(_Request):
 
     ids: Annotated[list[Id], _ROWS]
     vectors: Annotated[list[Vector], _ROWS] | None = None
+    documents: Annotated[list[str], _ROWS] | None = None
     labels: list[Labels] | None = None
     payload: list[Any] | None = None
 
@@ -53,9 +59,30 @@ class IdsRequest(_Request):
     ids: Annotated[list[Id], _ROWS]
 
 
-class DeleteRequest(IdsRequest):
-    """Ids of items to delete."""
+class WhereRequest(_Request):
+    """Which items to count."""
 
+    where: dict[str, Any] | None = Field(None, description="Only items whose payload passes.")
+
+
+class ListRequest(WhereRequest):
+    """Which items to list."""
+
+    after: Id | None = Field(None, description="Only ids above this one: the last of the page before.")
+    limit: int = Field(100, ge=1, description="Items at most.")
+
+
+class IndexRequest(_Request):
+    """A path in the payload."""
+
+    path: str = Field(description="Keys joined by dots.")
+
+
+class DeleteRequest(_Request):
+    """Items to delete: ids, or a filter."""
+
+    ids: Annotated[list[Id], _ROWS] | None = None
+    where: dict[str, Any] | None = Field(None, description="Delete all items whose payload passes.")
     missing: Literal["raise", "ignore"] = Field("raise", description="Whether an unknown id is an error.")
     unlearn: bool = Field(False, description="Also unlearn the items; supported by HROH.")
 
@@ -81,9 +108,12 @@ class SearchOptions(_Request):
 
 
 class SearchRequest(SearchOptions):
-    """Queries: either vectors, or ids of stored items."""
+    """Queries: vectors, documents, or ids of stored items."""
 
     vectors: Annotated[list[Vector], _ROWS] | None = None
+    documents: Annotated[list[str], _ROWS] | None = Field(
+        None, description="Texts to search for, if the service has an embedder."
+    )
     by_id: Annotated[list[Id], _ROWS] | None = Field(
         None, description="Ids of stored items to use as queries; they do not find themselves."
     )
@@ -91,6 +121,9 @@ class SearchRequest(SearchOptions):
         None, description="Search only items with any of these."
     )
     ids: list[Id] | None = Field(None, description="Search only these ids; unknown ids are ignored.")
+    where: dict[str, Any] | None = Field(None, description="Search only items whose payload passes.")
+    include: list[Literal["labels", "payload", "vectors"]] = Field([], description="Of the items found.")
+    after: str | None = Field(None, description="Cursor of the page before; for one query that is a vector.")
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, 1.0]], "k": 3}]})
 
@@ -130,8 +163,22 @@ class SearchAnswer(BaseModel):
     version: int | None = Field(description="Version of the encoder in use; null before the first.")
     ids: list[list[Id]] = Field(description="One list per query.")
     distances: list[list[float]]
-    labels: list[list[Labels]] | None = Field(None, description="With items=true only.")
-    payload: list[list[Any]] | None = Field(None, description="With items=true only.")
+    labels: list[list[Labels]] | None = Field(None, description="If included.")
+    payload: list[list[Any]] | None = Field(None, description="If included.")
+    vectors: list[list[list[float]]] | None = Field(None, description="If included.")
+    cursor: list[str | None] | None = Field(None, description="What after takes, if more may follow.")
+
+
+class CountAnswer(BaseModel):
+    """Number of items."""
+
+    n_items: int
+
+
+class IndexesAnswer(BaseModel):
+    """Paths in the payload that have an index."""
+
+    indexes: list[str]
 
 
 class EncodeAnswer(BaseModel):
@@ -180,6 +227,8 @@ class StatsAnswer(VersionAnswer):
     index: Literal["flat", "buckets", "store", "faiss", "milvus"]
     bits_recomputed: int
     n_bytes: int
+    precision: float | None
+    n_queries: int
     readonly: bool
 
 

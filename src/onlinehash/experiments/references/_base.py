@@ -27,8 +27,8 @@ class Reference(ABC):
 
     @staticmethod
     @abstractmethod
-    def stored_bits(n_features: int, n_classes: int) -> int:
-        """Return the bits stored per item."""
+    def stored_bits(n_features: int, n_classes: int) -> int | None:
+        """Return the bits stored per item; None if it takes ``n_bits`` and ``random_state`` as a hasher does."""
 
     def partial_fit(self, X: Features, y: Labels | None = None) -> Reference:
         """Learn from the next rows of the stream; NaN is a missing label."""
@@ -51,6 +51,32 @@ class Reference(ABC):
         if self._features is None:
             raise NotLearnedError(f"This {type(self).__name__} has not learned from any instance yet.")
         return self._features.freeze()
+
+
+class KeepingReference(Reference):
+    """Base class of references that keep all labelled rows of the stream."""
+
+    def __init__(self, preprocess: Any = "running") -> None:
+        super().__init__(preprocess)
+        self._rows: list[Features] = []
+        self._labels: list[Labels] = []
+
+    def partial_fit(self, X: Features, y: Labels | None = None) -> Reference:
+        """Keep the next labelled rows of the stream; NaN is a missing label."""
+        super().partial_fit(X, y)
+        if y is not None:
+            labelled = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), bool)
+            self._rows.append(X[labelled])
+            self._labels.append(y[labelled].astype(np.int64) if y.dtype.kind == "f" else y[labelled])
+        return self
+
+    def _kept(self) -> tuple[FeatureMap, Features, Labels]:
+        """Return the current preprocessing, and all rows kept, preprocessed, with their labels."""
+        features = self._frozen_features()
+        if not sum(map(len, self._labels)):
+            raise NotLearnedError(f"This {type(self).__name__} has not seen a label yet.")
+        rows = np.concatenate([features.transform(part) for part in self._rows])
+        return features, rows, np.concatenate(self._labels)
 
 
 class ReferenceEncoder(NamedTuple):
