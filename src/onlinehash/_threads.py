@@ -1,4 +1,4 @@
-"""Small matrix products and factorisations on one thread."""
+"""Small matrix products on one thread."""
 
 from __future__ import annotations
 
@@ -16,12 +16,6 @@ _lock = Lock()
 _inside: list[list[int]] = []  # for every block under way, how many threads there were before the first
 
 
-@cache
-def _libraries() -> list[Any]:
-    """Return the controls of the BLAS libraries, at first use: those of SciPy are loaded by then."""
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
-
-
 @contextmanager
 def single_threaded_products(n_rows: int) -> Iterator[None]:
     """Run matrix products on one thread, because threads are slower for small ones.
@@ -29,20 +23,7 @@ def single_threaded_products(n_rows: int) -> Iterator[None]:
     With two threads they were up to ten times slower on a busy machine. For a few rows nothing is done, because the
     switch itself takes some microseconds.
     """
-    with _one_thread(n_rows >= _FEW_ROWS):
-        yield
-
-
-@contextmanager
-def single_threaded_factors(order: int) -> Iterator[None]:
-    """Factor matrices of that order, on one thread if they are small: 50 times faster at 321 on a busy machine."""
-    with _one_thread(order <= _SMALL_ORDER):
-        yield
-
-
-@contextmanager
-def _one_thread(pays: bool) -> Iterator[None]:
-    if not pays:
+    if n_rows < _FEW_ROWS:
         yield
         return
     with _lock:
@@ -55,6 +36,22 @@ def _one_thread(pays: bool) -> Iterator[None]:
             before = _inside.pop()
             if not _inside:
                 _set_num_threads(before)
+
+
+@contextmanager
+def single_threaded_factors(order: int) -> Iterator[None]:
+    """Factor matrices of that order, on one thread if they are small: 50 times faster at 321 on a busy machine."""
+    if order > _SMALL_ORDER:
+        yield
+    else:
+        with single_threaded_products(_FEW_ROWS):
+            yield
+
+
+@cache
+def _libraries() -> list[Any]:
+    """Return the BLAS libraries, looked up at first use: that of SciPy is loaded by then."""
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def _set_num_threads(numbers: list[int]) -> None:

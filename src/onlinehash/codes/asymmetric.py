@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -14,11 +16,18 @@ from onlinehash.types import Codes, QueryValues
 _QUERIES = 64  # number of queries whose tables are in memory at a time
 
 
-def byte_tables(queries: QueryValues) -> NDArray[np.float32]:
+def tables_of(queries: QueryValues) -> NDArray[np.float32]:
     """Return what each value of each byte of a code adds to the distance of each query."""
     tables = np.empty((len(queries), code_width(queries.shape[1]), 256), np.float32)
     kernels.fill_tables(queries, tables)
     return tables
+
+
+def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Yield slices of the queries with their tables, a few at a time."""
+    for start in range(0, len(queries), _QUERIES):
+        rows = slice(start, min(start + _QUERIES, len(queries)))
+        yield rows, tables_of(queries[rows])
 
 
 def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
@@ -28,9 +37,8 @@ def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
             f"codes has {codes.shape[1]} bytes per row, queries have {queries.shape[1]} bits; encode both alike."
         )
     out = np.empty((len(queries), len(codes)), np.float32)
-    for start in range(0, len(queries), _QUERIES):
-        rows = slice(start, start + _QUERIES)
-        kernels.pairwise_distances(byte_tables(queries[rows]), np.ascontiguousarray(codes), out[rows])
+    for rows, tables in byte_tables(queries):
+        kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])
     return out
 
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from onlinehash._files import read_arrays, write_arrays
 from onlinehash.codes import kernels
-from onlinehash.codes.asymmetric import byte_tables
+from onlinehash.codes.asymmetric import tables_of
 from onlinehash.codes.hamming import distance_dtype, same_words
 from onlinehash.exceptions import FileFormatError
 from onlinehash.indexes._search import Found, find_nearest, search_blocks
-from onlinehash.indexes._search_kernels import FAR
 from onlinehash.indexes.index import Index
 from onlinehash.indexes.tables import IdTable, Numbers
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -27,6 +26,7 @@ _LAYOUT = 1
 _FEW = 64  # if fewer than one item in so many passes a filter, codes are gathered; else all are scanned with a mask
 _SPREAD = 16  # bytes per item that a mask may take
 _NO_MASK = np.empty(0, np.uint8)
+_LAST = np.iinfo(np.int64).max
 
 
 class View(NamedTuple):
@@ -44,9 +44,7 @@ class MemoryIndex(Index):
 
     supports_asymmetric = True
     _kind: ClassVar[str]
-    _top_k: ClassVar[
-        Callable[..., None]
-    ]  # kernel: queries, words, arguments of the view, mask, base, nearest, buffer, distances, ids
+    _top_k: ClassVar[Callable[..., None]]  # kernel: queries, words, arguments and mask of the view, ...
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -93,16 +91,16 @@ class MemoryIndex(Index):
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         view = self._chosen(among, len(queries))
-        return self._nearest(lambda rows: byte_tables(queries[rows]), view.codes, view, k, len(queries))
+        return self._nearest(lambda rows: tables_of(queries[rows]), view.codes, view, k, len(queries))
 
     def _nearest(
         self, queries: Callable[[slice], NDArray[Any]], words: NDArray[Any], view: View, k: int, n_queries: int
     ) -> SearchResult:
         """Return the k nearest of every query; ``queries`` gives a block of them as the kernel needs them."""
-        items = (*view.arguments, view.mask, view.base)
+        items, k, bounded = (*view.arguments, view.mask, view.base), min(k, view.n_items), not len(view.mask)
 
         def search(rows: slice) -> Found:
-            return find_nearest(type(self)._top_k, queries(rows), words, items, min(k, view.n_items))
+            return find_nearest(type(self)._top_k, queries(rows), words, items, k, bounded=bounded)
 
         return _without_gaps(search_blocks(search, n_queries, len(words)))
 
@@ -173,7 +171,7 @@ def read_index(
 
 def _without_gaps(found: SearchResult) -> SearchResult:
     """Return a result without the places that no item took, which are the same for every query."""
-    if not found.ids.size or found.distances[0, -1] < FAR:
+    if not found.ids.size or found.ids[0, -1] != _LAST or found.distances[0, -1] < np.iinfo(np.int32).max:
         return found
-    n_found = int(np.count_nonzero(found.distances[0] < FAR))
+    n_found = int(np.count_nonzero(found.distances[0] < np.iinfo(np.int32).max))
     return SearchResult(found.ids[:, :n_found], found.distances[:, :n_found])

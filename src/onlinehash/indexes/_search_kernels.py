@@ -124,11 +124,10 @@ def top_k(
     queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, nearest: Any, buffer: Any,
     out_distances: Any, out_ids: Any,
 ) -> None:  # fmt: skip
-    """Find the k nearest rows of each query that a mask leaves, ties by id; ``NO_ID`` where there are fewer.
+    """Find the k nearest rows of each query that a mask leaves, ties by id; the largest id where there are fewer.
 
     A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a
-    tile of later rows at the same distance cannot win. With a mask, the nearest rows of tiles are no bound: they may be
-    left out.
+    tile of later rows at the same distance cannot win.
     """
     n_rows = words.shape[0]
     tile_size = buffer.shape[0]
@@ -174,8 +173,8 @@ def top_k_members(
     k = out_ids.shape[1]
     for q in range(queries.shape[0]):
         best, best_ids = out_distances[q], out_ids[q]
-        for bounded in (True, False):
-            _start(nearest[q] if bounded and mask.shape[0] == 0 else nearest[q, :0], best, best_ids)
+        for bounded in (mask.shape[0] == 0, False):
+            _start(nearest[q] if bounded else nearest[q, :0], best, best_ids)
             for tile in range(nearest.shape[1]):
                 if nearest[q, tile] > best[0]:
                     continue
@@ -200,6 +199,6 @@ def top_k_members(
                             best[0] = distance
                             best_ids[0] = id
                             _sift_down(best, best_ids, k)
-            if best_ids[0] != NO_ID or mask.shape[0] > 0:
+            if best_ids[0] != NO_ID or not bounded:
                 break  # else empty buckets were the nearest of some tiles, and fewer than k members are in the bound
         _unwind(best, best_ids)

@@ -251,11 +251,11 @@ class GpuIndex(Index):
         if not found.ids.size:
             return found
         with device_memory(f"A search for {k} items"):
-            for q in range(len(queries)):
-                table = cupy.asarray(byte_tables(queries[q : q + 1])[0])
-                keys = self._nearest(view, _asymmetric_scan(view, table), 1, k, _ASYMMETRIC)
-                found.ids[q] = cupy.asnumpy(view.ids[_rows_of(keys)])
-                found.distances[q] = _distances_of(cupy.asnumpy(keys), _ASYMMETRIC).view(np.float32)
+            for rows, tables in byte_tables(queries):
+                for q, table in zip(range(rows.start, rows.stop), cupy.asarray(tables), strict=True):
+                    keys = self._nearest(view, _asymmetric_scan(view, table), 1, k, _ASYMMETRIC)
+                    found.ids[q] = cupy.asnumpy(view.ids[_rows_of(keys)])
+                    found.distances[q] = _distances_of(cupy.asnumpy(keys), _ASYMMETRIC).view(np.float32)
         return found
 
     def _range_search(self, queries: Any, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:

@@ -222,9 +222,8 @@ class CodeScan(NamedTuple):
         """Return ids, asymmetric distances and places of the k nearest of every query, ties by ``order``."""
         sql = f"{self._distances(self._asymmetric())} ORDER BY distance, {self.order} LIMIT {k}"
         found = []
-        for q in range(len(queries)):  # a table is large
-            (table,) = byte_tables(queries[q : q + 1])
-            found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist()])
+        for _, tables in byte_tables(queries):
+            found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist() for table in tables])
         return found
 
     def _distances(self, distance: str) -> str:
