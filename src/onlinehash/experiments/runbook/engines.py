@@ -105,6 +105,7 @@ class FaissEngine:
 
     def __init__(self, *, cells: bool) -> None:
         self._faiss = _import("faiss", "faiss")
+        self._faiss.omp_set_num_threads(1)  # for single queries, threads only wait for each other
         self._cells = cells
         self._index: Any = None
         self._rows: dict[int, NDArray[np.float32]] = {}
