@@ -42,6 +42,7 @@ def machine(report: Report, options: argparse.Namespace) -> None:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
+    assert report.content["machine"] in ({}, found), f"--onto has results of another machine: {found}"
     report.content["machine"] = found
     print(found)
     n_bytes = 1 << 32
@@ -154,9 +155,10 @@ def main(arguments: list[str] | None = None) -> None:
         "--sizes", type=lambda text: [int(float(x)) for x in text.split(",")], default=[10**7, 10**8, 10**9]
     )
     parser.add_argument("--quick", action="store_true", help="fewer checks and sizes, and no sweep over blocks")
+    parser.add_argument("--onto", type=Path, help="results of the same card and versions, to replace rows of")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    report, begin = Report(options.out / "gpu.json"), time.perf_counter()
+    report, begin = Report(options.out / "gpu.json", options.onto), time.perf_counter()
     for name in options.only.split(",") if options.only else SECTIONS:
         if time.perf_counter() - begin > 60 * options.minutes:
             report.content["failures"][name] = "not begun: no time was left"

@@ -19,9 +19,11 @@ _GOLDEN = 0x9E3779B97F4A7C15
 class Report:
     """What was found so far, on the screen and in a file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, onto: Path | None = None) -> None:
         self.path = path
         self.content: dict[str, Any] = {"machine": {}, "rows": [], "checks": {}, "failures": {}}
+        if onto is not None:
+            self.content |= json.loads(onto.read_text())
 
     def section(self, name: str) -> None:
         """Announce a section."""
@@ -30,7 +32,9 @@ class Report:
     def row(self, what: str, meaning: str, values: list[float], bar: str = "") -> None:
         """Keep measured values, in the form of the other benchmarks."""
         row = {"what": what, "ratio": median(values), "low": min(values), "high": max(values), "meaning": meaning}
-        self.content["rows"].append(row | {"bar": bar or "none", "seconds": {}})
+        rows = self.content["rows"]
+        at = next((i for i, old in enumerate(rows) if (old["what"], old["meaning"]) == (what, meaning)), len(rows))
+        rows[at : at + 1] = [row | {"bar": bar or "none", "seconds": {}}]
         print(f"{what}: {meaning} = {median(values):.4g} ({min(values):.4g} to {max(values):.4g}); {bar}", flush=True)
 
     def check(self, what: str, call: Callable[[], object]) -> None:
