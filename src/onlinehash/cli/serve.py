@@ -63,7 +63,7 @@ def run(
     """
     if demo == (target is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
-    from onlinehash.demo.stream import make_demo_router, open_demo
+    from onlinehash.demo.stream import make_demo_routes, open_demo
     from onlinehash.service import ApiKeys, Limits, create_app, server
 
     keys = ApiKeys.gather(os.environ, read_keys, write_keys)
@@ -78,11 +78,11 @@ def run(
         listening = stack.enter_context(server.listen(host, port, keys))
         if target is None:
             shown = stack.enter_context(open_demo(dataset))
-            collection, routers = shown.collection, [make_demo_router(shown, keys)]
+            collection, routes = shown.collection, make_demo_routes(shown, keys)
         else:
             hasher = None if target.exists() or method is None else registered(method)
-            collection, routers = target.open(hasher, readonly=readonly, search=search), []
+            collection, routes = target.open(hasher, readonly=readonly, search=search), []
             stack.callback(collection.close, refresh=False)  # a stop must not wait for a refresh
-        app = create_app(collection, limits=limits, keys=keys, routers=routers)
+        app = create_app(collection, limits=limits, keys=keys, routes=routes)
         note(f"Serving {len(collection)} items on {server.url_of(listening)} (Ctrl-C stops)")
         server.run(app, listening, limits)

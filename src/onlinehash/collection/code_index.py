@@ -202,13 +202,16 @@ class CodeIndex:
                 index.search(encode(vectors), k, ids=self._passing(among), asymmetric=asymmetric), generation
             )
 
-    def range_search(self, vectors: NDArray[Any], radius: int, among: Among) -> SearchResult:
-        """Return all items at most ``radius`` away from every query."""
+    def range_search(
+        self, vectors: NDArray[Any], radius: int, among: Among, max_results: int | None = None
+    ) -> SearchResult:
+        """Return all items at most ``radius`` away from every query; raise if they are more than ``max_results``."""
         with self._reading() as (generation, index):
             if generation is None or index is None:
                 return _nothing(len(vectors), self._seq)
             codes = generation.encoder.encode(vectors)
-            return self._result(index.range_search(codes, radius, ids=self._passing(among)), generation)
+            found = index.range_search(codes, radius, ids=self._passing(among), max_results=max_results)
+            return self._result(found, generation)
 
     def _result(self, found: SearchResult, generation: Generation) -> SearchResult:
         rows = list(zip(found.ids, found.distances, strict=True))

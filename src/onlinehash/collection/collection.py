@@ -237,18 +237,29 @@ class Collection(CollectionReader):
                 self._put(hasher, Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
             self._reencoder.after_change()
 
-    def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+    def update(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = ...,
+        payload: Any = ...,
+        *,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> None:
         """Change what is given of existing items; the hasher learns from them again if vectors or labels are given.
 
         Parameters
         ----------
-        ids, vectors, labels, payload
+        ids, vectors, labels, payload, checkpoint
             As for :meth:`upsert`. If an id is unknown, nothing changes.
         """
         with self._writing():
             single = check.is_single(ids)
             listed = self._demand_known(check.check_item_ids(ids, self.id_type, ordered=True))
+            noted = check.checkpoint_settings(checkpoint)
             if not listed:
+                with self._store.writing():
+                    self._put_settings(noted)
                 return
             old = self._store.rows(listed)
             rows, texts, payloads, kind = old.vectors, old.labels, old.payloads, self.label_kind
@@ -264,11 +275,13 @@ class Collection(CollectionReader):
                 new = Rows(listed, self._next_seqs(len(listed)), rows, texts, payloads)
                 with self._learner.changing() as hasher:
                     self._learner.learn_again(hasher, new)
-                    self._put(hasher, new, {"label_kind": kind, **names})
+                    self._put(hasher, new, {"label_kind": kind, **names, **noted})
                 self._reencoder.after_change()
-            elif payload is not ...:
+            else:
                 with self._store.writing():
-                    self._store.put_payloads(listed, payloads)
+                    self._put_settings(noted)
+                    if payload is not ...:
+                        self._store.put_payloads(listed, payloads)
 
     def delete(
         self, ids: Any, *, missing: str = "raise", unlearn: bool = False, checkpoint: Mapping[str, Any] | None = None

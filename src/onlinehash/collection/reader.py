@@ -90,6 +90,12 @@ class CollectionReader:
         return kind
 
     @property
+    def sequence(self) -> int:
+        """Sequence number of the last change that was applied here."""
+        self._catch_up()
+        return self._position.seq
+
+    @property
     def readonly(self) -> bool:
         """Whether changes are refused."""
         return self._store.readonly
@@ -274,7 +280,14 @@ class CollectionReader:
         return found[0] if single else found
 
     def range_search(
-        self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Iterable[Id] | None = None, wait: bool = True
+        self,
+        vectors: ArrayLike,
+        radius: int,
+        *,
+        labels: Any = None,
+        ids: Iterable[Id] | None = None,
+        wait: bool = True,
+        max_results: int | None = None,
     ) -> SearchResult:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
@@ -283,10 +296,12 @@ class CollectionReader:
         vectors, labels, ids, wait
             As for :meth:`search`.
         radius : int
+        max_results : int, optional
+            Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
         radius = check_non_negative_int("radius", radius)
         queries, single = self._queries(vectors, wait)
-        found = self._index.range_search(queries, radius, self._among(labels, ids))
+        found = self._index.range_search(queries, radius, self._among(labels, ids), max_results)
         return found[0] if single else found
 
     def _queries(self, vectors: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:

@@ -1,99 +1,101 @@
-"""Handlers of requests: from a body to an answer, run in threads."""
+"""Handlers of requests: from a decoded request to its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from threading import Lock
-from time import monotonic
 from typing import Any
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinehash.collection import Collection, Item
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
 from onlinehash.service.api_keys import ApiKeys
-from onlinehash.service.executors import Executors
+from onlinehash.service.executors import Deadline, Executors
 from onlinehash.service.limits import Limits
-from onlinehash.service.metrics import Metrics
-from onlinehash.service.parsing import (
-    ARROW,
-    JSON,
-    NPY,
-    BodyReader,
-    Items,
-    check_size,
-    checked,
-    items_of_arrow,
-    items_of_npy,
-    read_json,
-    read_npy,
-    rows_of,
-    vectors_of,
-)
+from onlinehash.service.parsing import BodyReader, check_size, check_values, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
+from onlinehash.service.repeats import RecentChanges
+from onlinehash.service.searching import Search, Searches
 from onlinehash.types import SearchResult
 
-Answer = dict[str, Any]
 _INT64_DIGITS = 19
-_QUIET = 10.0  # seconds without a search after which the next one may wait for a refresh
+_POLL = 0.05  # seconds between two checks of a running refresh
 
 
 class Service:
-    """A collection and the handlers of its requests."""
+    """A collection and the handlers of its requests.
+
+    A handler takes a request or the id in a path. The first line of its docstring and the rest are its documentation
+    in the OpenAPI document.
+    """
 
     def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
         self.collection, self.limits, self.keys = collection, limits, keys
-        self.executors, self.metrics, self.bodies = Executors(limits), Metrics(), BodyReader(limits)
-        self._n_changes = 0
-        self._searched = -_QUIET  # time.monotonic() of the last search
+        self.executors, self.bodies = Executors(limits), BodyReader(limits)
+        self._recent = RecentChanges(collection)
+        self._searches = Searches(collection, self.executors.reading, limits)
         self._counting = Lock()
-        self._counted: tuple[Any, Answer] | None = None
+        self._counted: tuple[int, schemas.LabelCountsAnswer] | None = None
 
     # ------------------------------------------------------------------ items
 
-    def upsert(self, media: str, body: bytes) -> Answer:
-        """Insert or replace items."""
-        items = checked(_items(media, body), self.limits)
-        return self._changed(
-            len(items.ids), lambda: self.collection.upsert(items.ids, items.vectors, items.labels, items.payload)
-        )
+    def upsert(self, request: schemas.UpsertRequest) -> schemas.ChangeAnswer:
+        """Insert items, or replace those with the same ids; durable, and all or nothing.
 
-    def update(self, media: str, body: bytes) -> Answer:
-        """Change existing items."""
-        request = read_json(body, schemas.UpdateRequest)
-        vectors = None if request.vectors is None else rows_of(request.vectors)
-        check_size(len(request.ids), vectors, self.limits)
-        given = {name: getattr(request, name) for name in ("labels", "payload") if name in request.model_fields_set}
-        return self._changed(len(request.ids), lambda: self.collection.update(request.ids, vectors, **given))
-
-    def delete(self, media: str, body: bytes) -> Answer:
-        """Delete items."""
-        request = read_json(body, schemas.DeleteRequest)
-        check_size(len(request.ids), None, self.limits)
-        before = len(self.collection)
-        answer = self._changed(
+        `application/x-npy`: records with the fields `id`, `vectors` and `label` (optional). Arrow stream: the
+        columns `id`, `vectors`, `label` and `payload` (JSON text), the last two optional.
+        """
+        vectors = self._rows(request)
+        return self._change(
             len(request.ids),
-            lambda: self.collection.delete(request.ids, missing=request.missing, unlearn=request.unlearn),
+            lambda noted: self.collection.upsert(
+                request.ids, vectors, request.labels, request.payload, checkpoint=noted
+            ),
         )
-        return answer | {"changed": before - answer["n_items"]}
 
-    def delete_one(self, text: str) -> Answer:
-        """Delete the item that a path names."""
-        id = self._id(text)
-        return self._changed(1, lambda: self.collection.delete([id]))
+    def update(self, request: schemas.UpdateRequest) -> schemas.ChangeAnswer:
+        """Change vectors, labels or payload of existing items; fields left out are kept, null removes."""
+        vectors = None if request.vectors is None else self._rows(request)
+        check_size(len(request.ids), self.limits)
+        columns = {"labels": request.labels, "payload": request.payload}
+        given = {name: column for name, column in columns.items() if column is not msgspec.UNSET}
+        return self._change(
+            len(request.ids),
+            lambda noted: self.collection.update(request.ids, vectors, **given, checkpoint=noted),
+        )
 
-    def get(self, media: str, body: bytes) -> Answer:
-        """Return items by id."""
-        request = read_json(body, schemas.IdsRequest)
-        check_size(len(request.ids), None, self.limits)
-        return {"items": [_item(item) for item in self.collection.get(request.ids)]}
+    def delete(self, request: schemas.DeleteRequest) -> schemas.ChangeAnswer:
+        """Delete items; with `unlearn`, also remove them from what the hasher has learned."""
+        check_size(len(request.ids), self.limits)
+        known = request.ids if request.missing == "raise" else [id for id in request.ids if id in self.collection]
+        return self._change(
+            len(known),
+            lambda noted: self.collection.delete(
+                request.ids, missing=request.missing, unlearn=request.unlearn, checkpoint=noted
+            ),
+        )
 
-    def get_one(self, text: str) -> Answer:
-        """Return the item that a path names."""
-        return _item(self.collection.get([self._id(text)])[0])
+    def delete_one(self, id: str) -> schemas.ChangeAnswer:
+        """Delete one item."""
+        known = self._id(id)
+        return self._change(1, lambda noted: self.collection.delete([known], checkpoint=noted))
+
+    def get(self, request: schemas.IdsRequest) -> msgspec.Raw:
+        """Return items in the order of their ids."""
+        check_size(len(request.ids), self.limits)
+        check_values(len(request.ids) * (self.collection.n_features or 0), self.limits)
+        # One at a time: a number takes four times as much memory as an object as in JSON.
+        items = b",".join([_item(item) for item in self.collection.get(request.ids)])
+        return msgspec.Raw(b'{"items":[' + items + b"]}")
+
+    def get_one(self, id: str) -> msgspec.Raw:
+        """Return one item."""
+        return msgspec.Raw(_item(self.collection.get([self._id(id)])[0]))
 
     def _id(self, text: str) -> int | str:
         """Return the id that a path names, an integer if the ids of the collection are integers."""
@@ -104,77 +106,80 @@ class Service:
             raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
         return text
 
-    def _changed(self, n_items: int, change: Callable[[], None]) -> Answer:
+    def _rows(self, request: Any) -> Any:
+        check_size(len(request.ids), self.limits)
+        return rows_of(request.vectors, self.limits)
+
+    def _change(self, n_items: int, change: Callable[[Mapping[str, Any] | None], None]) -> schemas.ChangeAnswer:
+        self._demand_writer()
+        noted = self._recent.checkpoint(n_items)
+        change(noted)
+        self._recent.committed(noted)
+        return schemas.ChangeAnswer(n_items, len(self.collection))
+
+    def once(self, key: str, checksum: int, change: Callable[[], schemas.ChangeAnswer]) -> schemas.ChangeAnswer:
+        """Return the answer to a change, which is not applied again if one of the last ones had the same key."""
+        changed = self._recent.begin(key, checksum)
+        return change() if changed is None else schemas.ChangeAnswer(changed, len(self.collection))
+
+    def _demand_writer(self) -> None:
         if self.collection.readonly:
             raise Problem(403, "read-only", "This service only reads; send changes to the one that writes.")
-        try:
-            change()
-        finally:
-            self._n_changes += 1
-        return {"changed": n_items, "n_items": len(self.collection)}
 
     # ------------------------------------------------------------------ searching
 
-    def search(self, options: schemas.SearchOptions, media: str, body: bytes) -> Answer:
-        """Find the neighbours of vectors or of stored items."""
-        if media == JSON:
-            if options.model_fields_set:
-                name = min(options.model_fields_set)
-                raise invalid(name, f"{name} is in the query, but the body is JSON; move it there.")
-            request = read_json(body, schemas.SearchRequest)
-        else:
-            request = schemas.SearchRequest(**options.model_dump(exclude_unset=True))
-        queries = _vectors(request.vectors, media, body)
-        if (queries is None) == (request.by_id is None):
-            raise invalid("vectors", "vectors or by_id: give one of the two.")
-        if request.radius is not None and request.model_fields_set & {"k", "rescore", "asymmetric"}:
-            raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
-        self._check_search(request, queries)
+    async def search(
+        self, decode: Callable[[], schemas.SearchRequest], deadline: Deadline, is_large: bool
+    ) -> schemas.SearchAnswer:
+        """Find the nearest items of vectors or of stored items, exactly.
+
+        `application/x-npy`: one vector per row, and the options in the query string.
+        """
+        reading = self.executors.reading
+        request = await deadline.wait(reading.submit(decode)) if is_large else decode()
+        search = self._prepare(request)
         if request.by_id is not None:
-            queries = np.array([item.vectors for item in self.collection.get(request.by_id)])
-        assert queries is not None
-        found = self._neighbours(request, queries)
-        answer = {"version": found.version, "ids": found.ids, "distances": found.distances}
-        return self._with_items(answer) if request.items else answer
+            ids = request.by_id
+            stored = await deadline.wait(reading.submit(lambda: [item.vectors for item in self.collection.get(ids)]))
+            search = replace(search, queries=np.array(stored))
+        found = await self._searches.run(search, deadline)
+        if request.by_id is not None:
+            found = _without(found, request.by_id, None if request.radius is not None else search.k - 1)
+        answer = schemas.SearchAnswer(found.version, found.ids, found.distances)
+        if request.items:
+            return await deadline.wait(reading.submit(lambda: self._with_items(answer)))
+        return answer
 
-    def _check_search(self, request: schemas.SearchRequest, queries: NDArray[Any] | None) -> None:
-        limits = self.limits
-        n_queries = len(request.by_id or ()) if queries is None else len(queries)
-        check_size(n_queries, queries, limits)
-        check_size(len(request.ids or ()), None, limits)
-        if request.radius is None and request.k > limits.max_k:
-            raise over_limit("k", request.k, limits.max_k, "ask for fewer neighbours")
-        if request.radius is None and request.k * n_queries > limits.max_hits:
-            raise over_limit("k * queries", request.k * n_queries, limits.max_hits, "send fewer queries at a time")
+    def _prepare(self, request: schemas.SearchRequest) -> Search:
+        """Return the search of a request, checked against the limits before any work is done."""
+        if (request.vectors is None) == (request.by_id is None):
+            raise invalid("vectors", "vectors or by_id: give one of the two.")
+        limits, ranking = self.limits, {"rescore": request.rescore, "asymmetric": request.asymmetric}
+        if request.radius is not None and (request.k is not None or any(ranking.values())):
+            raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
+        queries = np.empty((0, 0)) if request.vectors is None else rows_of(request.vectors, limits)
+        n_queries, k = len(queries) or len(request.by_id or ()), request.k or 10
+        filters = {"labels": request.labels, "ids": request.ids}
+        for n_rows in (n_queries, *(len(some) for some in filters.values() if isinstance(some, list))):
+            check_size(n_rows, limits)
+        if request.radius is None and k > limits.max_k:
+            raise over_limit("k", k, limits.max_k, "ask for fewer neighbours")
+        if request.radius is None and k * n_queries > limits.max_hits:
+            raise over_limit("k * queries", k * n_queries, limits.max_hits, "send fewer queries at a time")
+        if request.by_id is not None:
+            check_values(n_queries * (self.collection.n_features or 0), limits)
+            k += 1  # a stored item finds itself
+        return Search(
+            queries,
+            k,
+            request.radius,
+            {name: value for name, value in filters.items() if value is not None},
+            {name: value for name, value in ranking.items() if value},
+        )
 
-    def _neighbours(self, request: schemas.SearchRequest, queries: NDArray[Any]) -> SearchResult:
-        itself = 0 if request.by_id is None else 1  # a stored item finds itself
-        wait, self._searched = monotonic() - self._searched >= _QUIET, monotonic()
-        if request.radius is not None:
-            found = self.collection.range_search(
-                queries, request.radius, labels=request.labels, ids=request.ids, wait=wait
-            )
-            n_found = sum(map(len, found.ids))
-            if n_found > self.limits.max_hits:
-                raise over_limit("hits within radius", n_found, self.limits.max_hits, "use a smaller radius")
-        else:
-            found = self.collection.search(
-                queries,
-                request.k + itself,
-                labels=request.labels,
-                ids=request.ids,
-                rescore=request.rescore,
-                asymmetric=request.asymmetric,
-                wait=wait,
-            )
-        if request.by_id is None:
-            return found
-        most = None if request.radius is not None else request.k
-        return _without(found, request.by_id, most)
-
-    def _with_items(self, answer: Answer) -> Answer:
+    def _with_items(self, answer: schemas.SearchAnswer) -> schemas.SearchAnswer:
         """Add labels and payload of the items found; items deleted since are left out."""
-        ids = list({id for row in answer["ids"] for id in row})
+        ids = list({id for row in answer.ids for id in row})
         while True:
             try:
                 items = {item.id: item for item in self.collection.get(ids)}
@@ -183,84 +188,76 @@ class Service:
                 ids = [id for id in ids if id in self.collection]
         pairs = [
             [(items[id], distance) for id, distance in zip(*row, strict=True) if id in items]
-            for row in zip(answer["ids"], answer["distances"], strict=True)
+            for row in zip(answer.ids, answer.distances, strict=True)
         ]
-        return answer | {
-            "ids": [[item.id for item, _ in row] for row in pairs],
-            "distances": [[distance for _, distance in row] for row in pairs],
-            "labels": [[item.labels for item, _ in row] for row in pairs],
-            "payload": [[item.payload for item, _ in row] for row in pairs],
-        }
+        return schemas.SearchAnswer(
+            answer.version,
+            [[item.id for item, _ in row] for row in pairs],
+            [[distance for _, distance in row] for row in pairs],
+            [[item.labels for item, _ in row] for row in pairs],  # type: ignore[misc]
+            [[item.payload for item, _ in row] for row in pairs],
+        )
 
-    def encode(self, media: str, body: bytes) -> Answer:
-        """Return the codes of vectors."""
-        listed = read_json(body, schemas.EncodeRequest).vectors if media == JSON else None
-        vectors = _vectors(listed, media, body)
-        assert vectors is not None
-        check_size(len(vectors), vectors, self.limits)
+    def encode(self, request: schemas.EncodeRequest) -> schemas.EncodeAnswer:
+        """Return the codes of vectors, made by the encoder in use."""
+        vectors = rows_of(request.vectors, self.limits)
         encoder = self.collection.encoder
         if encoder is None:
             raise Problem(409, "not-learned", "There is no encoder yet; add labelled items first.")
         codes = encoder.encode(vectors)
-        return {"version": encoder.version, "n_bits": encoder.n_bits, "codes": [row.tobytes().hex() for row in codes]}
+        return schemas.EncodeAnswer(encoder.version, encoder.n_bits, [row.tobytes().hex() for row in codes])
 
     # ------------------------------------------------------------------ state
 
-    def stats(self) -> Answer:
+    def stats(self) -> schemas.StatsAnswer:
         """Return the collection statistics."""
         collection = self.collection
-        return asdict(collection.stats()) | {"n_features": collection.n_features, "readonly": collection.readonly}
+        stats = asdict(collection.stats()) | {"n_features": collection.n_features, "readonly": collection.readonly}
+        return schemas.StatsAnswer(**{name: stats[name] for name in schemas.StatsAnswer.__struct_fields__})
 
-    def version(self) -> Answer:
-        """Return the version of the encoder in use."""
+    def versions(self) -> schemas.VersionAnswer:
+        """Return the version of the encoder in use, and how stale it is."""
         stats = self.stats()
-        return {name: stats[name] for name in schemas.VersionAnswer.model_fields}
+        return schemas.VersionAnswer(*(getattr(stats, name) for name in schemas.VersionAnswer.__struct_fields__))
 
-    def label_counts(self) -> Answer:
-        """Count items by label, once between two changes."""
-        with self._counting:
-            stats = self.collection.stats()
-            mark = (self._n_changes, stats.n_items, stats.n_learned, stats.generation)
-            if self._counted is None or self._counted[0] != mark:
+    def label_counts(self) -> schemas.LabelCountsAnswer:
+        """Count items by label."""
+        with self._counting:  # counted once between two changes
+            sequence = self.collection.sequence
+            if self._counted is None or self._counted[0] != sequence:
                 counts = self.collection.label_counts()
                 n_unlabelled = counts.pop(None, 0)
-                listed = [{"label": label, "n_items": n_items} for label, n_items in counts.items()]
-                self._counted = mark, {"label_counts": listed, "n_unlabelled": n_unlabelled}
+                listed = [schemas.LabelCount(label, n) for label, n in counts.items() if label is not None]
+                self._counted = sequence, schemas.LabelCountsAnswer(listed, n_unlabelled)
             return self._counted[1]
 
-    def metrics_text(self) -> str:
-        """Return the metrics for Prometheus."""
-        gauges = {
-            "reading_waiting": self.executors.reading.n_waiting,
-            "writing_waiting": self.executors.writing.n_waiting,
-            "body_bytes": self.bodies.n_bytes,
-        }
-        return self.metrics.text(self.collection.stats(), gauges)
+    def get_limits(self) -> schemas.LimitsAnswer:
+        """Return the request limits."""
+        return schemas.LimitsAnswer(*(getattr(self.limits, name) for name in schemas.LimitsAnswer.__struct_fields__))
 
-    def refresh(self, media: str, body: bytes) -> Answer:
-        """Start a refresh."""
-        wait = read_json(body, schemas.RefreshRequest).wait
-        self._changed(0, lambda: self.collection.refresh(wait=False))
-        return self.version() | {"wait": wait}
+    async def refresh(
+        self, decode: Callable[[], schemas.RefreshRequest], deadline: Deadline, is_large: bool
+    ) -> schemas.VersionAnswer:
+        """Encode all items again with the current hasher, in the background; searches go on."""
+        request = decode()
+        self._demand_writer()
+        await self.executors.writing.run(lambda: self.collection.refresh(wait=False))
+        state = await self.executors.operations.run(self.versions)
+        while request.wait and state.refreshing and state.refresh_error is None and not self.executors.stopping:
+            await asyncio.sleep(_POLL)
+            state = await self.executors.operations.run(self.versions)
+        return state
 
-
-def _items(media: str, body: bytes) -> Items:
-    if media == NPY:
-        return items_of_npy(body)
-    if media == ARROW:
-        return items_of_arrow(body)
-    request = read_json(body, schemas.UpsertRequest)
-    return Items(request.ids, rows_of(request.vectors), request.labels, request.payload)
-
-
-def _vectors(listed: list[list[float]] | None, media: str, body: bytes) -> NDArray[Any] | None:
-    if media == NPY:
-        return vectors_of(read_npy(body))
-    return None if listed is None else rows_of(listed)
+    def ready(self) -> schemas.HealthAnswer:
+        """Return the readiness status: the collection can be read, and the service accepts requests."""
+        if self.executors.stopping:
+            raise Problem(503, "stopping", "The service is stopping.")
+        self.collection.stats()
+        return schemas.HealthAnswer()
 
 
-def _item(item: Item) -> Answer:
-    return {**vars(item), "vectors": item.vectors.tolist()}
+def _item(item: Item) -> bytes:
+    return msgspec.json.encode({**vars(item), "vectors": item.vectors.tolist()})
 
 
 def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchResult:

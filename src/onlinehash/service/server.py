@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import socket
@@ -11,66 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import errorcode
 from threading import Thread
-from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service.api_keys import ApiKeys, check_address
-from onlinehash.service.app import create_app
+from onlinehash.service.app import Application, create_app
 from onlinehash.service.limits import Limits
+from onlinehash.service.protocol import Protocol
 
 _GRACE = 10  # seconds to finish running requests when the service stops
-_HEADER_BYTES = 1 << 16
-_HEADER_SECONDS = 10
 _SWITCH = 0.0005  # seconds between thread switches: short, so that a search need not wait for a change
-
-
-class _Protocol(HttpToolsProtocol):
-    """HTTP with limits on the size of headers and on the time until they are complete."""
-
-    _timer: asyncio.TimerHandle | None = None
-    _n_bytes = 0
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._expect_headers()
-
-    def data_received(self, data: bytes) -> None:
-        if self._timer is not None:
-            self._n_bytes += len(data)
-        super().data_received(data)
-        if self._timer is not None and self._n_bytes > _HEADER_BYTES:
-            self._disconnect()
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        if self._timer is None:
-            self._expect_headers()
-
-    def on_headers_complete(self) -> None:
-        self._stop_timer()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
-        super().connection_lost(exc)
-
-    def _expect_headers(self) -> None:
-        self._n_bytes = 0
-        self._timer = asyncio.get_running_loop().call_later(_HEADER_SECONDS, self._disconnect)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _disconnect(self) -> None:
-        self._stop_timer()
-        self.transport.close()
 
 
 def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
@@ -93,7 +44,7 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
+def run(app: Application, listening: socket.socket, limits: Limits) -> None:
     """Serve until SIGTERM or SIGINT, then finish running requests."""
     sys.setswitchinterval(_SWITCH)
     before = signal.signal(signal.SIGTERM, lambda number, frame: None)  # uvicorn raises the signal again at the end
@@ -141,11 +92,11 @@ def serve_in_thread(
         listening.close()
 
 
-def _server(app: FastAPI, limits: Limits) -> uvicorn.Server:
+def _server(app: Application, limits: Limits) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=_Protocol,
+            http=Protocol,
             ws="none",
             lifespan="on",
             log_level="warning",

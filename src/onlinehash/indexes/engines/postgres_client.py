@@ -209,10 +209,14 @@ class CodeScan(NamedTuple):
         sql = f"{self._distances(self._hamming())} ORDER BY distance, {self.order} LIMIT {k}"
         return self._ask(connection, sql, self._texts(queries))
 
-    def range_search(self, connection: Connection, queries: Codes, radius: int) -> list[tuple[list[Any], list[Any]]]:
-        """Return ids and distances of all items at most ``radius`` away from every query."""
+    def range_search(
+        self, connection: Connection, queries: Codes, radius: int, limit: int | None = None
+    ) -> list[tuple[list[Any], list[Any]]]:
+        """Return ids and distances of all items at most ``radius`` away, or of the nearest ``limit``, per query."""
         all_of_them = self._distances(f"{self.order} AS place, {self._hamming()}")
-        sql = f"SELECT id, distance FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, place"
+        most = "ALL" if limit is None else limit
+        near = f"SELECT id, distance FROM ({all_of_them}) codes WHERE distance <= {radius}"
+        sql = f"{near} ORDER BY distance, place LIMIT {most}"
         return self._ask(connection, sql, self._texts(queries))
 
     def search_asymmetric(
