@@ -99,9 +99,10 @@ def decode_json(kind: type[T], body: bytes, limits: Limits) -> T:
     """Return the request that JSON describes."""
     check_values(body.count(b","), limits)  # every value but the first of a list or an object follows one
     try:
-        return _decoder(kind).decode(body)
+        request: T = _decoder(kind).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem.of_decoding(error, body) from None
+    return request
 
 
 @cache
