@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from onlinehash._containers import as_array
+from onlinehash import _calls as calls
 from onlinehash._transport import Transport, pauses
-from onlinehash._validation import check_choice, check_features, check_positive_int
+from onlinehash._validation import check_positive_int
+from onlinehash.async_client import AsyncClient
 from onlinehash.collection.types import Id, Item, Label, Stats
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
-from onlinehash.types import SearchResult
+from onlinehash.types import Codes, SearchResult
 
-__all__ = ["Client", "ServiceError"]
-
-_BATCH = 1000
+__all__ = ["AsyncClient", "Client", "ServiceError"]
 
 
 class Client:
     """Use a collection that is served over HTTP.
 
-    A request that gets no answer, or the answer to come back later, is sent again. That is safe: a change that was
-    applied although its answer got lost leaves the same items when applied again, because items have ids. The hasher
-    may then learn from the same items twice.
+    A request that gets no answer, or the answer to come back later, is sent again. That is safe: every change has a
+    key, by which the service knows one that it has applied already although its answer was lost.
+
+    Items and queries are sent in batches of at most 1000. Each batch of a change is applied as a whole or not at all.
 
     Parameters
     ----------
@@ -36,10 +33,14 @@ class Client:
         Address of the service, such as ``"http://127.0.0.1:8000"``.
     key : str, optional
         API key, if the service requires one.
+    collection : str, optional
+        Name of the collection, if the service has several.
     timeout : float, default=30
         Seconds to wait for an answer.
     retries : int, default=5
         Number of times a request is sent again, after pauses that double.
+    **options
+        Options of ``httpx.Client``, such as ``verify``, ``proxy``, ``headers`` or ``limits``.
 
     Examples
     --------
@@ -58,8 +59,17 @@ class Client:
     >>> folder.cleanup()
     """
 
-    def __init__(self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 5) -> None:
-        self._http = Transport(url, key, timeout, retries)
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        collection: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 5,
+        **options: Any,
+    ) -> None:
+        self._http = Transport(url, key, timeout, retries, collection, options)
 
     def close(self) -> None:
         """Close all connections."""
@@ -83,9 +93,7 @@ class Client:
     # ------------------------------------------------------------------ changing
 
     def upsert(self, ids: Any, vectors: ArrayLike, labels: Any = None, payload: Any = None) -> None:
-        """Insert items or replace existing ones, as :meth:`Collection.upsert`, in batches of 1000 items.
-
-        Each batch is applied as a whole or not at all.
+        """Insert items or replace existing ones, as :meth:`Collection.upsert`.
 
         Parameters
         ----------
@@ -96,41 +104,17 @@ class Client:
         payload : optional
             One JSON value per item.
         """
-        listed, single = _listed(ids)
-        rows = _rows(vectors, single)
-        columns = {"ids": listed, "labels": _per_id(labels, single), "payload": _per_id(payload, single)}
-        for name, column in (*columns.items(), ("vectors", rows)):
-            if column is not None and len(column) != len(listed):
-                raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one per id.")
-        for start in range(0, len(listed), _BATCH):
-            some = {name: column[start : start + _BATCH] for name, column in columns.items() if column is not None}
-            self._upsert(rows[start : start + _BATCH], **some)
-
-    def _upsert(self, rows: NDArray[Any], ids: list[Id], labels: Any = None, payload: Any = None) -> None:
-        records = None if payload is not None else _records(ids, rows, labels)
-        if records is None:
-            body = {"ids": ids, "vectors": rows.tolist(), "labels": _plain(labels), "payload": payload}
-            self._http.send("PUT", "/api/v1/items", {name: one for name, one in body.items() if one is not None})
-        else:
-            self._http.send("PUT", "/api/v1/items", records)
+        self._http.run(calls.upsert(ids, vectors, labels, payload))
 
     def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
-        """Change existing items and keep what is not given, as :meth:`Collection.update`, in one request.
+        """Change existing items and keep what is not given, as :meth:`Collection.update`.
 
         Parameters
         ----------
         ids, vectors, labels, payload
             As for :meth:`upsert`.
         """
-        listed, single = _listed(ids)
-        body: dict[str, Any] = {"ids": listed}
-        if vectors is not None:
-            body["vectors"] = _rows(vectors, single).tolist()
-        if labels is not ...:
-            body["labels"] = _plain(_per_id(labels, single))
-        if payload is not ...:
-            body["payload"] = _per_id(payload, single)
-        self._http.send("PATCH", "/api/v1/items", body)
+        self._http.run(calls.update(ids, vectors, labels, payload))
 
     def delete(self, ids: Any, *, missing: str = "raise", unlearn: bool = False) -> None:
         """Delete items.
@@ -139,14 +123,11 @@ class Client:
         ----------
         ids : int or str, or several
         missing : "raise" or "ignore", default="raise"
-            With "raise", nothing is deleted if any id is unknown.
+            With "raise", nothing of a batch is deleted if any of its ids is unknown.
         unlearn : bool, default=False
             Also remove the items from what the hasher has learned; supported by HROH.
         """
-        check_choice("missing", missing, ("raise", "ignore"))
-        body = {"ids": _listed(ids)[0], "missing": missing, "unlearn": unlearn}
-        # A repeated request may find the items already deleted by the first.
-        self._http.send("POST", "/api/v1/items/delete", body, retry_body=body | {"missing": "ignore"})
+        self._http.run(calls.delete(ids, missing, unlearn))
 
     # ------------------------------------------------------------------ reading
 
@@ -157,11 +138,7 @@ class Client:
         ----------
         ids : int or str, or several
         """
-        found = self._http.send("POST", "/api/v1/items/get", {"ids": _listed(ids)[0]})["items"]
-        for item in found:
-            item["vectors"] = np.array(item["vectors"], np.float32)
-            item["labels"] = tuple(item["labels"]) if isinstance(item["labels"], list) else item["labels"]
-        return [Item(**item) for item in found]
+        return self._http.run(calls.get(ids))
 
     def search(
         self,
@@ -187,7 +164,7 @@ class Client:
         asymmetric : bool, default=False
         """
         options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
-        return self._search(vectors, options, labels, ids)
+        return self._http.run(calls.search(vectors, options, labels, ids))
 
     def range_search(
         self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Sequence[Id] | None = None
@@ -200,7 +177,7 @@ class Client:
             As for :meth:`search`.
         radius : int
         """
-        return self._search(vectors, {"radius": radius}, labels, ids)
+        return self._http.run(calls.search(vectors, {"radius": radius}, labels, ids))
 
     def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> SearchResult:
         """Find the k nearest items of stored items, which do not find themselves.
@@ -211,33 +188,24 @@ class Client:
         k, labels, rescore
             As for :meth:`search`.
         """
-        listed, single = _listed(ids)
-        body = {"by_id": listed, "k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
-        return _result(self._http.send("POST", "/api/v1/search", body), single)
+        return self._http.run(calls.search_by_id(ids, k, labels, rescore))
 
-    def _search(
-        self, vectors: ArrayLike, options: dict[str, Any], labels: Any, ids: Sequence[Id] | None
-    ) -> SearchResult:
-        single = as_array(vectors).ndim == 1
-        rows = _rows(vectors, single)
-        if labels is None and ids is None:
-            query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
-            found = self._http.send("POST", "/api/v1/search", _compact(rows), query=query)
-        else:
-            among = None if ids is None else _listed(ids)[0]
-            body = {"vectors": rows.tolist(), **options, "labels": _plain(labels), "ids": among}
-            found = self._http.send("POST", "/api/v1/search", body)
-        return _result(found, single)
+    def encode(self, vectors: ArrayLike) -> Codes:
+        """Return the packed codes of vectors, made by the encoder in use.
+
+        Parameters
+        ----------
+        vectors : array-like of shape (n_vectors, n_features), or (n_features,) for one
+        """
+        return self._http.run(calls.encode(vectors))
 
     def label_counts(self) -> dict[Label, int]:
         """Return the number of items of each label."""
-        found = self._http.send("GET", "/api/v1/label_counts")["label_counts"]
-        return {one["label"]: one["n_items"] for one in found}
+        return self._http.run(calls.label_counts())
 
     def stats(self) -> Stats:
         """Return statistics of the collection."""
-        found = self._http.send("GET", "/api/v1/stats")
-        return Stats(**{field.name: found[field.name] for field in fields(Stats)})
+        return self._http.run(calls.stats())
 
     def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher.
@@ -247,80 +215,11 @@ class Client:
         wait : bool, default=True
             Return when the new codes are in use; raise if the refresh fails.
         """
-        state = self._http.send("POST", "/api/v1/refresh", {"wait": False})
+        state = self._http.run(calls.refresh())
         for pause in pauses():
             if not wait or not state["refreshing"]:
                 break
             time.sleep(pause)
-            state = self._http.send("GET", "/api/v1/versions")
+            state = self._http.run(calls.versions())
         if wait and state["refresh_error"] is not None:
             raise ServiceError(f"The refresh failed: {state['refresh_error']}")
-
-
-def _listed(ids: Any) -> tuple[list[Id], bool]:
-    """Return ids as a list, and whether a single id was given."""
-    if isinstance(ids, (int, str, np.integer)):
-        return [ids.item() if isinstance(ids, np.integer) else ids], True
-    return [id.item() if isinstance(id, np.generic) else id for id in ids], False
-
-
-def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
-    rows = as_array(vectors)
-    return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
-
-
-def _per_id(values: Any, single: bool) -> Any:
-    return [values] if single and values is not None else values
-
-
-def _plain(labels: Any) -> Any:
-    """Return labels as JSON values; NaN, a missing label, as None."""
-    if isinstance(labels, (np.ndarray, np.generic)):
-        labels = labels.tolist()
-    if isinstance(labels, (list, tuple, set, frozenset)):
-        return [_plain(label) for label in (sorted(labels) if isinstance(labels, (set, frozenset)) else labels)]
-    if isinstance(labels, float):
-        return None if np.isnan(labels) else int(labels) if labels.is_integer() else labels
-    return labels
-
-
-def _records(ids: list[Id], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
-    """Return items as an array of records, or None if an array cannot hold them unchanged."""
-    columns = {"id": np.array(ids)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
-    fitting = all(
-        column.dtype.kind in "iuU" and column.ndim == 1 and (column.dtype.kind in "iu" or _keeps_text(column, values))
-        for column, values in zip(columns.values(), (ids, labels), strict=False)
-    )
-    if not fitting:
-        return None
-    vectors = _compact(rows)
-    layout: list[Any] = [(name, column.dtype) for name, column in columns.items()]
-    records = np.empty(len(ids), [*layout, ("vectors", vectors.dtype, (vectors.shape[1],))])
-    records["vectors"] = vectors
-    for name, column in columns.items():
-        records[name] = column
-    return records
-
-
-def _dtype(labels: Any) -> Any:
-    """Return object for labels that hold lists or missing values, else None."""
-    plain = isinstance(labels, np.ndarray) or len({type(label) for label in labels}) == 1
-    several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
-    return None if plain and not several else object
-
-
-def _keeps_text(column: NDArray[Any], values: Any) -> bool:
-    """Return whether an array holds strings unchanged: it drops zero characters at their ends."""
-    return bool(column.dtype.itemsize) and all(
-        kept == given for kept, given in zip(column.tolist(), values, strict=True)
-    )
-
-
-def _compact(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return floating-point vectors of at most single precision as they are, others in double precision."""
-    return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else rows.astype(np.float64)
-
-
-def _result(found: dict[str, Any], single: bool) -> SearchResult:
-    result = SearchResult(found["ids"], found["distances"], found["version"])
-    return result[0] if single else result

@@ -39,7 +39,7 @@ class Application:
     def __init__(
         self, services: dict[str, Service], limits: Limits, routes: Iterable[BaseRoute], root_path: str
     ) -> None:
-        self.services, self._root_path = services, root_path
+        self.services, self.root_path = services, root_path
         self._wrong_keys = WrongKeys(limits.max_wrong_keys)
         self._metrics = Metrics(list(services) if len(services) > 1 else [])
         router = Router(
@@ -88,7 +88,7 @@ class Application:
     @cached_property
     def _document(self) -> dict[str, Any]:
         listed = ((operation.path, operation) for operation in _OWN if operation.tag)
-        return make_document((*self._paths(), *listed), self._root_path)
+        return make_document((*self._paths(), *listed), self.root_path)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""

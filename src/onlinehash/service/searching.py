@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class Searches:
         in_memory = collection.stats().index in ("flat", "buckets")
         # A reader looks for changes of the writer before every search, and other engines are asked over a network.
         self._may_run_here = in_memory and not collection.readonly
-        self._per_query = _SHORT  # seconds, as last measured
+        self._per_query = 0.0  # seconds of processor time, as last measured
         self._searched = -_QUIET  # time.monotonic() of the last search
         self._joined: dict[Any, list[tuple[NDArray[Any], asyncio.Future[SearchResult]]]] = {}
         self._n_running = 0
@@ -113,12 +113,12 @@ class Searches:
 
     def _try(self, queries: NDArray[Any], k: int) -> SearchResult | Exception:
         """Return the neighbours of queries, or the error."""
-        start = perf_counter()
+        start = thread_time()
         try:
             found = self._collection.search(queries, k, wait=False)
         except Exception as error:
             return error
-        self._per_query += 0.2 * ((perf_counter() - start) / len(queries) - self._per_query)
+        self._per_query += 0.2 * ((thread_time() - start) / len(queries) - self._per_query)
         return found
 
     def _finish(self, requests: list[Any], found: SearchResult | Exception, k: int) -> None:
