@@ -36,7 +36,7 @@ class Server:
             command, stderr=subprocess.PIPE, text=True, env={**os.environ, **env}, preexec_fn=before
         )
         line = self.process.stderr.readline()
-        found = re.search(r"http://\S+", line)
+        found = re.search(r"https?://\S+", line)
         assert found, line + self.process.stderr.read()
         self.url = found[0]
 
