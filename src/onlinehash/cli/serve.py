@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,14 +20,7 @@ if TYPE_CHECKING:
 
     from onlinehash.collection import Collection
 
-
-class LogLevel(StrEnum):
-    """What is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 def run(
@@ -84,7 +76,9 @@ def run(
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request to stderr, as one line of JSON.")
     ] = False,
-    log_level: Annotated[LogLevel, typer.Option(help="What to log to stderr.")] = LogLevel.WARNING,
+    log_level: Annotated[
+        str, typer.Option(help="Least level that is logged to stderr: debug, info, warning or error.")
+    ] = "warning",
     demo: Annotated[bool, typer.Option("--demo", help="Serve a temporary collection of real data.")] = False,
     dataset: Annotated[
         str | None, typer.Option(help="Data set of --demo.", show_default="MNIST if it is on this machine, else digits")
@@ -115,6 +109,8 @@ def run(
 
     keys = keys_now()
     any_keys = keys if isinstance(keys, ApiKeys) else ApiKeys(required=any(keys.values()))
+    if log_level not in _LEVELS:
+        raise typer.BadParameter(f"--log-level {log_level!r} is not one of {', '.join(_LEVELS)}.")
     if (certfile is None) != (keyfile is None):
         raise typer.BadParameter("--certfile and --keyfile: give both.")
     limits = Limits(
@@ -157,10 +153,10 @@ def run(
         )
 
 
-def _log_to_stderr(level: LogLevel, access_log: bool) -> None:
+def _log_to_stderr(level: str, access_log: bool) -> None:
     """Write the log of the package, and that of requests if wanted, to stderr."""
     for name, layout, least in (
-        ("onlinehash", "%(asctime)s %(levelname)s %(name)s: %(message)s", level.value.upper()),
+        ("onlinehash", "%(asctime)s %(levelname)s %(name)s: %(message)s", level.upper()),
         ("onlinehash.access", "%(message)s", "INFO" if access_log else "CRITICAL"),
     ):
         handler = logging.StreamHandler()

@@ -18,7 +18,7 @@ from onlinehash.service.problems import over_limit
 from onlinehash.types import SearchResult
 
 _QUIET = 10.0  # seconds without a search after which the next one may wait for a refresh
-_SHORT = 0.002  # seconds that a search may take on the event loop; a thread costs about a tenth of it
+_SHORT = 0.005  # seconds that a search may take on the event loop; others wait no longer than that
 _PIECE = 0.05  # seconds of work between two looks at the deadline
 _JOINED = 16  # queries of a request that may share a scan with others
 _TRIES = 3
