@@ -49,6 +49,8 @@ print(f"http://127.0.0.1:{listening.getsockname()[1]} ", file=sys.stderr, flush=
 uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
 """
 _FAISS = """
+import os
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # the threads of one query disturb the others
 import faiss, numpy as np, socket, sys, uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
