@@ -3,16 +3,22 @@ PYTHON ?= python3
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check programs format docs site bench package clean
+.PHONY: help demo test test-gpu quick check programs format docs site bench package clean
 
 help:  ## Show this help
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
 
 demo: .venv/core  ## Learn from a stream of real data, search it, draw the curve
 	@.venv/bin/onlinehash demo
 
 test: check programs  ## Run all checks and tests
 	@.venv/bin/python -m pytest
+
+# In the environment at hand, which has PyTorch and CuPy; another one: make test-gpu GPU=path/of/python
+GPU ?= python3
+test-gpu:  ## Run what needs a GPU, and measure it; results go to build/gpu
+	@if $(GPU) -c "import pytest" 2> /dev/null; then PYTHONPATH=src $(GPU) -m pytest -p no:cacheprovider -o addopts="--import-mode=importlib" -m gpu tests/test_on_device.py tests/indexes/engines/test_gpu.py; fi
+	@PYTHONPATH=src $(GPU) benchmarks/bench_gpu.py --out build/gpu
 
 quick: .venv/dev  ## Run the quick tests only, in about a minute
 	@.venv/bin/python -m pytest -m "not slow"
@@ -24,10 +30,10 @@ check: .venv/dev  ## Lint, types and layers only
 	@.venv/bin/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 
 # Some tests start real programs: installed where that may be done, else those tests are skipped, and never if CI=true.
-PROGRAMS = chromium postgresql redis-server nats-server
+PROGRAMS = chromium redis-server nats-server
 programs:
 	@missing=; for program in $(PROGRAMS); do \
-	  command -v $$program > /dev/null || ls /usr/lib/$$program/*/bin/postgres > /dev/null 2>&1 || missing="$$missing $$program"; done; \
+	  command -v $$program > /dev/null || missing="$$missing $$program"; done; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    echo "Installing for the tests:$$missing ..."; \

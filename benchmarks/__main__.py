@@ -11,7 +11,10 @@ NAMES = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or NAMES
+    if sys.argv[1:] == ["gpu"]:
+        import_module("benchmarks.bench_gpu").main([])
+        return
+    wanted = sys.argv[1:] or [name for name in NAMES if name != "gpu"]
     if unknown := set(wanted) - set(NAMES):
         sys.exit(f"Unknown benchmark {', '.join(sorted(unknown))}. Known: {', '.join(NAMES)}.")
     print(", ".join(f"{name} {value}" for name, value in machine().items()))

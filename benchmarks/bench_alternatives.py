@@ -94,6 +94,24 @@ def predicted_class(split: Split, seed: int) -> Evaluated:
     yield "scikit-learn SGDClassifier, predicted class", n_bytes, partial(by_hamming, queries, codes, split)
 
 
+def river_class(split: Split, _: int) -> Evaluated:
+    """Learn one logistic regression per class, in batches of 50; steps of 1 and 10 were tried (seed 7)."""
+    import pandas as pd
+    from river import linear_model, multiclass, optim
+
+    classes, (X, y) = np.unique(split.database.y), split.stream
+    one = linear_model.LogisticRegression(optimizer=optim.SGD(1.0), intercept_lr=0.1)
+    classifier = multiclass.OneVsRestClassifier(one)
+    for start in range(0, len(y), 50):
+        rows = slice(start, start + 50)
+        classifier.learn_many(pd.DataFrame(X[rows]), pd.Series(y[rows]))
+    codes, queries = (
+        pack_bits(classes == np.asarray(classifier.predict_many(pd.DataFrame(side.X)))[:, np.newaxis])
+        for side in (split.database, split.queries)
+    )
+    yield "river", np.min_scalar_type(len(classes) - 1).itemsize, partial(by_hamming, queries, codes, split)
+
+
 def features(split: Split, _: int) -> Evaluated:
     n_features = split.stream.X.shape[1]
     signs = SignReference(split.preprocess).partial_fit(*split.stream).snapshot()
@@ -116,7 +134,7 @@ def run() -> list[Row]:
     with threadpool_limits(1):
         for seed in SEEDS:
             split = data.split("published", seed)
-            for way in (features, faiss_codes, rabitq, predicted_class, hroh):
+            for way in (features, faiss_codes, rabitq, predicted_class, river_class, hroh):
                 for name, n_bytes, quality in way(split, seed):
                     for what, items in ((ALL, slice(None)), (UNLEARNED, slice(len(split.stream.X), None))):
                         id = f"{DATASET}, {name}", f"{what}, {n_bytes:g} bytes per item"

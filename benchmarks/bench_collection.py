@@ -1,4 +1,4 @@
-"""Collection: durable upserts against plain SQLite, opening against encoding, searches during a refresh, memory."""
+"""Collection: durable upserts against plain SQLite, opening, a refresh and searches meanwhile, filters, memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from onlinehash.collection import Never
 Array = NDArray[Any]
 BATCH, N_ADDED, N_SINGLE, D = 1000, 30_000, 400, 128
 N_ITEMS, N_LATENCY, N_WIDE, WIDE = 1_000_000, 200_000, 1_000_000, 784
+N_SMALL, NARROW = 10_000, 64
 N_CLASSES = 50
 GIB = 1 << 30
 
@@ -34,11 +35,11 @@ def stream(n_rows: int, n_features: int, seed: int = 0) -> tuple[Array, Array]:
     return centres[y] + 0.5 * rng.standard_normal((n_rows, n_features), dtype=np.float32), y
 
 
-def fill(path: Path, n_items: int, n_features: int) -> None:
+def fill(path: Path, n_items: int, n_features: int, name: Callable[[int], Any] = int) -> None:
     with Collection.open(path, HCOH(32, random_state=0), Never()) as collection:
         for start in range(0, n_items, 50_000):
             X, y = stream(min(50_000, n_items - start), n_features, seed=start)
-            collection.upsert(range(start, start + len(X)), X, y)
+            collection.upsert([name(i) for i in range(start, start + len(X))], X, y)
         collection.refresh()
 
 
@@ -145,6 +146,56 @@ def refresh_row(folder: Path) -> Row:
     return Row(what, median(ratios), min(ratios), max(ratios), "during a refresh / quiet", "at most 3", seconds)
 
 
+def single_upserts(collection: Collection, n_calls: int) -> float:
+    """Return the CPU seconds of upserts of one item each, with string ids that sort among those that are there."""
+    X, y = stream(n_calls, NARROW, seed=11)
+    start = process_time()
+    for i in range(n_calls):
+        collection.upsert(f"item {i}, new", X[i], int(y[i]))
+    return process_time() - start
+
+
+def large_rows(folder: Path) -> list[Row]:
+    """Measure a large collection with string ids: opening, the first filter, a refresh, single upserts."""
+    name = "item {}".format
+    large, small = folder / "large.oh", folder / "small.oh"
+    fill(large, N_ITEMS, NARROW, name)
+    fill(small, N_SMALL, NARROW, name)
+    query = stream(1, NARROW, seed=7)[0][0]
+    opening, filtering, refreshing, upserting = list[float](), list[float](), list[float](), list[float]()
+    for _ in range(3):
+        start = process_time()
+        collection = Collection.open(large)
+        opening.append(process_time() - start)
+        collection.search(query, k=10)
+        start = process_time()
+        collection.search(query, k=10, labels=3)
+        filtering.append((process_time() - start) / 0.1)
+        with Collection.open(small) as other:
+            ratios = [single_upserts(collection, 100) / single_upserts(other, 100) for _ in range(3)]
+            upserting.append(median(ratios))
+        start = process_time()
+        collection.refresh()
+        refreshing.append(N_ITEMS / (process_time() - start) / 100_000)
+        collection.close()
+    what = f"{N_ITEMS} items of {NARROW} features with string ids"
+    return [
+        Row(f"opening {what}", *_spread(opening), "CPU seconds / 1", "at most 1"),
+        Row(f"first search with a label filter among {what}", *_spread(filtering), "CPU seconds / 0.1", "at most 1"),
+        Row(
+            f"CPU time of upserts of one item into {what}",
+            *_spread(upserting),
+            f"to the same with {N_SMALL}",
+            "at most 2",
+        ),
+        Row(f"refresh of {what}", *_spread(refreshing), "items per CPU second / 100 000", "at least 1"),
+    ]
+
+
+def _spread(values: list[float]) -> tuple[float, float, float]:
+    return median(values), min(values), max(values)
+
+
 def memory_row(folder: Path) -> Row:
     """Measure a process that opens a large collection and searches it."""
     path = folder / "wide.oh"
@@ -171,6 +222,8 @@ def run() -> list[Row]:
         rows = [compare(what, seconds, "plain", "collection", "at least 0.6")]
         rate = [N_ADDED / value / 10_000 for value in seconds["collection"]]
         rows.append(Row(what, median(rate), min(rate), max(rate), "items per second / 10 000", "at least 1"))
+        seconds = interleaved({"plain": adds.plain, "collection": adds.collection}, rounds=5)
+        rows.append(compare(f"CPU time of {what}", seconds, "plain", "collection", "-"))
         calls = {"plain": adds.plain_one_by_one, "collection": adds.one_by_one}
         seconds = interleaved(calls, rounds=9)
         what = f"CPU time of {N_SINGLE} durable upserts of one item with a string id, opening and closing included"
@@ -183,6 +236,7 @@ def run() -> list[Row]:
         net = {"open": seconds["open"], "encode": [b - a for a, b in zip(*seconds.values(), strict=True)]}
         rows.append(compare(f"opening {N_ITEMS} items of {D} features", net, "open", "encode", "at most 0.33"))
         big.unlink()
+        rows += large_rows(folder)
         rows.append(refresh_row(folder))
         rows.append(memory_row(folder))
     return rows

@@ -54,7 +54,7 @@ def encode_alone(folder: Path, encoder: Encoder) -> NDArray[np.uint8]:
 
 def difference(one: HROH, other: HROH) -> float:
     """Return the largest difference of the sums, relative to the least square and to the largest sum of a feature."""
-    mine, theirs = one._statistics, other._statistics
+    mine, theirs = one._sums.statistics, other._sums.statistics
     squares = np.abs(mine.gram - theirs.gram).max() / mine.gram.diagonal().min()
     return float(max(squares, np.abs(mine.sums - theirs.sums).max() / np.abs(mine.sums).max()))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from runpy import run_path
 from tempfile import TemporaryDirectory
@@ -11,18 +13,20 @@ from typing import Any
 
 from onlinehash.collection import Collection
 from onlinehash.experiments import load_plan, read_results
-from onlinehash.experiments.plots import map_against_bits, map_of_two_streams
+from onlinehash.experiments.plots import map_against_bits, map_against_instances, map_of_two_streams
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.tables import (
+    MEASURES,
     areas,
     as_in_the_paper,
     groups,
     learning_seconds,
     markdown,
     measured,
-    printed,
+    printed_for,
     printed_seconds,
     separate_references,
+    spread,
 )
 from onlinehash.hashers import HASHERS
 from onlinehash.service import create_app
@@ -41,6 +45,7 @@ PAPER = (
     "learning_rate",
     "batch_size",
     "training_time",
+    "published_evaluations",
 )
 
 
@@ -77,21 +82,7 @@ def hashers_page() -> str:
 
 def reproduction_page() -> str:
     """Show every plan's tables."""
-    lines = [
-        "# Reproduction",
-        "",
-        "Generated from the results in `experiments/results` by `python docs/generate.py`. Values in brackets are",
-        "printed in the paper. Ties count in expectation; a result also has the value with ties in storage order.",
-        "",
-        "Two rows of the paper come from a defect of the code they were made with: its OSH forgets which codeword",
-        "belongs to which class, its SketchHash forgets everything but the last batch. Both behaviours are here, as",
-        "released and as described. OKH's update was never published in a readable form; ours follows its papers and",
-        "does not reproduce the printed row.",
-        "",
-        "CIFAR-10 and MiniPlaces stand in for the paper's VGG-16 features of CIFAR-10 and Places205, which cannot",
-        "be had here; their printed values are in the report (`onlinehash report experiments/cifar10.toml`) only.",
-        'Who owns the original `.mat` files runs the same plans with `dataset = "cifar10_vgg16"` or `"places205"`.',
-    ]
+    lines = (ROOT / "docs" / "_reproduction.txt").read_text().rstrip().splitlines()
     for path in sorted(EXPERIMENTS.glob("*.toml"), key=_place):
         plan = load_plan(path)
         results = read_results(RESULTS / f"{plan.name}.jsonl", plan.runs)
@@ -104,7 +95,10 @@ def reproduction_page() -> str:
             f"## {plan.title}",
             "",
             made_by if seeds > 1 else made_by.replace("; mean of 1 seeds", ", one seed"),
+            *(["", plan.notes.strip()] if plan.notes else []),
         ]
+        if plan.name in CURVES:
+            lines += ["", f"![mAP along the stream](images/{CURVES[plan.name]})"]
         for name, group in groups(results).items():
             lines += _times(group) if plan.name == "training_time" else _tables(name, group)
     return "\n".join(lines) + "\n"
@@ -133,14 +127,18 @@ def _tables(name: str, results: list[Result]) -> list[str]:
     dataset = results[0]["config"]["dataset"]
     lines = ["", f"### {name}"] if "," in name else []
     if any(result["curve"] for result in hashers):
-        return [*lines, "", "Area under the mAP curve", "", markdown(areas(hashers), {})]
+        title = "AUC as the paper defines it: the mean of mAP over the checkpoints"
+        return [*lines, "", title, "", markdown(areas(hashers), {})]
     cut = results[0]["metrics"].get("precision_at", 500)  # the oldest results do not say it; it was the paper's
-    measures = {"mean_average_precision": "mAP", "precision": f"Precision@{cut}"}
+    measures = {**MEASURES, "precision": f"Precision@{cut}"}
     if "unseen_at_all" in results[0]["metrics"]:
         measures = UNSEEN
     for measure, title in measures.items():
-        theirs = printed(dataset, measure) if as_in_the_paper(results) else {}
-        lines += ["", title, "", markdown(measured(hashers, measure), theirs, measured(references, measure))]
+        theirs = printed_for(dataset, measure) if as_in_the_paper(results) else printed_for("", measure)
+        if cells := measured(hashers, measure):
+            heading = title if theirs.comparable else f"{title}; in brackets: {theirs.label}, other features"
+            seeds = spread(results, measure)
+            lines += ["", heading, "", markdown(cells, theirs.cells, measured(references, measure), seeds)]
     return lines
 
 
@@ -193,12 +191,14 @@ def hroh_page() -> str:
     """Put the results on classes never seen into the page of HROH."""
     path = ROOT / "docs" / "hashers" / "hroh.md"
     lines: list[str] = []
-    for name in ("unseen", "unseen_cifar10"):
+    for name in ("unseen", "unseen_cifar10", "unseen_clinc150"):
         plan = load_plan(EXPERIMENTS / f"{name}.toml")
         results = read_results(RESULTS / f"{plan.name}.jsonl", [run for run in plan.runs if run.n_bits == 32])
-        learned = [r for r in separate_references(results)[0] if r["config"]["hasher"] in {"hcoh", "hroh", "lsh"}]
-        cells = {measure: measured(learned, measure) for measure in UNSEEN}
-        lines += ["", f"{plan.title}; 32 bits, mean of 4 splits:", ""]
+        if not results:
+            continue
+        shown = [r for r in results if r["config"]["method"].endswith(")") or r["config"]["hasher"] == "hroh"]
+        cells = {measure: measured(shown, measure) for measure in UNSEEN}
+        lines += ["", f"{plan.title}; 32 bits, mean of 3 splits:", ""]
         lines += [f"| method | {' | '.join(UNSEEN.values())} |", "|---|---|---|---|"]
         for method in cells["seen_at_seen"]:
             values = " | ".join(f"{cells[measure][method][32]:.3f}".removeprefix("0") for measure in UNSEEN)
@@ -211,6 +211,11 @@ def bits_figure() -> str:
     """Draw mAP of MNIST against the number of bits."""
     results = _plain("mnist", {"HROH", "HROH (asymmetric)", "HCOH", "HMOH", "MIHash", "BSODH", "OSH (hinge)", "ITQ"})
     return map_against_bits(results)
+
+
+def curves_figure(name: str) -> str:
+    """Draw mAP along the stream."""
+    return map_against_instances(_plain(name))
 
 
 def sorted_figure() -> str:
@@ -242,6 +247,11 @@ def case_figure() -> str:
     return str(run_path(CASE)["figure"]())
 
 
+def sharpness_figure() -> str:
+    """Draw why HROH sharpens its scores."""
+    return str(run_path(str(ROOT / "docs" / "_sharpness.py"))["figure"]())
+
+
 def scaling_page() -> str:
     """Put what was measured of all engines into the page on scaling."""
     return str(run_path(str(ROOT / "docs" / "_scaling.py"))["scaling_page"]())
@@ -269,9 +279,12 @@ PAGES = {
     ROOT / "docs" / "scaling.md": scaling_page,
     ROOT / "docs" / "images" / "case.svg": case_figure,  # drawn without matplotlib: the same bytes everywhere
 }
-FIGURES = {
+CURVES = {name: f"{name}.svg" for name in ("mnist_curves", "cifar10_curves", "miniplaces_curves")}
+FIGURES: dict[Path, Callable[[], str]] = {
+    **{ROOT / "docs" / "images" / file: partial(curves_figure, name) for name, file in CURVES.items()},
     ROOT / "docs" / "images" / "hroh_bits.svg": bits_figure,
     ROOT / "docs" / "images" / "hroh_sorted.svg": sorted_figure,
+    ROOT / "docs" / "images" / "hroh_sharpness.svg": sharpness_figure,
 }
 GREY = "#767d86"  # readable on white and on black
 

@@ -113,6 +113,20 @@ def test_steps_forget_a_sorted_stream_and_sums_do_not(outputs, figure):
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+# ---------------------------------------------------------------------- documents
+
+
+def test_codes_learned_from_labels_find_more_tickets_than_exact_search(outputs):
+    rows = [numbers(line) for line in outputs["support_tickets"].splitlines() if re.match(r" +\d ", line)]
+    assert [row[0] for row in rows] == [1, 2, 3, 4, 5] and rows[-1][3] > rows[-1][4] + 0.1
+    assert outputs["support_tickets"].count("lost_card:") == 3
+    assert "moved to char_ngrams:1024" in outputs["support_tickets"]
+
+
+def test_photos_are_found_by_their_paths(outputs):
+    assert row(outputs["photo_folder"], "HROH, 32 bits")[0] > 0.95
+
+
 # ---------------------------------------------------------------------- all
 
 

@@ -73,7 +73,7 @@ def test_a_state_that_does_not_fit_is_refused(hasher, name):
 
 def test_sums_that_do_not_fit_are_refused():
     hasher = HROH(8, n_components=20, random_state=0).fit(X, Y)
-    hasher._statistics.sums = hasher._statistics.sums[:, :4]
+    hasher._sums.statistics.sums = hasher._sums.statistics.sums[:, :4]
     with pytest.raises(InvalidInputError, match="do not fit"):
         hasher.partial_fit(X, Y)
 

@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from onlinehash.collection import WhenIdle as WhenIdle
     from onlinehash.collection import WhenInformative as WhenInformative
     from onlinehash.datasets import load_dataset as load_dataset
+    from onlinehash.embedders import Embedder as Embedder
     from onlinehash.encoders import Encoder as Encoder
     from onlinehash.exceptions import OnlineHashError as OnlineHashError
     from onlinehash.hashers import BSODH as BSODH
+    from onlinehash.hashers import FOH as FOH
     from onlinehash.hashers import FROSH as FROSH
     from onlinehash.hashers import HCOH as HCOH
     from onlinehash.hashers import HMOH as HMOH
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from onlinehash.hashers import LSH as LSH
     from onlinehash.hashers import OKH as OKH
     from onlinehash.hashers import OSH as OSH
+    from onlinehash.hashers import SDOHHC as SDOHHC
     from onlinehash.hashers import AdaptHash as AdaptHash
     from onlinehash.hashers import MIHash as MIHash
     from onlinehash.hashers import OnlineHasher as OnlineHasher
@@ -68,6 +71,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AdaptHash": "hashers",
     "BSODH": "hashers",
+    "FOH": "hashers",
     "FROSH": "hashers",
     "HCOH": "hashers",
     "HMOH": "hashers",
@@ -77,6 +81,7 @@ _HOMES = {
     "MIHash": "hashers",
     "OKH": "hashers",
     "OSH": "hashers",
+    "SDOHHC": "hashers",
     "SketchHash": "hashers",
     "OnlineHasher": "hashers",
     "make_hasher": "hashers",
@@ -89,6 +94,7 @@ _HOMES = {
     "WhenDrifted": "collection",
     "WhenIdle": "collection",
     "WhenInformative": "collection",
+    "Embedder": "embedders",
     "Encoder": "encoders",
     "BucketIndex": "indexes",
     "FlatIndex": "indexes",
@@ -123,6 +129,7 @@ def __getattr__(name: str) -> Any:
         "codes",
         "collection",
         "datasets",
+        "embedders",
         "encoders",
         "exceptions",
         "experiments",

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
+from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
@@ -23,6 +24,7 @@ from onlinehash.types import Codes, SearchResult
 _ROWS = 1000  # items or queries per request
 _NUMBERS = 1_000_000  # numbers per request
 _HITS = 50_000  # neighbours per request
+_HITS_WITH_VECTORS = 10_000
 
 T = TypeVar("T")
 
@@ -49,24 +51,28 @@ def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None
 # ---------------------------------------------------------------------- changes
 
 
-def upsert(ids: Any, vectors: ArrayLike, labels: Any, payload: Any) -> Calls[None]:
+def upsert(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any) -> Calls[None]:
     """Insert items or replace existing ones."""
     listed, single = _listed(ids)
-    rows = _rows(vectors, single)
-    columns = {"ids": listed, "labels": _per_id(labels, single), "payload": _per_id(payload, single)}
+    if (vectors is None) == (documents is None):
+        raise InvalidInputError("Pass vectors or documents, one of the two.")
+    rows = None if vectors is None else _rows(vectors, single)
+    given = {"labels": labels, "payload": payload, "documents": documents}
+    columns = {"ids": listed} | {name: _per_id(column, single) for name, column in given.items()}
     for some, part in _parts(rows, columns):
-        records = None if part.get("payload") is not None else _records(part["ids"], some, part.get("labels"))
+        as_records = some is not None and part.get("payload") is None
+        records = _records(part["ids"], some, part.get("labels")) if as_records else None
         if records is None:
-            body = {"vectors": some.tolist()} | part | {"labels": _plain(part.get("labels"))}
+            body = part | {"labels": _plain(part.get("labels")), "vectors": None if some is None else some.tolist()}
             yield _change("PUT", "/items", {name: one for name, one in body.items() if one is not None})
         else:
             yield _change("PUT", "/items", records)
 
 
-def update(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any) -> Calls[None]:
+def update(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any) -> Calls[None]:
     """Change existing items, and keep what is not given."""
     listed, single = _listed(ids)
-    columns: dict[str, Any] = {"ids": listed}
+    columns: dict[str, Any] = {"ids": listed, "documents": _per_id(documents, single)}
     given = {"labels": labels, "payload": payload}
     removed = {name: None for name, column in given.items() if column is None}
     columns |= {name: _per_id(one, single) for name, one in given.items() if one is not ... and one is not None}
@@ -76,13 +82,29 @@ def update(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any) -> Ca
         yield _change("PATCH", "/items", body | ({"labels": _plain(body["labels"])} if "labels" in body else {}))
 
 
-def delete(ids: Any, missing: str, unlearn: bool) -> Calls[None]:
-    """Delete items."""
+def delete(ids: Any, where: Any, missing: str, unlearn: bool) -> Calls[int]:
+    """Delete items, and return their number."""
     check_choice("missing", missing, ("raise", "ignore"))
-    for _, part in _parts(None, {"ids": _listed(ids)[0]}):
+    if (ids is None) == (where is None):
+        raise InvalidInputError("delete takes ids or where, one of the two.")
+    parts = [{"where": where}] if ids is None else [part for _, part in _parts(None, {"ids": _listed(ids)[0]})]
+    n_deleted = 0
+    for part in parts:
         body = part | {"missing": missing, "unlearn": unlearn}
         # A repeated request may find the items already deleted by the first.
-        yield _change("POST", "/items/delete", body, body | {"missing": "ignore"})
+        answer = yield _change("POST", "/items/delete", body, body | {"missing": "ignore"})
+        n_deleted += answer.get("changed", 0)
+    return n_deleted
+
+
+def create_index(path: str) -> Calls[None]:
+    """Make filters by a path in the payload fast."""
+    yield Call("POST", "/indexes", {"path": path})
+
+
+def drop_index(path: str) -> Calls[None]:
+    """Drop the index of a path in the payload."""
+    yield Call("DELETE", f"/indexes/{quote(path, safe='')}")
 
 
 def refresh() -> Calls[dict[str, Any]]:
@@ -106,25 +128,59 @@ def get(ids: Any) -> Calls[list[Item]]:
     for _, part in _parts(None, {"ids": _listed(ids)[0]}):
         answer = yield Call("POST", "/items/get", part)
         found += answer["items"]
-    for item in found:
-        item["vectors"] = np.array(item["vectors"], np.float32)
-        item["labels"] = tuple(item["labels"]) if isinstance(item["labels"], list) else item["labels"]
-    return [Item(**item) for item in found]
+    return list(map(_item, found))
 
 
-def search(vectors: ArrayLike, options: dict[str, Any], labels: Any, ids: Sequence[Id] | None) -> Calls[SearchResult]:
-    """Find the neighbours of vectors."""
-    single = as_array(vectors).ndim == 1
-    rows = _rows(vectors, single)
-    filters = {"labels": _plain(labels), "ids": None if ids is None else _listed(ids)[0]}
+def page(where: Any, after: Id | None, limit: int) -> Calls[list[Item]]:
+    """Return some items in order of id."""
+    answer = yield Call("POST", "/items/list", {"where": where, "after": after, "limit": limit})
+    return list(map(_item, answer["items"]))
+
+
+def count(where: Any) -> Calls[int]:
+    """Return the number of items that pass."""
+    answer = yield Call("POST", "/items/count", {"where": where})
+    return int(answer["n_items"])
+
+
+def indexes() -> Calls[list[str]]:
+    """Return the paths in the payload that have an index."""
+    answer = yield Call("GET", "/indexes")
+    return list(answer["indexes"])
+
+
+def search(
+    queries: Any,
+    options: dict[str, Any],
+    labels: Any,
+    ids: Sequence[Id] | None,
+    where: Any,
+    include: Sequence[str],
+    after: SearchResult | str | None = None,
+) -> Calls[SearchResult]:
+    """Find the neighbours of vectors or documents."""
+    several_texts = isinstance(queries, (list, tuple)) and len(queries) > 0 and isinstance(queries[0], str)
+    single = isinstance(queries, str) or (not several_texts and as_array(queries).ndim == 1)
+    listed = [queries] if isinstance(queries, str) else list(queries) if several_texts else _rows(queries, single)
+    given = {
+        "labels": _plain(labels),
+        "ids": None if ids is None else _listed(ids)[0],
+        "where": where,
+        "include": list(include) or None,
+        "after": after.cursor or "" if isinstance(after, SearchResult) else after,
+    }
+    filters = {name: value for name, value in given.items() if value is not None}
     query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
 
-    def request(some: NDArray[Any]) -> Call:
-        if labels is None and ids is None:
+    def request(some: Any) -> Call:
+        if isinstance(some, list):
+            return Call("POST", "/search", {"documents": some, **options, **filters})
+        if not filters:
             return Call("POST", "/search", _compact(some), query=query)
         return Call("POST", "/search", {"vectors": some.tolist(), **options, **filters})
 
-    return (yield from _in_batches(rows, options.get("k"), single, request))
+    hits = _HITS_WITH_VECTORS if "vectors" in include else _HITS
+    return (yield from _in_batches(listed, options.get("k"), single, request, hits))
 
 
 def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[SearchResult]:
@@ -134,16 +190,24 @@ def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[Se
     return (yield from _in_batches(listed, k, single, lambda some: Call("POST", "/search", body | {"by_id": some})))
 
 
-def _in_batches(queries: Any, k: int | None, single: bool, request: Callable[[Any], Call]) -> Calls[SearchResult]:
+def _in_batches(
+    queries: Any, k: int | None, single: bool, request: Callable[[Any], Call], hits: int = _HITS
+) -> Calls[SearchResult]:
     """Search some queries at a time; the result has a version if all batches were searched with the same encoder."""
-    size = _size(queries) if k is None else max(1, min(_size(queries), _HITS // k))
-    ids, distances, seen = [], [], set()
+    size = _size(queries) if k is None else max(1, min(_size(queries), hits // k))
+    columns: dict[str, Any] = {"ids": [], "distances": [], "cursor": []}
+    seen = set()
     for start in range(0, max(1, len(queries)), size):
         found = yield request(queries[start : start + size])
-        ids += found["ids"]
-        distances += found["distances"]
-        seen.add(found["version"])
-    result = SearchResult(ids, distances, seen.pop() if len(seen) == 1 else None)
+        found.setdefault("cursor", [None] * len(found["ids"]))
+        seen.add(found.pop("version"))
+        for name, rows in found.items():
+            columns.setdefault(name, []).extend(rows)
+    if "labels" in columns:
+        columns["labels"] = [list(map(_labels, row)) for row in columns["labels"]]
+    if "vectors" in columns:
+        columns["vectors"] = [np.array(rows, np.float32) for rows in columns["vectors"]]
+    result = SearchResult(**columns, version=seen.pop() if len(seen) == 1 else None)
     return result[0] if single else result
 
 
@@ -158,9 +222,9 @@ def encode(vectors: ArrayLike) -> Calls[Codes]:
     return packed[0] if single else packed
 
 
-def label_counts() -> Calls[dict[Label, int]]:
+def label_counts(where: Any) -> Calls[dict[Label, int]]:
     """Return the number of items of each label."""
-    answer = yield Call("GET", "/label_counts")
+    answer = yield Call("GET", "/label_counts") if where is None else Call("POST", "/label_counts", {"where": where})
     return {one["label"]: one["n_items"] for one in answer["label_counts"]}
 
 
@@ -184,6 +248,15 @@ def _parts(rows: NDArray[Any] | None, columns: dict[str, Any]) -> Iterator[tuple
     for start in range(0, n_rows, size):
         some = slice(start, start + size)
         yield None if rows is None else rows[some], {name: column[some] for name, column in given.items()}
+
+
+def _item(found: dict[str, Any]) -> Item:
+    vectors, labels = np.array(found["vectors"], np.float32), _labels(found["labels"])
+    return Item(**{**found, "vectors": vectors, "labels": labels})
+
+
+def _labels(found: Any) -> Any:
+    return tuple(found) if isinstance(found, list) else found
 
 
 def _size(queries: Any) -> int:

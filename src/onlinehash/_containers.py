@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash._arrays import is_on_device, way_to_host
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError
 
 _LIBRARIES = {"pandas", "polars", "pyarrow"}
@@ -59,6 +60,7 @@ def as_column(values: Any, name: str, error: type[InvalidInputError]) -> NDArray
     if isinstance(values, (list, tuple)):
         return values if isinstance(values, list) else list(values)
     _refuse_masked(values, name, error)
+    _refuse_device(values, name, error)
     if _is_tensor(values):
         values = _of_tensor(values, name, error)
     library = library_of(type(values))
@@ -126,8 +128,11 @@ def _refuse_masked(values: Any, name: str, error: type[InvalidInputError]) -> No
 def _converted(X: Any) -> NDArray[Any]:
     if hasattr(X, "toarray"):
         raise InvalidFeaturesError("Sparse input is not supported; pass X.toarray(), if that fits into memory.")
+    _refuse_device(X, "X", InvalidFeaturesError)
     if _is_tensor(X):
         return _of_tensor(X, "X", InvalidFeaturesError)
+    if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
+        return np.asarray(np.from_dlpack(X))
     library = library_of(type(X))
     if library == "polars" and type(getattr(X, "dtype", None)).__name__ in ("List", "Array"):
         return _from_polars_lists(X)
@@ -207,6 +212,11 @@ def _from_arrow_lists(chunks: Sequence[Any]) -> NDArray[Any]:
         if all(shape)
         else np.empty(shape)
     )
+
+
+def _refuse_device(values: Any, name: str, error: type[InvalidInputError]) -> None:
+    if is_on_device(values) and not _is_tensor(values):
+        raise error(f"{name} is an array on {values.device}; pass {way_to_host(values, name)}.")
 
 
 def _is_tensor(X: Any) -> bool:

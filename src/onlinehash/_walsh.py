@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinehash._kernel import kernel
 from onlinehash.exceptions import InvalidInputError
 
 
@@ -37,7 +37,7 @@ def walsh_hadamard(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def transform_columns(rows: Any) -> None:
     """Transform every column of a matrix of 2^m rows, in place; for compiled code."""
     n, n_columns = rows.shape

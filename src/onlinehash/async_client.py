@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -65,17 +65,41 @@ class AsyncClient:
 
     # ------------------------------------------------------------------ changing
 
-    async def upsert(self, ids: Any, vectors: ArrayLike, labels: Any = None, payload: Any = None) -> None:
+    async def upsert(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = None,
+        payload: Any = None,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Insert items or replace existing ones, as :meth:`Collection.upsert`."""
-        await self._http.run(calls.upsert(ids, vectors, labels, payload))
+        await self._http.run(calls.upsert(ids, vectors, labels, payload, documents))
 
-    async def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+    async def update(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = ...,
+        payload: Any = ...,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Change existing items and keep what is not given, as :meth:`Collection.update`."""
-        await self._http.run(calls.update(ids, vectors, labels, payload))
+        await self._http.run(calls.update(ids, vectors, labels, payload, documents))
 
-    async def delete(self, ids: Any, *, missing: str = "raise", unlearn: bool = False) -> None:
-        """Delete items."""
-        await self._http.run(calls.delete(ids, missing, unlearn))
+    async def delete(self, ids: Any = None, *, where: Any = None, missing: str = "raise", unlearn: bool = False) -> int:
+        """Delete items, and return their number."""
+        return await self._http.run(calls.delete(ids, where, missing, unlearn))
+
+    async def create_index(self, path: str) -> None:
+        """Make filters by a path in the payload fast, as :meth:`Collection.create_index`."""
+        await self._http.run(calls.create_index(path))
+
+    async def drop_index(self, path: str) -> None:
+        """Drop the index of a path in the payload."""
+        await self._http.run(calls.drop_index(path))
 
     # ------------------------------------------------------------------ reading
 
@@ -83,25 +107,57 @@ class AsyncClient:
         """Return items in the order of their ids."""
         return await self._http.run(calls.get(ids))
 
+    async def items(
+        self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
+    ) -> AsyncIterator[Item]:
+        """Yield items in order of id, as :meth:`Collection.items`, one request per chunk."""
+        left = limit
+        while left is None or left > 0:
+            size = chunk if left is None else min(chunk, left)
+            found = await self._http.run(calls.page(where, after, size))
+            for item in found:
+                yield item
+            if len(found) < size:
+                return
+            after, left = found[-1].id, None if left is None else left - size
+
+    async def count(self, where: Any = None) -> int:
+        """Return the number of items, or of those whose payload passes a filter."""
+        return await self._http.run(calls.count(where))
+
+    async def indexes(self) -> list[str]:
+        """Return the paths in the payload that have an index."""
+        return await self._http.run(calls.indexes())
+
     async def search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         k: int = 10,
         *,
         labels: Any = None,
         ids: Sequence[Id] | None = None,
+        where: Any = None,
         rescore: str | None = None,
         asymmetric: bool = False,
+        include: Sequence[str] = (),
+        after: SearchResult | str | None = None,
     ) -> SearchResult:
         """Find the k nearest items of every query, as :meth:`Collection.search`."""
         options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
-        return await self._http.run(calls.search(vectors, options, labels, ids))
+        return await self._http.run(calls.search(vectors, options, labels, ids, where, include, after))
 
     async def range_search(
-        self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Sequence[Id] | None = None
+        self,
+        vectors: Any,
+        radius: int,
+        *,
+        labels: Any = None,
+        ids: Sequence[Id] | None = None,
+        where: Any = None,
+        include: Sequence[str] = (),
     ) -> SearchResult:
         """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`."""
-        return await self._http.run(calls.search(vectors, {"radius": radius}, labels, ids))
+        return await self._http.run(calls.search(vectors, {"radius": radius}, labels, ids, where, include))
 
     async def search_by_id(
         self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None
@@ -113,9 +169,9 @@ class AsyncClient:
         """Return the packed codes of vectors, made by the encoder in use."""
         return await self._http.run(calls.encode(vectors))
 
-    async def label_counts(self) -> dict[Label, int]:
-        """Return the number of items of each label."""
-        return await self._http.run(calls.label_counts())
+    async def label_counts(self, where: Any = None) -> dict[Label, int]:
+        """Return the number of items of each label, or of those whose payload passes a filter."""
+        return await self._http.run(calls.label_counts(where))
 
     async def stats(self) -> Stats:
         """Return statistics of the collection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -84,6 +84,9 @@ class Client:
     def __len__(self) -> int:
         return self.stats().n_items
 
+    def __getitem__(self, id: Id) -> Item:
+        return self.get(id)[0]
+
     def __contains__(self, id: Id) -> bool:
         try:
             return bool(self.get(id))
@@ -92,7 +95,15 @@ class Client:
 
     # ------------------------------------------------------------------ changing
 
-    def upsert(self, ids: Any, vectors: ArrayLike, labels: Any = None, payload: Any = None) -> None:
+    def upsert(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = None,
+        payload: Any = None,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Insert items or replace existing ones, as :meth:`Collection.upsert`.
 
         Parameters
@@ -103,31 +114,61 @@ class Client:
             One label, or list of labels, per item.
         payload : optional
             One JSON value per item.
+        documents : optional
+            Instead of vectors, one text per item, if the service has an embedder.
         """
-        self._http.run(calls.upsert(ids, vectors, labels, payload))
+        self._http.run(calls.upsert(ids, vectors, labels, payload, documents))
 
-    def update(self, ids: Any, vectors: ArrayLike | None = None, labels: Any = ..., payload: Any = ...) -> None:
+    def update(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = ...,
+        payload: Any = ...,
+        *,
+        documents: Any = None,
+    ) -> None:
         """Change existing items and keep what is not given, as :meth:`Collection.update`.
 
         Parameters
         ----------
-        ids, vectors, labels, payload
+        ids, vectors, labels, payload, documents
             As for :meth:`upsert`.
         """
-        self._http.run(calls.update(ids, vectors, labels, payload))
+        self._http.run(calls.update(ids, vectors, labels, payload, documents))
 
-    def delete(self, ids: Any, *, missing: str = "raise", unlearn: bool = False) -> None:
-        """Delete items.
+    def delete(self, ids: Any = None, *, where: Any = None, missing: str = "raise", unlearn: bool = False) -> int:
+        """Delete items, and return their number.
 
         Parameters
         ----------
         ids : int or str, or several
+        where : mapping
+            Instead of ids: delete all items whose payload passes, as for :meth:`Collection.search`.
         missing : "raise" or "ignore", default="raise"
             With "raise", nothing of a batch is deleted if any of its ids is unknown.
         unlearn : bool, default=False
             Also remove the items from what the hasher has learned; supported by HROH.
         """
-        self._http.run(calls.delete(ids, missing, unlearn))
+        return self._http.run(calls.delete(ids, where, missing, unlearn))
+
+    def create_index(self, path: str) -> None:
+        """Make filters by a path in the payload fast, as :meth:`Collection.create_index`.
+
+        Parameters
+        ----------
+        path : str
+        """
+        self._http.run(calls.create_index(path))
+
+    def drop_index(self, path: str) -> None:
+        """Drop the index of a path in the payload.
+
+        Parameters
+        ----------
+        path : str
+        """
+        self._http.run(calls.drop_index(path))
 
     # ------------------------------------------------------------------ reading
 
@@ -140,44 +181,81 @@ class Client:
         """
         return self._http.run(calls.get(ids))
 
+    def items(
+        self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
+    ) -> Iterator[Item]:
+        """Yield items in order of id, as :meth:`Collection.items`, one request per chunk.
+
+        Parameters
+        ----------
+        where, after, limit, chunk
+        """
+        left = limit
+        while left is None or left > 0:
+            size = chunk if left is None else min(chunk, left)
+            found = self._http.run(calls.page(where, after, size))
+            yield from found
+            if len(found) < size:
+                return
+            after, left = found[-1].id, None if left is None else left - size
+
+    def count(self, where: Any = None) -> int:
+        """Return the number of items, or of those whose payload passes a filter."""
+        return self._http.run(calls.count(where))
+
+    def indexes(self) -> list[str]:
+        """Return the paths in the payload that have an index."""
+        return self._http.run(calls.indexes())
+
     def search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         k: int = 10,
         *,
         labels: Any = None,
         ids: Sequence[Id] | None = None,
+        where: Any = None,
         rescore: str | None = None,
         asymmetric: bool = False,
+        include: Sequence[str] = (),
+        after: SearchResult | str | None = None,
     ) -> SearchResult:
         """Find the k nearest items of every query, as :meth:`Collection.search`.
 
         Parameters
         ----------
         vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
+            Or one text or a list of them, if the service has an embedder.
         k : int, default=10
         labels : label or several, optional
             Search only items that have any of these labels.
         ids : several ids, optional
             Search only these items.
-        rescore : "cosine" or "l2", optional
-        asymmetric : bool, default=False
+        where, rescore, asymmetric, include, after
+            As for :meth:`Collection.search`.
         """
         options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
-        return self._http.run(calls.search(vectors, options, labels, ids))
+        return self._http.run(calls.search(vectors, options, labels, ids, where, include, after))
 
     def range_search(
-        self, vectors: ArrayLike, radius: int, *, labels: Any = None, ids: Sequence[Id] | None = None
+        self,
+        vectors: Any,
+        radius: int,
+        *,
+        labels: Any = None,
+        ids: Sequence[Id] | None = None,
+        where: Any = None,
+        include: Sequence[str] = (),
     ) -> SearchResult:
         """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`.
 
         Parameters
         ----------
-        vectors, labels, ids
+        vectors, labels, ids, where, include
             As for :meth:`search`.
         radius : int
         """
-        return self._http.run(calls.search(vectors, {"radius": radius}, labels, ids))
+        return self._http.run(calls.search(vectors, {"radius": radius}, labels, ids, where, include))
 
     def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> SearchResult:
         """Find the k nearest items of stored items, which do not find themselves.
@@ -199,9 +277,9 @@ class Client:
         """
         return self._http.run(calls.encode(vectors))
 
-    def label_counts(self) -> dict[Label, int]:
-        """Return the number of items of each label."""
-        return self._http.run(calls.label_counts())
+    def label_counts(self, where: Any = None) -> dict[Label, int]:
+        """Return the number of items of each label, or of those whose payload passes a filter."""
+        return self._http.run(calls.label_counts(where))
 
     def stats(self) -> Stats:
         """Return statistics of the collection."""

@@ -14,9 +14,11 @@ Every error says what was given, the rule, and the way out::
     ├── NotLearnedError        (AttributeError)     used before the first instance was learned
     ├── DataNotFoundError      (FileNotFoundError)  a data set that is not on this machine
     ├── FileFormatError        (ValueError)         a file that is damaged or not one of ours
+    │   └── DamagedError                            a collection of ours that is damaged
     ├── StorageError           (OSError)            a collection's file cannot be read or written
     │   └── LockedError                             another process writes to the collection
     ├── ServiceError                                a service cannot be reached, or refuses a request
+    ├── DeviceError            (RuntimeError)       a GPU is missing, or has too little memory
     └── MissingExtraError      (ImportError)        an optional dependency that is not installed
 """
 
@@ -97,6 +99,21 @@ class FileFormatError(OnlineHashError, ValueError):
     """A file is damaged, truncated, or not one that onlinehash wrote."""
 
 
+class DamagedError(FileFormatError):
+    """What a collection has stored is not what is there now.
+
+    Parameters
+    ----------
+    message : str
+    problem : str, optional
+        What is damaged, without the name of the collection and the way out.
+    """
+
+    def __init__(self, message: str, problem: str | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem or message
+
+
 class StorageError(OnlineHashError, OSError):
     """The file of a collection cannot be read or written: a full disk, a read-only folder, a closed collection."""
 
@@ -125,6 +142,10 @@ class ServiceError(OnlineHashError):
     def __init__(self, message: str, status: int | None = None, problem: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.status, self.problem = status, problem or {}
+
+
+class DeviceError(OnlineHashError, RuntimeError):
+    """There is no GPU that can be used, or it has too little memory."""
 
 
 class MissingExtraError(OnlineHashError, ImportError):

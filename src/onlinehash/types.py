@@ -90,6 +90,10 @@ class SearchResult:
         Version of the encoder that made the codes searched; None from an index, which does not know it.
     sequence : int or None
         Sequence number of the last change of the collection that the search has seen; None from an index.
+    cursor : str, list or None
+        What ``search(..., after=)`` takes to return the next page; None where nothing follows.
+    labels, payload, vectors : list or None
+        Those of the items found, if the search includes them.
 
     Examples
     --------
@@ -104,12 +108,18 @@ class SearchResult:
     distances: Any
     version: int | None = None
     sequence: int | None = None
+    cursor: Any = None
+    labels: Any = None
+    payload: Any = None
+    vectors: Any = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, i: int) -> SearchResult:
-        return replace(self, ids=self.ids[i], distances=self.distances[i])
+        parts = {name: getattr(self, name) for name in ("ids", "distances", "labels", "payload", "vectors")}
+        cursor = self.cursor[i] if isinstance(self.cursor, list) else None
+        return replace(self, cursor=cursor, **{name: part[i] for name, part in parts.items() if part is not None})
 
     def __iter__(self) -> Iterator[SearchResult]:
         return (self[i] for i in range(len(self)))

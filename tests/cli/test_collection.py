@@ -148,3 +148,44 @@ def test_mistakes_are_one_line(run, items, line, code, message):
     assert message in said
     assert "Traceback" not in result.output
     assert not Path("new.oh").exists()
+
+
+def test_a_collection_is_checked_backed_up_restored_and_compacted(run, items):
+    sound = "Sound: 300 items, 300 codes, of which 300 were computed again.\n"
+    assert run(f"collection check {items}").stdout == sound
+    assert "Wrote b.oh, and checked it." in run(f"collection backup {items} b.oh").stderr
+    run(f"collection delete {items} {' '.join(map(str, range(1, 290)))}")
+    assert "fewer than before" in run(f"collection compact {items}").stderr
+    assert "pass --overwrite to replace it" in run(f"collection restore b.oh {items}", 1).stderr
+    assert f"Restored {items} from b.oh." in run(f"collection restore b.oh {items} --overwrite").stderr
+    assert run(f"collection check {items}").stdout == sound
+    content = Path(items).read_bytes()
+    with Collection.open(items, readonly=True) as collection:
+        vector = collection.get(7)[0].vectors.tobytes()
+    assert content.count(vector) == 1
+    Path(items).write_bytes(content.replace(vector, vector[::-1]))
+    damaged = "the vector of item 7 does not match its checksum"
+    assert run(f"collection check {items}", 1).stdout == f"1 problem:\n- {damaged}\n"
+    assert json.loads(run(f"collection check {items} --json", 1).stdout)["problems"] == [damaged]
+    assert damaged in run(f"collection export {items} items.npz", 1).stderr
+    assert "Wrote 299 items" in run(f"collection export {items} items.npz --skip-damaged").stderr
+
+
+def test_items_are_listed_counted_searched_and_deleted_by_their_payload(run):
+    rows = [{"id": f"i{i}", "vectors": [i % 3, 1.0], "label": i % 2, "payload": {"price": i}} for i in range(8)]
+    Path("a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run("ingest a.jsonl --into a.oh --method hcoh --bits 8")
+    cheap = '\'{"price": {"$lt": 5}}\''
+    listed = [json.loads(line) for line in run(f"collection items a.oh --where {cheap} --after i1").stdout.splitlines()]
+    assert listed == [{"id": f"i{i}", "labels": i % 2, "payload": {"price": i}} for i in (2, 3, 4)]
+    assert run(f"collection items a.oh --where {cheap} --count").stdout == "5\n"
+    assert len(run("collection items a.oh --limit 2 --vectors").stdout.splitlines()) == 2
+    found = json.loads(run(f"collection search a.oh --by-id i7 --where {cheap} --label 1 --json").stdout)
+    assert sorted(found["ids"]) == ["i1", "i3"]
+    assert "price" in run("collection index a.oh price").stdout
+    assert "price" in run("collection index a.oh").stdout
+    assert "Deleted 5 items; a.oh holds 3." in run(f"collection delete a.oh --where {cheap}").stderr
+    assert "price" not in run("collection index a.oh price --drop").stdout
+    assert "not JSON" in run("collection items a.oh --where {price", code=2).stderr
+    assert "unknown operator '$near'" in run('collection items a.oh --where \'{"a": {"$near": 1}}\'', code=1).stderr
+    assert "one of the three" in run(f"collection delete a.oh i7 --where {cheap}", code=2).stderr

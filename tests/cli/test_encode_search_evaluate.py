@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash import FlatIndex, load_hasher, unpack_bits
+from onlinehash import FlatIndex, OnlineHasher, load_hasher, unpack_bits
 from onlinehash.metrics import Ranking
 
 
@@ -222,3 +222,45 @@ def test_evaluate_called_wrongly_ends_with_code_2(run, model, line):
 
 def test_evaluate_without_labels_is_refused(run, code_files):
     assert "without labels" in run("evaluate --queries q.npy --database d.npy", 1).stderr
+
+
+# ---------------------------------------------------------------------- the encoder in the file of a hasher
+
+
+def test_learn_saves_the_encoder_which_other_commands_use(folder, run, monkeypatch):
+    run("learn X.npy y.npy --bits 16 --set n_components=64 --out model.oh")
+    encoder = load_hasher("model.oh").snapshot()
+
+    def refuse(hasher):
+        raise AssertionError("the encoder was made again")
+
+    monkeypatch.setattr(OnlineHasher, "snapshot", refuse)
+    run("encode model.oh D.npy --out c.npy")
+    np.testing.assert_array_equal(np.load("c.npy"), encoder.encode(np.load("D.npy")))
+    run("search D.npy Q.npy --model model.oh --json")
+    run("evaluate --model model.oh --dataset digits")
+
+
+def test_a_hasher_saved_without_an_encoder_makes_one(folder, run, model):
+    Path("bare.oh").write_bytes(load_hasher(model).to_bytes())
+    run("encode bare.oh D.npy --out bare.npy")
+    run(f"encode {model} D.npy --out c.npy")
+    np.testing.assert_array_equal(np.load("bare.npy"), np.load("c.npy"))
+
+
+@pytest.mark.parametrize(
+    "line, code, said",
+    [
+        ("encode damaged.oh nope.npy --out c.npy", 1, "There is no file nope.npy"),
+        ("search D.npy nope.npy --model damaged.oh", 1, "There is no file nope.npy"),
+        ("search D.npy Q.npy --ids nope.txt --model damaged.oh", 1, "There is no file nope.txt"),
+        ("search D.npy Q.npy -k 0 --model damaged.oh", 1, "-k 0"),
+        ("search D.npy Q.npy --rescore l2", 2, "--model"),
+        ("evaluate --model damaged.oh --dataset digits --ties odd", 1, "--ties 'odd'"),
+        ("evaluate --model damaged.oh --queries Q.npy", 2, "--database"),
+        ("evaluate --model damaged.oh --queries Q.npy --database nope.npy", 1, "There is no file nope.npy"),
+    ],
+)
+def test_arguments_are_checked_before_a_model_is_loaded(folder, run, line, code, said):
+    Path("damaged.oh").write_bytes(b"not a model")
+    assert said in run(line, code).stderr

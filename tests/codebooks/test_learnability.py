@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference.hroh import explained_variance
 
-from onlinehash.codebooks import HadamardCodebook, JoinedCodebook, LadderCodebook, swap_for_learnability
+from onlinehash.codebooks import HadamardCodebook, swap_for_learnability
 
 
 def problem(n_classes, n_bits, seed):
@@ -79,13 +79,3 @@ def test_the_arguments_are_not_changed():
     assert not np.array_equal(places, np.arange(6))
     assert np.array_equal(explained, before[0])
     assert np.array_equal(words, before[1])
-
-
-def test_a_joined_codebook_is_its_parts_side_by_side():
-    first, second = LadderCodebook(8, seed=1), LadderCodebook(5, seed=1)
-    joined = JoinedCodebook(first, second)
-    assert joined.n_bits == 13
-    for i in range(40):
-        word = joined.codeword(i, f"class {i}")
-        assert np.array_equal(word[:8], first.codeword(i))
-        assert np.array_equal(word[8:], second.codeword(i))

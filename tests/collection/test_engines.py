@@ -97,6 +97,22 @@ def test_asymmetric_and_rescored_searches_are_those_of_memory(path, data, search
                 assert (here.ids, here.distances) == (there.ids, there.distances)
 
 
+def test_filters_on_payloads_are_exact(path, data, search):
+    X, y = data.take(300)
+    with Collection.open(path, HCOH(16, random_state=0), Never(), search=search) as collection:
+        collection.upsert(range(300), X, y, [{"n": i} for i in range(300)])
+        collection.delete(range(0, 300, 7))
+        collection.upsert(range(0, 50, 7), X[:8], y[:8], [{"n": 1}] * 8)
+        for n_passing in (3, 30, 290):
+            where = {"n": {"$lt": n_passing}}
+            expected = ranking(collection, X[0], lambda item, n=n_passing: item.payload["n"] < n)
+            assert pairs(collection.search(X[0], 300, where=where)) == expected
+            assert pairs(collection.range_search(X[0], 4, where=where)) == [pair for pair in expected if pair[0] <= 4]
+            page = collection.search(X[0], 10, where=where)
+            if page.cursor:
+                assert pairs(collection.search(X[0], 10, where=where, after=page)) == expected[10:20]
+
+
 def test_an_engine_that_lost_everything_is_filled_again(path, data, milvus_server):
     from pymilvus import MilvusClient
 

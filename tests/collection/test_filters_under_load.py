@@ -46,6 +46,40 @@ def test_filtered_searches_fit_a_committed_state_while_items_are_relabelled(plac
         assert not wrong
 
 
+@pytest.mark.parametrize("reads", ["the writer", "a reader"])
+def test_filters_on_payloads_fit_a_committed_state_while_these_change(place, data, reads):
+    """All items change their payload together, some with their vectors, some are deleted and added: all or none."""
+    X, y = data.take(60)
+    with place.open(HCOH(n_bits=16, random_state=0), Every(500)) as writer:
+        writer.upsert(range(60), X, y, [{"a": "x"}] * 60)
+        searcher = writer if reads == "the writer" else place.open(readonly=True)
+        whole, wrong, done = {frozenset(), frozenset(range(60)), frozenset(range(30))}, [], threading.Event()
+
+        def search():
+            rng = np.random.default_rng()
+            while not done.is_set():
+                value = "xz"[rng.integers(2)]
+                found = searcher.search(X[rng.integers(60)], 100, where={"a": value}, include=["payload"])
+                if frozenset(found.ids) not in whole:
+                    wrong.append((value, found.ids))
+
+        threads = [threading.Thread(target=search) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            writer.update(range(60), payload=[{"a": "z"}] * 60)
+            writer.update(range(60), X, payload=[{"a": "x"}] * 60)
+            writer.delete(range(30, 60))
+            writer.upsert(range(30, 60), X[30:], y[30:], [{"a": "x"}] * 30)
+        done.set()
+        for thread in threads:
+            thread.join()
+        if searcher is not writer:
+            searcher.close()
+        assert not wrong
+
+
 def test_a_filter_reads_nothing_from_the_store(path, data, monkeypatch):
     """So that no search waits for the disk of another."""
     from onlinehash import Collection

@@ -47,7 +47,7 @@ def stored(collection):
 
 def test_bits_change_without_learning_again(path, data, monkeypatch):
     X, y = data.take(400)
-    with Collection.open(path, hroh(structure_bits=4), Never()) as collection:
+    with Collection.open(path, hroh(general_bits=4), Never()) as collection:
         collection.upsert(range(400), X, y)
         collection.delete(range(10))
         before = collection.hasher
@@ -55,10 +55,10 @@ def test_bits_change_without_learning_again(path, data, monkeypatch):
             patch.setattr(learner, "_learn_stream", None)
             collection.change_hasher(24)
         assert collection.stats().n_bits == 24
-        assert collection.hasher.structure_bits == 4
+        assert collection.hasher.general_bits == 4
         assert_same_hashing(collection.hasher, before.with_bits(24, 4), X)
         assert pairs(collection.search(X[3], 50)) == ranking(collection, X[3])[:50]
-        with pytest.raises(InvalidInputError, match="structure_bits=4 is more than n_bits=2"):
+        with pytest.raises(InvalidInputError, match="general_bits=4 leaves no bit for classes, of n_bits=2"):
             collection.change_hasher(2)
         assert collection.stats().n_bits == 24
     with Collection.open(path) as collection:

@@ -47,8 +47,10 @@ class CollectionMachine(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "collection"):
+            report = self.collection.check()
             self.collection.close()
             self.leave_place()
+            assert report.ok, report
             reencoder._CHUNK = CHUNK
 
     def leave_place(self):

@@ -1,9 +1,13 @@
 import json
 import sys
 
+import apsw
 import faiss
+import lancedb
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+import sqlite_vec
 import usearch.index
 
 from onlinehash import HCOH, LSH, Collection, Encoder
@@ -77,12 +81,65 @@ def test_arrays_are_the_codes(filled, tmp_path):
     assert np.array_equal(encoder.encode(np.array([item.vectors for item in items])), codes)
 
 
-@pytest.mark.parametrize("name", ["faiss", "usearch"])
-def test_a_missing_extra_is_named(filled, tmp_path, monkeypatch, name):
-    for module in (name, f"{name}.index"):
+def nearest(filled, query):
+    """Return distances and ids, ties by id."""
+    found = filled.search(query, 40)
+    return sorted(zip(found.distances, found.ids, strict=True))
+
+
+def test_parquet_holds_the_same_codes(filled, tmp_path):
+    export_codes(filled, tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    ids, codes = filled.codes()
+    assert table.column("id").to_pylist() == ids
+    assert table.column("code").to_pylist() == [code.tobytes() for code in codes]
+    assert table.schema.metadata[b"onlinehash.n_bits"] == b"12"
+
+
+def test_lancedb_finds_what_the_collection_finds(filled, tmp_path, data):
+    query = data.take(1)[0]
+    for _ in range(2):  # the second replaces the first
+        assert export_codes(filled, tmp_path / "codes.lance") == 40
+    table = lancedb.connect(tmp_path).open_table("codes")
+    assert table.count_rows() == 40
+    code = Encoder.load(tmp_path / "codes.encoder.oh").encode(query)[0]
+    found = table.search(code, vector_column_name="code").distance_type("hamming").limit(40).to_arrow()
+    listed = zip(found["_distance"].to_pylist(), found["id"].to_pylist(), strict=True)
+    assert sorted(listed) == nearest(filled, query[0])
+
+
+def test_sqlite_vec_finds_what_the_collection_finds(filled, tmp_path, data):
+    query = data.take(1)[0]
+    for _ in range(2):
+        assert export_codes(filled, tmp_path / "a.sqlite") == 40
+    connection = apsw.Connection(str(tmp_path / "a.sqlite"))
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    code = Encoder.load(tmp_path / "a.encoder.oh").encode(query)[0].tobytes()
+    found = connection.execute(
+        "SELECT distance, id FROM codes WHERE code MATCH vec_bit(?) ORDER BY distance LIMIT 40", (code,)
+    ).fetchall()
+    assert sorted(found) == nearest(filled, query[0])
+    assert dict(connection.execute("SELECT * FROM about").fetchall())["method"] == "lsh"
+    connection.close()
+    assert sorted(path.name for path in tmp_path.glob("a.*")) == ["a.encoder.oh", "a.sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "extra", "modules"),
+    [
+        ("faiss", "faiss", ["faiss"]),
+        ("usearch", "usearch", ["usearch", "usearch.index"]),
+        ("parquet", "arrow", ["pyarrow", "pyarrow.parquet"]),
+        ("lance", "lancedb", ["lancedb"]),
+        ("sqlite", "sqlite-vec", ["sqlite_vec"]),
+    ],
+)
+def test_a_missing_extra_is_named(filled, tmp_path, monkeypatch, ending, extra, modules):
+    for module in modules:
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{name}\]'"):
-        export_codes(filled, tmp_path / f"a.{name}")
+    with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
+        export_codes(filled, tmp_path / f"a.{ending}")
     assert not list(tmp_path.glob("a.*"))
 
 

@@ -15,7 +15,11 @@ pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and
 
 
 def kill(folder, kind, n_kills, *store):
-    program = [sys.executable, Path(__file__).with_name("killing.py"), folder, kind, str(n_kills), *store]
+    return run_program("killing.py", folder, kind, str(n_kills), *store)
+
+
+def run_program(name, *arguments):
+    program = [sys.executable, Path(__file__).with_name(name), *arguments]
     run = subprocess.run(program, capture_output=True, text=True, check=False)
     assert not run.returncode, run.stderr
     return json.loads(run.stdout)
@@ -36,3 +40,12 @@ def server():
 
 def test_a_killed_writer_loses_nothing_in_postgres(tmp_path, server):
     assert kill(tmp_path, "any", N_KILLS_IN_POSTGRES, server.url)["acknowledged"] > N_KILLS_IN_POSTGRES // 2
+
+
+def test_a_killed_migration_loses_nothing(tmp_path):
+    told = run_program("migrating.py", tmp_path, "6")
+    assert told["changes"] and told["cut_off"]
+
+
+def test_a_killed_migration_loses_nothing_in_postgres(tmp_path, server):
+    assert run_program("migrating.py", tmp_path, "3", server.url)["cut_off"]

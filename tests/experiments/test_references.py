@@ -1,11 +1,24 @@
+import sys
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier
 
-from onlinehash import load_dataset, unpack_bits
-from onlinehash.exceptions import FileFormatError, NotLearnedError, UnknownNameError
+from onlinehash import HCOH, load_dataset, unpack_bits
+from onlinehash.exceptions import FileFormatError, InvalidInputError, NotLearnedError, UnknownNameError
 from onlinehash.experiments import REFERENCES, Run, evaluate, parse_plan, run
-from onlinehash.experiments.references import ClassifierReference, FloatReference, SignReference, cosine_quality
+from onlinehash.experiments.references import (
+    ClassifierReference,
+    FloatReference,
+    HCSDHReference,
+    HROHReference,
+    NeighboursReference,
+    SignReference,
+    cosine_quality,
+)
+from onlinehash.types import Batch
 
 DIGITS = {"dataset": "digits", "bits": [8, 16], "seeds": [0, 1]}
 
@@ -42,7 +55,7 @@ def test_cosine_ranking_equals_the_slow_one(monkeypatch, map_at, precision_at):
     items[3] = 0
     items[20:50] = items[5]  # ties: storage order
     queries, query_labels = rng.normal(size=(9, 5)), rng.integers(5, size=9)  # class 4 is not in the database
-    monkeypatch.setattr("onlinehash.experiments.references._SCORES", 200)
+    monkeypatch.setattr("onlinehash.experiments.references.cosine._SCORES", 200)
     found = cosine_quality(queries, query_labels, items, labels, map_at=map_at, precision_at=precision_at)
     assert found == pytest.approx(slow_quality(queries, query_labels, items, labels, map_at, precision_at))
 
@@ -90,6 +103,14 @@ def test_the_classifier_learns_the_same_in_pieces_and_skips_missing_labels(split
     np.testing.assert_array_equal(skipping.snapshot().encode(split.queries.X), expected)
 
 
+def test_the_class_predicted_by_hroh_is_that_of_its_highest_score(split):
+    codes = HROHReference("none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
+    bits = unpack_bits(codes, 10)
+    assert (bits.sum(axis=1) == 1).all()
+    order = np.array(list(dict.fromkeys(split.stream.y.tolist())))
+    assert (order[bits.argmax(axis=1)] == split.queries.y).mean() > 0.95
+
+
 def test_items_of_the_predicted_class_come_first_and_all_others_tie(split):
     encoder = ClassifierReference("none").partial_fit(*split.stream).snapshot()
     queries, items = encoder.encode(split.queries.X), encoder.encode(split.database.X)
@@ -116,8 +137,10 @@ def test_a_plan_runs_a_reference_once_a_seed_with_the_bits_it_stores():
     methods = {"HCOH": {}} | {name: {"hasher": name} for name in REFERENCES}
     runs = parse_plan("references", DIGITS | {"methods": methods}).runs
     stored = [(run.hasher, run.n_bits, run.seed) for run in runs if run.hasher in REFERENCES]
-    sizes = {"reference:float": 32 * 64, "reference:sign": 64, "reference:classifier": 4}
-    assert stored == [(name, n_bits, seed) for name, n_bits in sizes.items() for seed in (0, 1)]
+    sizes = {"reference:float": 32 * 64, "reference:sign": 64, "reference:classifier": 4, "reference:hroh": 4}
+    sizes |= {"reference:knn": 4}
+    by_length = [("reference:hcsdh", n_bits, seed) for n_bits in DIGITS["bits"] for seed in (0, 1)]
+    assert stored == [(name, n_bits, seed) for name, n_bits in sizes.items() for seed in (0, 1)] + by_length
 
 
 def test_a_reference_takes_no_bits_and_an_unknown_one_is_named():
@@ -134,3 +157,61 @@ def test_results_of_references_have_the_form_of_all_results(name):
     assert {"mean_average_precision", "precision", "stable", "map_at", "unseen_at_all"} < set(result["metrics"])
     assert 0.3 < result["metrics"]["mean_average_precision"] < 0.9
     assert set(result["seconds"]) == {"learning", "encoding", "evaluation"}
+
+
+def test_nearest_neighbours_predict_as_those_of_scikit_learn(split):
+    (X, y), queries = split.stream, split.queries.X
+    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (X, queries)]
+    expected = KNeighborsClassifier(1).fit(unit[0], y).predict(unit[1])
+    reference = NeighboursReference("none", n_neighbors=1).partial_fit(X[:900], y[:900]).partial_fit(X[900:], y[900:])
+    assert np.array_equal(unpack_bits(reference.snapshot().encode(queries), 10).argmax(axis=1), expected)
+    ten = NeighboursReference("none").partial_fit(X, y).snapshot().encode(queries)
+    voted = KNeighborsClassifier(10).fit(unit[0], y).predict(unit[1])
+    assert (unpack_bits(ten, 10).argmax(axis=1) == voted).mean() > 0.98  # equal votes differ
+
+
+def test_hc_sdh_is_ridge_regression_on_the_codewords_of_all_rows(split):
+    (X, y), queries = split.stream, split.queries
+    parts = HCSDHReference("none", n_bits=16, n_anchors=300).partial_fit(X[:700], y[:700]).partial_fit(X[700:], y[700:])
+    whole = HCSDHReference("none", n_bits=16, n_anchors=300).partial_fit(X, y)
+    codes = whole.snapshot().encode(queries.X)
+    assert np.array_equal(parts.snapshot().encode(queries.X), codes)
+    assert evaluate(whole.snapshot(), split).mean_average_precision > 0.85
+
+
+def test_a_method_takes_the_features_of_hroh_and_runs_share_what_they_learned(split, monkeypatch):
+    plain = run(Run("HCOH", "hcoh", "digits", "published", 16, 0))
+    matched = Run("HCOH", "hcoh", "digits", "published", 16, 0, inputs="hroh", params={"learning_rate": 1.0})
+    first = run(matched)
+    assert first["metrics"]["mean_average_precision"] > plain["metrics"]["mean_average_precision"] + 0.05
+    asymmetric = Run("HROH", "hroh", "digits", "published", 16, 0, ranking="asymmetric", params={"preprocess": "unit"})
+    hamming = run(replace(asymmetric, ranking="hamming"))
+    monkeypatch.setattr(sys.modules["onlinehash.experiments.run"], "make_learner", None)  # learned already
+    assert run(asymmetric)["metrics"]["mean_average_precision"] > hamming["metrics"]["mean_average_precision"] - 0.01
+
+
+def test_a_database_coded_by_its_own_labels_looks_better_than_one_that_is_hashed():
+    fair = run(Run("HCOH", "hcoh", "digits", "published", 16, 0))
+    published = run(Run("HCOH", "hcoh", "digits", "published", 16, 0, database_codes="labels"))
+    assert published["metrics"]["mean_average_precision"] > fair["metrics"]["mean_average_precision"] + 0.02
+    with pytest.raises(InvalidInputError, match="no codewords_"):
+        run(Run("LSH", "lsh", "digits", "published", 16, 0, database_codes="labels"))
+
+
+def test_items_never_learned_from_are_evaluated_apart(split):
+    result = run(Run("HCOH", "hcoh", "digits", "published", 16, 0))
+    database = Batch(*(side[len(split.stream.y) :] for side in split.database))
+    encoder = HCOH(16, preprocess="none", random_state=0).partial_fit(*split.stream).snapshot()
+    assert result["metrics"]["new_items"] == asdict(evaluate(encoder, replace(split, database=database)))
+
+
+def test_candidates_are_the_neighbours_of_points_near_a_query():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.array([[0, 0], [255, 255]], np.uint8), 2000, axis=0)  # two far groups
+    codes ^= rng.integers(0, 4, codes.shape, np.uint8)
+    found = sys.modules["onlinehash.experiments.run"]._candidates(codes[:3], codes, 4000, seed=0)
+    assert 500 <= len(found) <= 2000 and found.max() < 2000  # nothing of the other group
+    result = run(
+        Run("FOH", "foh", "digits", "published", 16, 0, database_codes="candidates", params={"batch_size": 300})
+    )
+    assert 0.2 < result["metrics"]["mean_average_precision"] < 1.0

@@ -7,26 +7,45 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onlinehash.checks import check_hasher, hasher_checks
 from onlinehash.encoders import Encoder
-from onlinehash.hashers import FROSH, HASHERS, HCOH, HMOH, HROH, ITQ, OKH, OSH, MIHash, SketchHash, WeightedHasher
+from onlinehash.hashers import (
+    FOH,
+    FROSH,
+    HASHERS,
+    HCOH,
+    HMOH,
+    HROH,
+    ITQ,
+    OKH,
+    OSH,
+    SDOHHC,
+    MIHash,
+    SketchHash,
+    WeightedHasher,
+)
 
 pytestmark = pytest.mark.slow
 
-SMALLER = {HROH: {"n_components": 200}}  # than by default, where that only takes time
+SMALLER = {
+    HROH: {"n_components": 200},
+    SDOHHC: {"n_anchors": 100, "batch_size": 200, "rounds": 2},
+}  # than by default, where that only takes time
 
 HASHERS_UNDER_TEST = [
     *(hasher(n_bits=12, random_state=0, **SMALLER.get(hasher, {})) for hasher in HASHERS.values()),
     FROSH(n_bits=6, chunk_size=7, sketch_size=6, random_state=3),
+    FOH(n_bits=8, batch_size=30, random_state=3),
     HMOH(n_bits=8, n_anchors=40, batch_size=3, random_state=3),
     # A small step: large ones make MIHash chaotic, so that rounding shows.
     MIHash(n_bits=8, reservoir_size=50, trigger_interval=9, gradient="exact", learning_rate=0.1, random_state=3),
     OKH(n_bits=8, n_anchors=33, variant="as_released", random_state=3),
     OSH(n_bits=8, loss="hinge", random_state=3),
     OSH(n_bits=8, variant="as_released", random_state=3),
+    SDOHHC(n_bits=8, batch_size=30, n_anchors=20, memory_size=10, rounds=2, variant="as_released", random_state=3),
     SketchHash(n_bits=6, batch_size=7, sketch_size=6, random_state=3),
     SketchHash(n_bits=6, batch_size=8, variant="as_released", random_state=3),
     HCOH(n_bits=8, batch_size=7, fit_bias=True, random_state=1),
     HCOH(n_bits=70, preprocess="none", batch_size=50, random_state=2),
-    HROH(n_bits=9, features="none", preprocess="running", structure_bits=3, random_state=1),
+    HROH(n_bits=9, features="none", preprocess="running", general_bits=3, random_state=1),
     HROH(n_bits=8, features="anchors", n_components=30, assignment="arrival", random_state=2),
     HROH(n_bits=8, features="dense_fourier", n_components=70, bandwidth=1.0, decay=0.99, random_state=3),
 ]

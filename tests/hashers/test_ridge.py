@@ -57,7 +57,8 @@ def test_the_solution_is_that_of_least_squares():
     statistics = summed(rows, single(numbers))
     expected = reference.ridge(rows, words[numbers].astype(float), 0.3)
     assert np.abs(solution(statistics, 0.3, words) - expected).max() < 1e-10
-    some = statistics.factor(0.3, 5).solve(statistics.towards(words)[:5])
+    first = statistics.leading(5)
+    some = first.factor(0.3).solve(first.towards(words))
     assert np.abs(some - reference.ridge(rows[:, :5], words[numbers].astype(float), 0.3)).max() < 1e-10
 
 
@@ -119,7 +120,7 @@ def test_sums_of_no_rows_are_refused():
     rows, numbers, _ = problem()
     statistics = summed(rows[:5], single(numbers[:5]))
     statistics.add(10 * rows[5:10], single(numbers[5:10]), sign=-1.0)
-    with pytest.raises(InvalidInputError, match="Were rows forgotten that had not been learned"):
+    with pytest.raises(InvalidInputError, match="Were rows unlearned that had not been learned"):
         statistics.factor(1e-3)
 
 

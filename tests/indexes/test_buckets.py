@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from onlinehash import BucketIndex, FlatIndex
+from onlinehash import BucketIndex, FlatIndex, hamming_distances
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.indexes.tables import CodeTable, IdTable, by_bucket
 
@@ -163,3 +163,29 @@ def test_by_bucket_is_a_stable_sort(largest):
     assert np.array_equal(order, np.argsort(buckets, kind="stable"))
     assert np.array_equal(used, np.unique(buckets))
     assert np.array_equal(np.repeat(used, np.diff(bounds)), np.sort(buckets))
+
+
+def test_empty_buckets_near_a_query_hide_nothing():
+    codes = np.arange(3000, dtype="<u2").view(np.uint8).reshape(-1, 2)
+    index = BucketIndex(16)
+    index.upsert(codes)
+    gone = np.concatenate([np.arange(start, start + 8) for start in range(0, 3000, 512)])  # the nearest of every tile
+    index.delete(gone)
+    flat = FlatIndex(16)
+    flat.upsert(np.delete(codes, gone, axis=0), np.delete(np.arange(3000), gone))
+    query = np.zeros((1, 2), np.uint8)
+    for k in (1, 3, 5):
+        assert np.array_equal(index.search(query, k).ids, flat.search(query, k).ids)
+
+
+@pytest.mark.parametrize("n_bytes", [1, 8, 32])
+def test_a_filter_over_many_tiles_finds_what_a_full_sort_finds(n_bytes):
+    codes, queries = random_codes(7000, n_bytes), random_codes(3, n_bytes, 1)
+    allowed = np.random.default_rng(2).permutation(8000)[:3000]  # some of them unknown
+    known = np.sort(allowed[allowed < 7000])
+    for index in both(8 * n_bytes):
+        index.upsert(codes)
+        for k in (5, 2900):
+            found = index.search(queries, k, ids=allowed)
+            order = np.argsort(hamming_distances(queries, codes[known]), axis=1, kind="stable")[:, :k]
+            assert np.array_equal(found.ids, known[order])

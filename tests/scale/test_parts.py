@@ -87,9 +87,9 @@ def assert_same(merged, one):
         assert getattr(merged, name) == getattr(one, name)
     if one._head is not None:
         return
-    assert (merged._n_summed, merged._n_waiting) == (one._n_summed, one._n_waiting)
-    assert np.array_equal(merged._rows[: merged._n_waiting], one._rows[: one._n_waiting])
-    mine, theirs = merged._statistics, one._statistics
+    assert (merged._sums.n_summed, merged._sums.n_waiting) == (one._sums.n_summed, one._sums.n_waiting)
+    assert np.array_equal(merged._sums.rows, one._sums.rows)
+    mine, theirs = merged._sums.statistics, one._sums.statistics
     np.testing.assert_allclose(mine.gram, theirs.gram, rtol=0, atol=1e-9 * theirs.gram.diagonal().min())
     np.testing.assert_allclose(mine.sums, theirs.sums, rtol=0, atol=1e-9 * np.abs(theirs.sums).max(initial=0.0))
     for name in ("counts", "total", "squares"):

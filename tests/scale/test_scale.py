@@ -158,7 +158,7 @@ def test_a_hasher_that_has_learned_goes_on_and_is_left_as_it_is(data):
 
 
 @pytest.mark.parametrize(
-    "params", [{"assignment": "arrival"}, {"features": "none", "structure_bits": 4}, {"bandwidth": 0.9}], ids=str
+    "params", [{"assignment": "arrival"}, {"features": "none", "general_bits": 4}, {"bandwidth": 0.9}], ids=str
 )
 def test_few_rows_several_labels_and_strings_are_learned(params, tmp_path):
     rng = np.random.default_rng(1)

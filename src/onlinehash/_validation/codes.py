@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash._arrays import is_on_device, way_to_host
 from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, QueryValues
 
 
 def check_codes(codes: Any, n_bits: int | None = None) -> Codes:
     """Return packed codes without a cast; with ``n_bits``, the width and the padding are checked too."""
+    _refuse_device(codes, "codes")
     packed: Codes = np.asarray(codes)
     if packed.dtype != np.uint8:
         raise InvalidCodesError(
@@ -30,6 +32,7 @@ def check_codes(codes: Any, n_bits: int | None = None) -> Codes:
 
 def check_query_values(queries: Any, n_bits: int | None = None) -> QueryValues:
     """Return the queries of an asymmetric search in single precision; with ``n_bits`` the width is checked too."""
+    _refuse_device(queries, "queries")
     values = np.asarray(queries)
     if values.dtype.kind not in "fi":
         raise InvalidCodesError(
@@ -56,4 +59,11 @@ def check_same_width(queries: Codes, codes: Codes) -> None:
     if queries.shape[1] != codes.shape[1]:
         raise InvalidCodesError(
             f"queries have {queries.shape[1]} bytes per row, codes have {codes.shape[1]}; encode both alike."
+        )
+
+
+def _refuse_device(codes: Any, name: str) -> None:
+    if is_on_device(codes):
+        raise InvalidCodesError(
+            f"{name} are on {codes.device}, which only GpuIndex takes; pass {way_to_host(codes, name)}."
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from onlinehash._arrays import dtype_name, is_on_device, namespace, to_host
 from onlinehash._containers import as_array
 from onlinehash.exceptions import InvalidFeaturesError, NotNumbersError
 from onlinehash.types import Features
@@ -14,12 +15,16 @@ from onlinehash.types import Features
 _VALUES_AT_A_TIME = 1 << 20  # a memory-mapped file is never read whole
 
 
-def check_features(X: ArrayLike, *, n_features: int | None = None, owner: str = "the model") -> Features:
+def check_features(
+    X: Any, *, n_features: int | None = None, owner: str = "the model", on_device: bool = False
+) -> Features:
     """Return X as a 2-D array of real numbers, without a copy if it is one; :func:`check_finite` checks the values.
 
-    With ``n_features``, X must have the width that ``owner`` learned from.
+    With ``n_features``, X must have the width that ``owner`` learned from. With ``on_device``, an array on a device
+    stays there.
     """
-    if type(X) is not np.ndarray or X.dtype.kind == "O":
+    stays = on_device and is_on_device(X)
+    if not stays and (type(X) is not np.ndarray or X.dtype.kind == "O"):
         X = as_array(X)
     if X.ndim != 2:
         raise InvalidFeaturesError(
@@ -29,14 +34,23 @@ def check_features(X: ArrayLike, *, n_features: int | None = None, owner: str = 
         raise InvalidFeaturesError(f"Found array with 0 sample(s) (shape={X.shape}); pass at least one row.")
     if X.shape[1] == 0:
         raise InvalidFeaturesError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-    if X.dtype.kind not in "fiub":
+    if stays:
+        _check_numbers_on_device(X)
+    elif X.dtype.kind not in "fiub":
         X = _as_numbers(X)
     if n_features is not None and X.shape[1] != n_features:
         raise InvalidFeaturesError(
             f"X has {X.shape[1]} features, but {owner} is expecting {n_features} features as input, "
             "the width it learned from. Use features of that width, or a new object."
         )
-    return X
+    checked: Features = X
+    return checked
+
+
+def _check_numbers_on_device(X: Any) -> None:
+    xp = namespace(X)
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise InvalidFeaturesError("Complex data not supported; pass real features, such as X.real.")
 
 
 def _as_numbers(X: NDArray[Any]) -> NDArray[Any]:
@@ -54,6 +68,8 @@ def _as_numbers(X: NDArray[Any]) -> NDArray[Any]:
 
 def precision_of(X: NDArray[Any]) -> np.dtype[Any]:
     """Return the precision to compute in: that of X, float32 for half precision, float64 for integers."""
+    if is_on_device(X):
+        return np.dtype(np.float32 if dtype_name(X) in ("float32", "float16", "bfloat16") else np.float64)
     if X.dtype in (np.float32, np.float16):
         return np.dtype(np.float32)
     return np.dtype(np.float64)
@@ -61,6 +77,9 @@ def precision_of(X: NDArray[Any]) -> np.dtype[Any]:
 
 def check_finite(X: NDArray[Any], dtype: np.dtype[Any]) -> None:
     """Raise if X holds NaN or infinity, or a value too large for ``dtype``; reads X in pieces."""
+    if is_on_device(X):
+        _check_finite_on_device(X, dtype)
+        return
     if X.dtype.kind != "f":
         return
     largest = None if X.dtype.itemsize <= dtype.itemsize else np.finfo(dtype).max
@@ -68,7 +87,8 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any]) -> None:
     for start in range(0, len(X), step):
         piece = X[start : start + step]
         with np.errstate(over="ignore", invalid="ignore"):
-            total = piece.sum()  # finite only if all values are: one fast pass
+            values = piece.reshape(-1) if piece.flags.c_contiguous else np.ravel(piece)
+            total = np.dot(values, values)  # finite only if all values are: one fast pass
         if largest is None and np.isfinite(total):
             continue
         finite = np.isfinite(piece)
@@ -82,3 +102,12 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any]) -> None:
             raise InvalidFeaturesError(
                 f"X holds values too large for {dtype}, in which this object learns; scale X first."
             )
+
+
+def _check_finite_on_device(X: Any, dtype: np.dtype[Any]) -> None:
+    xp = namespace(X)
+    if not xp.isdtype(X.dtype, "real floating"):
+        return
+    largest = float(np.finfo(dtype).max)
+    if not bool(xp.all(xp.isfinite(X) & (xp.abs(X) <= largest))):
+        check_finite(to_host(X), dtype)  # which names the row

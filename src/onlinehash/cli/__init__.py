@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from onlinehash import __version__
 from onlinehash.cli._errors import keep_interrupts, message_of
-from onlinehash.cli._screen import loudness, printable
+from onlinehash.cli._screen import loudness, note, printable
 
 # Each is a module of this package with a function `run`, or with a Typer `app` of several commands.
 _COMMANDS = (
@@ -27,11 +27,13 @@ _COMMANDS = (
     "ingest",
     "learn",
     "encode",
+    "onnx",
     "search",
     "evaluate",
     "reproduce",
     "report",
     "compare",
+    "runbook",
     "datasets",
     "collection",
     "scale",
@@ -165,8 +167,19 @@ for _name in _COMMANDS:
         app.command(_name, cls=getattr(_module, "ListOptions", None))(_module.run)
 
 
+class _Notes(logging.Handler):
+    """Print what is logged as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
 def main() -> None:
     """Run the command line."""
+    kernels = logging.getLogger("onlinehash._kernel")  # by name: the module takes long to import
+    kernels.setLevel(logging.INFO)
+    kernels.addHandler(_Notes())
+    kernels.propagate = False
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without block characters shows '?' instead of failing

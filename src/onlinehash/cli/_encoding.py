@@ -28,14 +28,14 @@ class Side(NamedTuple):
     labels: Any = None
 
 
-def load_encoder(path: Path) -> Encoder:
-    """Read an encoder, or freeze a saved hasher."""
+def read_encoder(path: Path) -> Encoder:
+    """Read an encoder, or that of a saved hasher."""
     refuse_other_kinds(path, "encoder", "hasher")
     if read_header(path, "encoder", "hasher")["kind"] == "encoder":
         return Encoder.load(path)
-    from onlinehash.hashers import load_hasher
+    from onlinehash.hashers import load_encoder
 
-    return load_hasher(path).snapshot()
+    return load_encoder(path)
 
 
 def encode_rows(encoder: Encoder, X: NDArray[Any], source: Path | str) -> Codes:

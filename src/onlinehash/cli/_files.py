@@ -99,6 +99,13 @@ def name_of_output(path: Path) -> str:
     return name_of(path, "standard output")
 
 
+def check_inputs(*paths: Path | None) -> None:
+    """Raise, before any work is done, if a file that was named does not exist."""
+    for path in paths:
+        if path is not None and not is_standard(path) and not path.exists():
+            raise DataNotFoundError(f"There is no file {path}.")
+
+
 def check_output(path: Path, *suffixes: str) -> None:
     """Raise, before any work is done, if the path cannot be written to or has another extension."""
     if is_standard(path):

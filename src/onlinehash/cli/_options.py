@@ -23,6 +23,14 @@ def _check_rescore(text: str | None) -> str | None:
     return text
 
 
+def _parse_where(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        example = json.dumps({"price": {"$lt": 20}})
+        raise typer.BadParameter(f"it is not JSON; write it as '{example}'.") from None
+
+
 Method = Annotated[
     str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default=_DEFAULT_METHOD)
 ]
@@ -53,8 +61,25 @@ Engine = Annotated[
         show_default="memory, or the database of the collection",
     ),
 ]
+Embed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Embedder of documents: char_ngrams, or kind and model, as in sentence-transformers:all-MiniLM-L6-v2.",
+        show_default="that of the collection",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 K = Annotated[int | None, typer.Option("-k", help="Number of nearest items to find.", show_default="10")]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help='Only items whose payload passes, as in \'{"price": {"$lt": 20}}\'.',
+        show_default=False,
+        callback=_parse_where,
+    ),
+]
 Rescore = Annotated[
     str | None,
     typer.Option(

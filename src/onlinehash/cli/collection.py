@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from onlinehash.cli import _care, _migration
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
 from onlinehash.cli._options import (
@@ -20,19 +21,20 @@ from onlinehash.cli._options import (
     MIN_RESCORED,
     Bits,
     Dtype,
+    Embed,
     Json,
     K,
     Method,
     RefreshPolicy,
     Rescore,
     Settings,
+    Where,
     hasher_from_options,
     hasher_parameters,
     parse_policy,
 )
 from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows, progress_bar
-from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable, watch_refresh
-from onlinehash.exceptions import DataNotFoundError
+from onlinehash.cli._target import TARGET, Target, finish_refresh, open_existing, warn_unless_searchable, watch_refresh
 from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Items in one file, which learns from them as they arrive and is searched.", no_args_is_help=True
 )
+app.add_typer(_care.app)
+app.add_typer(_migration.app)
 
 _Target = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
 
@@ -54,13 +58,19 @@ def create(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
     refresh_policy: RefreshPolicy = None,
     dtype: Dtype = None,
+    embed: Embed = None,
+    keep_documents: Annotated[
+        bool, typer.Option("--keep-documents/--no-keep-documents", help="Keep documents in the payload.")
+    ] = True,
 ) -> None:
     """Create an empty collection."""
     target.check()
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
     hasher = hasher_from_options(method, hasher_parameters(bits, settings), random_state=seed)
-    with target.open(hasher, parse_policy(refresh_policy), vector_dtype=dtype):
+    with target.open(
+        hasher, parse_policy(refresh_policy), vector_dtype=dtype, embed=embed, keep_documents=keep_documents
+    ):
         note(f"Created {target}, which learns with {hasher}.")
 
 
@@ -68,10 +78,11 @@ def create(
 def search(
     target: _Target,
     queries: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
             metavar="QUERIES",
-            help="Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input.",
+            help="Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input. Or one document, as "
+            'in "where is my card?", if the collection has an embedder.',
             show_default=False,
         ),
     ] = None,
@@ -84,6 +95,7 @@ def search(
     label: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="Search only items with this label; repeatable.")
     ] = None,
+    where: Where = None,
     rescore: Rescore = None,
     asymmetric: Annotated[bool, typer.Option("--asymmetric/--no-asymmetric", help=ASYMMETRIC)] = False,
     id: Id = None,
@@ -104,18 +116,23 @@ def search(
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
     if radius is not None and (k is not None or rescore in ("cosine", "l2") or asymmetric):
         raise typer.BadParameter("--radius finds all items within it; leave out -k, --rescore and --asymmetric.")
-    with _open(target, readonly=True) as collection:
+    with open_existing(target, readonly=True) as collection:
         warn_unless_searchable(collection.stats())
-        if queries is not None:
-            X = read_rows(queries, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
-            check_vectors(X, name_of(queries))
+        X: Any
+        if queries is not None and collection.embedder is not None and not _is_file(queries):
+            X = [queries]
+        elif queries is not None:
+            file = Path(queries)
+            X = read_rows(file, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
+            check_vectors(X, name_of(file))
         else:
             X = np.array([item.vectors for item in collection.get(_typed(by_id or [], collection.id_type))])
         labels = _typed(label, collection.label_kind) if label else None
         if radius is not None:
-            found = list(collection.range_search(X, radius, labels=labels))
+            found = list(collection.range_search(X, radius, labels=labels, where=where))
         else:
-            found = _search(collection, X, 10 if k is None else k, labels, rescore or "cosine", asymmetric=asymmetric)
+            filters = {"labels": labels, "where": where}
+            found = _search(collection, X, 10 if k is None else k, filters, rescore or "cosine", asymmetric=asymmetric)
         _show(collection, found, as_json=as_json)
 
 
@@ -126,24 +143,66 @@ def delete(
         list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.", show_default=False)
     ] = None,
     file: Annotated[Path | None, typer.Option("--from", help="File of ids: .npy, .csv or .txt, one per line.")] = None,
+    where: Where = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Ignore unknown ids.")] = False,
     unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn the items too; needs HROH.")] = False,
 ) -> None:
     """Delete items, all or none of them. What was learned from them stays learned, unless --unlearn is given."""
     from onlinehash.cli._arrays import read_column
 
-    if (file is None) == (not ids):
-        raise typer.BadParameter("give ids or --from, one of the two.")
-    with _open(target) as collection:
+    if bool(ids) + (file is not None) + (where is not None) != 1:
+        raise typer.BadParameter("give ids or --from or --where, one of the three.")
+    with open_existing(target) as collection:
         named = [str(id) for id in read_column(file, "ids").tolist()] if file is not None else ids or []
-        before = len(collection)
-        collection.delete(
-            dict.fromkeys(_typed(named, collection.id_type)).keys(),
+        n_deleted = collection.delete(
+            dict.fromkeys(_typed(named, collection.id_type)).keys() if where is None else None,
+            where=where,
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
         )
-        note(f"Deleted {before - len(collection)} items; {target} holds {len(collection)}.")
+        note(f"Deleted {n_deleted} items; {target} holds {len(collection)}.")
         finish_refresh(collection)
+
+
+@app.command("items")
+def items(
+    target: _Target,
+    where: Where = None,
+    after: Annotated[str | None, typer.Option(metavar="ID", help="List only ids above this one.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="List at most this many items.")] = None,
+    count: Annotated[bool, typer.Option("--count", help="Print only their number.")] = False,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Print vectors, too.")] = False,
+) -> None:
+    """List items in order of id, one JSON object per line."""
+    if count and (after is not None or limit is not None):
+        raise typer.BadParameter("--count counts all items, or those of --where; leave out --after and --limit.")
+    with open_existing(target, readonly=True) as collection:
+        if count:
+            print_json(collection.count(where))
+            return
+        start = None if after is None else _typed([after], collection.id_type)[0]
+        for item in collection.items(where=where, after=start, limit=limit):
+            shown = {"id": item.id, "labels": item.labels, "payload": item.payload}
+            print_json(shown | ({"vectors": item.vectors.tolist()} if vectors else {}))
+
+
+@app.command("index")
+def index(
+    target: _Target,
+    path: Annotated[
+        str | None, typer.Argument(metavar="PATH", help="Keys of the payload, joined by dots.", show_default=False)
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop the index instead.")] = False,
+) -> None:
+    """Index a path in the payload, so that --where with it is fast; without a path, list those that have an index."""
+    if path is None and drop:
+        raise typer.BadParameter("name the path whose index to drop.")
+    with open_existing(target, readonly=path is None) as collection:
+        if path is not None and drop:
+            collection.drop_index(path)
+        elif path is not None:
+            collection.create_index(path)
+        print_rows(("index",), [(name,) for name in collection.indexes()])
 
 
 @app.command("refresh")
@@ -152,7 +211,7 @@ def refresh(
     bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
 ) -> None:
     """Encode all items again with what was learned since, or with another code length."""
-    with _open(target) as collection:
+    with open_existing(target) as collection:
         if bits is None:
             collection.refresh(wait=False)
         else:
@@ -165,7 +224,7 @@ def refresh(
 @app.command("stats")
 def stats(target: _Target, as_json: Json = False) -> None:
     """Show collection statistics: number of items, number of searchable items, codes."""
-    with _open(target, readonly=True) as collection:
+    with open_existing(target, readonly=True) as collection:
         now = collection.stats()
     values = asdict(now)
     if as_json:
@@ -183,41 +242,39 @@ def export(
         typer.Argument(
             metavar="OUT",
             help="Items: .npy, .npz, .parquet, .csv, .jsonl; - for standard output, as .jsonl. Codes: .faiss, "
-            ".usearch, .npz with --codes.",
+            ".usearch, .lance, .sqlite; with --codes, also .npz, .parquet.",
         ),
     ],
     codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, and name them.")
+    ] = False,
 ) -> None:
     """Write all items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
     from onlinehash.collection import export_codes, export_items
-    from onlinehash.collection.transfer import WRITERS
+    from onlinehash.collection.exports import FORMATS as CODE_FORMATS
     from onlinehash.tables import FORMATS
 
-    as_codes = codes or out.suffix.lower() in WRITERS.keys() - FORMATS.keys()
+    as_codes = codes or out.suffix.lower() in CODE_FORMATS.keys() - FORMATS.keys()
     if as_codes and is_standard(out):
         raise typer.BadParameter("codes go to a file; only items go to standard output.")
-    check_output(out, *(WRITERS if as_codes else {**FORMATS, **WRITERS}))
-    with _open(target, readonly=True) as collection:
+    check_output(out, *(CODE_FORMATS if as_codes else {**FORMATS, **CODE_FORMATS}))
+    with open_existing(target, readonly=True) as collection:
         if as_codes:
             n_items = export_codes(collection, out)
         elif is_standard(out):
             with TemporaryDirectory() as folder:
-                n_items = export_items(collection, Path(folder) / "items.jsonl")
+                n_items = export_items(collection, Path(folder) / "items.jsonl", skip_damaged=skip_damaged)
                 with (Path(folder) / "items.jsonl").open("rb") as file:
                     shutil.copyfileobj(file, sys.stdout.buffer)
         else:
             with progress_bar("Writing") as progress:
-                n_items = export_items(collection, out, progress=progress)
+                n_items = export_items(collection, out, skip_damaged=skip_damaged, progress=progress)
     note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
 
 
-def _open(target: Target, *, readonly: bool = False) -> Collection:
-    try:
-        return target.open(readonly=readonly)
-    except DataNotFoundError as error:
-        raise DataNotFoundError(
-            f"There is no collection {target}; create it with 'onlinehash collection create'."
-        ) from error
+def _is_file(queries: str) -> bool:
+    return queries == "-" or Path(queries).is_file()
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:
@@ -232,12 +289,12 @@ def _typed(texts: list[str], kind: str | None) -> list[Any]:
 
 
 def _search(
-    collection: Collection, X: Any, k: int, labels: list[Any] | None, rescore: str, *, asymmetric: bool
+    collection: Collection, X: Any, k: int, filters: dict[str, Any], rescore: str, *, asymmetric: bool
 ) -> list[SearchResult]:
     """Return k items per query, rescored among ten times as many or more."""
     if rescore == "none" or k < 1:
-        return list(collection.search(X, k, labels=labels, asymmetric=asymmetric))
-    found = collection.search(X, max(k, MIN_RESCORED // 10), labels=labels, rescore=rescore, asymmetric=asymmetric)
+        return list(collection.search(X, k, **filters, asymmetric=asymmetric))
+    found = collection.search(X, max(k, MIN_RESCORED // 10), **filters, rescore=rescore, asymmetric=asymmetric)
     return [SearchResult(some.ids[:k], some.distances[:k]) for some in found]
 
 

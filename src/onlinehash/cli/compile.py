@@ -10,8 +10,10 @@ from onlinehash.cli._screen import note, progress_bar
 def run() -> None:
     """Compile all kernels now, for container images and shared machines.
 
-    Otherwise each kernel is compiled for this processor at its first use, which takes seconds. Compiled kernels are
-    cached beside the package, or in the folder that NUMBA_CACHE_DIR names.
+    Otherwise each kernel is compiled for this processor at its first use, which takes up to two seconds. Compiled
+    kernels are kept in the folder that NUMBA_CACHE_DIR names; by default beside the package or, if that cannot be
+    written, in the cache folder of the user. Kernels beside the package are used by all users: run this command when
+    an image is built, or as the administrator after the installation.
     """
     from onlinehash.datasets import load_dataset
     from onlinehash.hashers import HASHERS

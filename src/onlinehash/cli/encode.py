@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output, open_output
+from onlinehash.cli._files import check_inputs, check_output, is_standard, name_of, name_of_output, open_output
 from onlinehash.cli._screen import note
 
 _FORMATS = {".npy": "npy", ".npz": "npz", ".csv": "csv", ".bits": "bits", ".txt": "bits"}
@@ -42,7 +42,7 @@ def run(
     and 1s.
     """
     from onlinehash.cli._arrays import read_rows
-    from onlinehash.cli._encoding import encode_rows, load_encoder
+    from onlinehash.cli._encoding import encode_rows, read_encoder
     from onlinehash.codes import unpack_bits
     from onlinehash.tables import Columns
 
@@ -54,7 +54,8 @@ def run(
     elif form not in _FORMATS.values():
         raise typer.BadParameter(f"{form!r} is not npy, npz, csv or bits.", param_hint="--format")
     check_output(out)
-    encoder = load_encoder(model)
+    check_inputs(model, source)
+    encoder = read_encoder(model)
     columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
     codes = encode_rows(encoder, read_rows(source, columns).X, name_of(source))
     with open_output(out) as file:

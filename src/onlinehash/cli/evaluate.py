@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinehash._validation import check_labels
+from onlinehash._validation import check_choice, check_labels
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli._files import check_inputs
 from onlinehash.cli._options import Json, Protocol
 from onlinehash.cli._screen import print_json, print_rows
 from onlinehash.cli.datasets import load_split
@@ -57,24 +58,29 @@ def run(
     mAP@k is given twice: divided by the number of relevant items that k places can hold ('possible'), and by the
     number of those found ('found'), which is often published and is higher.
     """
-    from onlinehash.cli._encoding import load_encoder
+    from onlinehash.cli._encoding import read_encoder
     from onlinehash.metrics import Ranking
     from onlinehash.tables import Columns
 
-    encoder = load_encoder(model) if model is not None else None
+    if dataset is not None and (model is None or queries is not None or database is not None):
+        raise typer.BadParameter("--dataset needs --model, and no --queries or --database.")
+    if dataset is None and (queries is None or database is None):
+        raise typer.BadParameter("give --model and --dataset, or --queries and --database.")
+    check_choice("ties", ties, ("expected", "stable"))
+    check_inputs(model, queries, database)
+    encoder = read_encoder(model) if model is not None else None
     if dataset is not None:
-        if encoder is None or queries is not None or database is not None:
-            raise typer.BadParameter("--dataset needs --model, and no --queries or --database.")
+        assert encoder is not None
         sides, lengths = _of_dataset(encoder, dataset, protocol, seed)
         map_at, precision_at = map_at or lengths[0], precision_at or lengths[1]
-    elif queries is not None and database is not None:
+    else:
+        assert queries is not None
+        assert database is not None
         columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
         sides = (
             *_of_file(queries, query_labels, encoder, columns),
             *_of_file(database, database_labels, encoder, columns),
         )
-    else:
-        raise typer.BadParameter("give --model and --dataset, or --queries and --database.")
     result = _measure(Ranking(*sides, ties=ties), map_at or 1000, precision_at or 100, radius)
     sizes = {"n_queries": len(sides[0]), "n_items": len(sides[2]), "ties": ties}
     if as_json:

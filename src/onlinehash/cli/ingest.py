@@ -21,6 +21,7 @@ from onlinehash.cli._files import name_of, open_input
 from onlinehash.cli._options import (
     Bits,
     Dtype,
+    Embed,
     Method,
     RefreshPolicy,
     Settings,
@@ -62,6 +63,15 @@ def run(
     payload: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of the payloads.", show_default="payload")
     ] = None,
+    documents: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files.",
+            show_default=False,
+        ),
+    ] = None,
+    embed: Embed = None,
     ignore: Ignore = None,
     header: Header = None,
     first_id: Annotated[int | None, typer.Option(help="Number the rows from here on; for files without ids.")] = None,
@@ -102,6 +112,7 @@ def run(
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
     is_csv = source == "-" or source.lower().endswith(".csv")
     for_columns = {"--id": id, "--vectors": vectors, "--labels": labels, "--payload": payload, "--ignore": ignore}
+    for_columns["--documents"] = documents
     for_csv = {"--no-header" if header is False else "--header": header}
     if is_stream:
         _refuse(for_columns | for_csv | {"--first-id": first_id}, "a file; the fields of messages have fixed names.")
@@ -112,8 +123,12 @@ def run(
         raise typer.BadParameter(f"{source} holds no .parquet files; other files are ingested one by one.")
     check_positive_int("batch", batch)
     given = hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
-    opening = partial(_open, into, method, given, parse_policy(refresh_policy), dtype)
-    if is_stream:
+    opening = partial(_open, into, method, given, parse_policy(refresh_policy), dtype, embed)
+    if documents is not None:
+        _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
+        named = {"id": id, "labels": labels, "payload": payload, "first_id": first_id, "batch": batch}
+        _ingest_documents(Path(source), into, opening, documents, named, refresh=refresh)
+    elif is_stream:
         _ingest_stream(source, into, opening, batch=batch, follow=follow, refresh=refresh)
     else:
         columns = Columns(id, vectors, labels, payload, ignore or (), header)
@@ -128,7 +143,7 @@ def _refuse(options: dict[str, Any], use: str) -> None:
 
 
 def _open(
-    into: Target, method: str | None, given: dict[str, Any], policy: Policy | None, dtype: str | None
+    into: Target, method: str | None, given: dict[str, Any], policy: Policy | None, dtype: str | None, embed: str | None
 ) -> Collection:
     """Create the collection; or open it, if the options agree with its hasher."""
     from onlinehash.collection.learner import same_recipe
@@ -136,7 +151,7 @@ def _open(
     if not into.exists():
         into.check()
         hasher = hasher_from_options(method, given, random_state=0)
-        collection = into.open(hasher, policy, vector_dtype=dtype)
+        collection = into.open(hasher, policy, vector_dtype=dtype, embed=embed)
         note(f"Created {into}, which learns with {hasher}.")
         return collection
     if method is not None or given:
@@ -147,7 +162,7 @@ def _open(
             wanted.set_params(**own.get_params(deep=False) | given)
         if not same_recipe(own, wanted):
             raise InvalidInputError(f"{into} learns with {own}, not {wanted}. Leave out --method and the parameters.")
-    return into.open(None, policy, vector_dtype=dtype)
+    return into.open(None, policy, vector_dtype=dtype, embed=embed)
 
 
 def _ingest_file(
@@ -177,6 +192,25 @@ def _ingest_file(
             note(f"Added {n_items} items, {n_labelled} with labels; {into} holds {len(collection)}.")
             warn_unless_searchable(collection.stats())
             finish_refresh(collection, wanted=refresh)
+
+
+def _ingest_documents(
+    path: Path,
+    into: Target,
+    opening: Callable[[], Collection],
+    documents: str,
+    named: dict[str, Any],
+    *,
+    refresh: bool,
+) -> None:
+    from onlinehash.collection import import_documents
+
+    with opening() as collection:
+        with progress_bar("Embedding") as progress:
+            n_items = import_documents(collection, path, documents, progress=progress, **named)
+        note(f"Added {n_items} documents, embedded with {collection.embedder}; {into} holds {len(collection)}.")
+        warn_unless_searchable(collection.stats())
+        finish_refresh(collection, wanted=refresh)
 
 
 def _ingest_stream(

@@ -11,7 +11,7 @@ import typer
 
 from onlinehash._validation import check_labels
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._files import check_output, name_of, name_of_output, open_output, refuse_other_kinds
+from onlinehash.cli._files import check_inputs, check_output, name_of, name_of_output, open_output, refuse_other_kinds
 from onlinehash.cli._options import (
     Bits,
     Method,
@@ -65,7 +65,7 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher, and of the split of the data set.")] = 0,
     resume: Annotated[Path | None, typer.Option(help="Continue with this saved hasher.")] = None,
 ) -> None:
-    """Learn a hasher from labelled vectors, row by row, and save it.
+    """Learn a hasher from labelled vectors, row by row, and save it with its encoder.
 
     With --dataset, the hasher learns from the first part of the database, and '--method hcoh' uses the published
     learning rate; the queries of 'onlinehash evaluate' with the same seed are not learned from. Unsupervised methods
@@ -79,6 +79,7 @@ def run(
     if dataset is not None and label_column is not None:
         raise typer.BadParameter("--label-column is for a file with columns, not for --dataset.")
     check_output(out)
+    check_inputs(source, labels, resume)
     given = hasher_parameters(bits, settings)
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
@@ -104,7 +105,7 @@ def run(
         )
     seconds = perf_counter() - start
     with open_output(out) as file:
-        file.write(hasher.to_bytes())
+        file.write(hasher.to_bytes(encoder=True))
     seen = f"({hasher.n_samples_seen_} seen in total)"
     note(f"Learned {len(X)} instances in {seconds:.2f} s {seen}. Saved {hasher} to {name_of_output(out)}.")
 

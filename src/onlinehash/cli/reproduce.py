@@ -63,7 +63,16 @@ def _reproduce(
     from onlinehash.experiments import load_plan, read_results, reproduce
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
     from onlinehash.experiments.results import is_stale
-    from onlinehash.experiments.tables import as_in_the_paper, groups, markdown, measured, printed, separate_references
+    from onlinehash.experiments.tables import (
+        MEASURES,
+        as_in_the_paper,
+        groups,
+        markdown,
+        measured,
+        printed,
+        separate_references,
+        spread,
+    )
 
     places = [(path, results or path.parent / "results", f"onlinehash reproduce {path}") for path in plans]
     if quick:
@@ -95,10 +104,11 @@ def _reproduce(
         chapters.append(chapter)
         for name, part in groups(chapter.results).items():
             learned, references = separate_references(part)
-            for measure, title in (("mean_average_precision", "mAP"), ("precision", "precision")):
+            for measure, title in MEASURES.items():
                 theirs = printed(part[0]["config"]["dataset"], measure) if as_in_the_paper(part) else {}
-                typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")
-                typer.echo(markdown(measured(learned, measure), theirs, measured(references, measure)))
+                if cells := measured(learned, measure):
+                    typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")
+                    typer.echo(markdown(cells, theirs, measured(references, measure), spread(part, measure)))
     if report is not None:
         report_command.write(report, chapters)
 

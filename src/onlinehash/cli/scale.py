@@ -68,11 +68,11 @@ def encode(
 ) -> None:
     """Write the codes of vectors to a folder, one Parquet file per row group; a second run continues the first."""
     from onlinehash import scale
-    from onlinehash.cli._encoding import load_encoder
+    from onlinehash.cli._encoding import read_encoder
 
     with progress_bar("Encoding") as progress:
         parts = scale.encode(
-            paths, load_encoder(model), out, vectors=vectors, id=id, address=address, n_workers=workers,
+            paths, read_encoder(model), out, vectors=vectors, id=id, address=address, n_workers=workers,
             progress=progress,
         )  # fmt: skip
     note(f"{out} holds the codes, in {len(parts)} parts.")

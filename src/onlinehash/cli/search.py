@@ -12,7 +12,14 @@ import typer
 
 from onlinehash._validation import check_positive_int
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
-from onlinehash.cli._files import check_output, is_standard, name_of_output, open_output, refuse_other_kinds
+from onlinehash.cli._files import (
+    check_inputs,
+    check_output,
+    is_standard,
+    name_of_output,
+    open_output,
+    refuse_other_kinds,
+)
 from onlinehash.cli._options import ASYMMETRIC, MIN_RESCORED, Json, K, Rescore
 from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows
 from onlinehash.exceptions import InvalidInputError
@@ -90,7 +97,7 @@ def run(
 
     With --model, a file is read as vectors if it has as many columns as the model learned from, else as codes.
     """
-    from onlinehash.cli._encoding import load_encoder, read_side
+    from onlinehash.cli._encoding import read_encoder, read_side
     from onlinehash.tables import Columns
 
     if queries is None and save_index is None:
@@ -99,11 +106,17 @@ def run(
         raise typer.BadParameter("standard input can be ITEMS or QUERIES, not both.")
     if radius is not None and (rescore in ("cosine", "l2") or asymmetric):
         raise typer.BadParameter("--radius counts bits; leave out --rescore and --asymmetric.")
+    if model is None and (rescore in ("cosine", "l2") or asymmetric):
+        raise typer.BadParameter("--rescore and --asymmetric need vectors, and --model.")
+    if ids is not None and items.suffix.lower() == ".ohi":
+        raise typer.BadParameter("a saved index has its own ids.", param_hint="--ids")
+    check_positive_int("k", 10 if k is None else k)
     if save_index is not None:
         check_output(save_index, ".ohi")
     if out is not None:
         check_output(out, ".csv", ".npz")
-    encoder = load_encoder(model) if model is not None else None
+    check_inputs(items, queries, ids, model)
+    encoder = read_encoder(model) if model is not None else None
     columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
     searched = _read_items(items, ids, encoder, columns)
     if save_index is not None:
@@ -134,8 +147,6 @@ def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns:
     from onlinehash.indexes import FlatIndex
 
     if items.suffix.lower() == ".ohi":
-        if ids is not None:
-            raise typer.BadParameter("a saved index has its own ids.", param_hint="--ids")
         refuse_other_kinds(items, "index")
         return _Items(FlatIndex.load(items, mmap=True))
     side = read_side(items, encoder, columns)
@@ -168,7 +179,6 @@ def _search(
     """Return k items per query: rescored by their vectors, or by asymmetric distance, where that is possible."""
     from onlinehash.collection.rescoring import vector_distances
 
-    check_positive_int("k", k)
     has_both = items.X is not None and asked.X is not None
     if rescore in ("cosine", "l2") and not has_both:
         raise typer.BadParameter("it needs vectors in both files, and --model.", param_hint="--rescore")

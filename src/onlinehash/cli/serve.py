@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinehash.cli._options import Engine, registered
+from onlinehash.cli._options import Embed, Engine, registered
 from onlinehash.cli._screen import note
 from onlinehash.cli._target import TARGET, Target
 from onlinehash.exceptions import DataNotFoundError
@@ -30,6 +30,7 @@ def run(
     ] = None,
     *,
     search: Engine = None,
+    embed: Embed = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; all but this machine's own need keys.")
     ] = "127.0.0.1",
@@ -130,12 +131,12 @@ def run(
             collections, routes = {"demo": shown.collection}, make_demo_routes(shown, any_keys)
         elif folder is not None:
             for name, file in files.items():
-                collections[name] = Target(str(file)).open(readonly=readonly, search=search)
+                collections[name] = Target(str(file)).open(readonly=readonly, search=search, embed=embed)
                 stack.callback(collections[name].close, refresh=False)
         else:
             hasher = None if target.exists() or method is None else registered(method)
             name = Path(target.name).stem
-            collections = {name: target.open(hasher, readonly=readonly, search=search)}
+            collections = {name: target.open(hasher, readonly=readonly, search=search, embed=embed)}
             stack.callback(collections[name].close, refresh=False)  # a stop must not wait for a refresh
         app = create_app(collections, limits=limits, keys=keys, routes=routes, root_path=root_path)
         n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)

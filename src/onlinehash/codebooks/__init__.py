@@ -8,7 +8,6 @@ from typing import Any
 from onlinehash.codebooks.assignment import ClassTable, Codebook
 from onlinehash.codebooks.explicit import ExplicitCodebook
 from onlinehash.codebooks.hadamard import HadamardCodebook, hadamard_codewords
-from onlinehash.codebooks.joined import JoinedCodebook
 from onlinehash.codebooks.ladder import LadderCodebook
 from onlinehash.codebooks.learnability import swap_for_learnability
 from onlinehash.codebooks.random import RandomCodebook
@@ -45,7 +44,6 @@ __all__ = [
     "Codebook",
     "ExplicitCodebook",
     "HadamardCodebook",
-    "JoinedCodebook",
     "LadderCodebook",
     "RandomCodebook",
     "hadamard_codewords",

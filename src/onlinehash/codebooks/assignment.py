@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from onlinehash.exceptions import InvalidLabelsError
 from onlinehash.types import Labels, LabelSets, Signs
 
+_MANY = 1024  # labels that are numbered by a table
+
 
 class Codebook(Protocol):
     """Interface of a codebook: the codeword of a class, from its number of arrival or its label.
@@ -70,12 +72,33 @@ class ClassTable:
 
     def admit(self, y: Labels | LabelSets) -> None:
         """Give every new label the next number and its codeword; if any label is refused, admit none."""
+        if not isinstance(y, LabelSets):
+            numbers = self._looked_up(y)
+            if numbers is not None and numbers.min() >= 0:
+                return
         labels = [label for row in y for label in row] if isinstance(y, LabelSets) else y.tolist()
         self._admit([label for label in dict.fromkeys(labels) if label not in self._numbers])
 
     def numbers(self, y: Labels) -> NDArray[np.intp]:
         """Return the class number of every label; all of them were admitted."""
-        return np.fromiter((self._numbers[label] for label in y.tolist()), np.intp, len(y))
+        numbers = self._looked_up(y)
+        if numbers is not None:
+            return numbers
+        return np.fromiter(map(self._numbers.__getitem__, y.tolist()), np.intp, len(y))
+
+    def _looked_up(self, y: Labels) -> NDArray[np.intp] | None:
+        """Return the class number of every label, or -1; None where a dict is faster than a table."""
+        if y.dtype.kind != "i" or len(y) < _MANY:
+            return None
+        lowest, span = int(y.min()), int(y.max()) - int(y.min()) + 1
+        if span > len(y):
+            return None
+        table = np.full(span, -1, np.intp)
+        for label, number in self._numbers.items():
+            if isinstance(label, int) and 0 <= label - lowest < span:
+                table[label - lowest] = number
+        numbers: NDArray[np.intp] = table[y - lowest]
+        return numbers
 
     def codewords_at(self, places: NDArray[np.intp]) -> Signs:
         """Return the codewords of the classes where class ``i`` has the one for the class of arrival ``places[i]``."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinehash._kernel import kernel
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Signs
 
@@ -55,7 +55,7 @@ def swap_for_learnability(explained: NDArray[np.float64], words: Signs, movable:
     return places
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _swap(explained: Any, words: Any, movable: Any, places: Any) -> None:
     n_classes, n_bits = words.shape
     slopes = explained @ words

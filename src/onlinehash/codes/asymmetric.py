@@ -16,13 +16,18 @@ from onlinehash.types import Codes, QueryValues
 _QUERIES = 64  # number of queries whose tables are in memory at a time
 
 
+def tables_of(queries: QueryValues) -> NDArray[np.float32]:
+    """Return what each value of each byte of a code adds to the distance of each query."""
+    tables = np.empty((len(queries), code_width(queries.shape[1]), 256), np.float32)
+    kernels.fill_tables(queries, tables)
+    return tables
+
+
 def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Yield a slice of the queries, and what each value of each byte of a code adds to their distances."""
+    """Yield slices of the queries with their tables, a few at a time."""
     for start in range(0, len(queries), _QUERIES):
         rows = slice(start, min(start + _QUERIES, len(queries)))
-        tables = np.empty((rows.stop - start, code_width(queries.shape[1]), 256), np.float32)
-        kernels.fill_tables(queries[rows], tables)
-        yield rows, tables
+        yield rows, tables_of(queries[rows])
 
 
 def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:

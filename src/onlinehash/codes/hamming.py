@@ -29,9 +29,17 @@ def distance_dtype(n_bytes: int) -> type[np.unsignedinteger[Any]]:
     return next(dtype for dtype in (np.uint8, np.uint16, np.uint32) if n_bytes * 8 <= np.iinfo(dtype).max)
 
 
+def as_long_words(codes: Codes) -> NDArray[np.uint64]:
+    """Copy rows of bytes to rows of 64-bit words, padded with zeros: one type for codes of any width."""
+    n_rows, n_bytes = codes.shape
+    words = np.zeros((n_rows, -(-n_bytes // 8)), np.uint64)
+    words.view(np.uint8)[:, :n_bytes] = codes
+    return words
+
+
 def distance_buffer(n_bytes: int) -> NDArray[Any]:
     """Return a buffer for the distances of one tile of rows."""
-    return np.empty(kernels.TILE, distance_dtype(n_bytes))
+    return np.empty(kernels.TILE, np.uint16 if n_bytes < 1 << 13 else np.uint32)
 
 
 def hamming_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[Any]:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.extending import intrinsic
+
+from onlinehash._kernel import kernel
 
 TILE = 512  # distances of a tile fit the first-level cache
 
@@ -34,7 +35,7 @@ def _popcount(typingctx: Any, word: Any) -> Any:
 popcount: Any = _popcount
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def fill_tables(queries: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_bytes, 256) with what each value of each byte of a code adds to a query's distance.
 
@@ -56,7 +57,7 @@ def fill_tables(queries: Any, out: Any) -> None:
                     table[value] += unset
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _look_up(tables: Any, codes: Any, out: Any) -> None:
     """Write the distance of every row to the head of ``out``: the same sum, in the same order, for equal codes."""
     n_rows, n_bytes = codes.shape
@@ -72,7 +73,7 @@ def _look_up(tables: Any, codes: Any, out: Any) -> None:
             out[i] += table[codes[i, b]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def distances(query: Any, words: Any, out: Any) -> None:
     """Write the distance of every row to the head of ``out``."""
     n_rows, n_words = words.shape
@@ -99,90 +100,14 @@ def distances(query: Any, words: Any, out: Any) -> None:
             out[i] = distance
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})  # else no vector loop for floats
-def lowest(values: Any, size: int) -> Any:
-    """Return the smallest of the first ``size`` values."""
-    smallest = values[0]
-    for i in range(size):
-        if values[i] < smallest:  # noqa: PLR1730 (min() would widen to 64 bits and lose the vector loop)
-            smallest = values[i]
-    return smallest
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_rows) with distances."""
     for q in range(queries.shape[0]):
         distances(queries[q], words, out[q])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def sift_down(distances: Any, ids: Any, size: int) -> None:
-    """Restore the heap (largest distance, then largest id, on top) after its top was replaced."""
-    distance, id = distances[0], ids[0]
-    hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and (
-            distances[right] > distances[child] or (distances[right] == distances[child] and ids[right] > ids[child])
-        ):
-            child = right
-        if distances[child] < distance or (distances[child] == distance and ids[child] < id):
-            break
-        distances[hole] = distances[child]
-        ids[hole] = ids[child]
-        hole = child
-    distances[hole] = distance
-    ids[hole] = id
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def unwind(distances: Any, ids: Any) -> None:
-    """Sort a heap: the worst goes to the end, then the next."""
-    for size in range(ids.shape[0] - 1, 0, -1):
-        distances[0], distances[size] = distances[size], distances[0]
-        ids[0], ids[size] = ids[size], ids[0]
-        sift_down(distances, ids, size)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def top_k(queries: Any, words: Any, ids: Any, ordered: bool, buffer: Any, out_distances: Any, out_ids: Any) -> None:
-    """Find the k nearest rows of each query, ties by id.
-
-    A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise
-    with the row, a later row with the same distance cannot win, so a tile is opened only when it holds
-    something strictly nearer than the top.
-    """
-    n_rows = words.shape[0]
-    k = out_ids.shape[1]
-    far = np.iinfo(np.int32).max
-    last = np.iinfo(np.int64).max
-    for q in range(queries.shape[0]):
-        best, best_ids = out_distances[q], out_ids[q]
-        best[:] = far
-        best_ids[:] = last
-        query = queries[q]
-        for start in range(0, n_rows, TILE):
-            stop = min(start + TILE, n_rows)
-            distances(query, words[start:stop], buffer)
-            bound = best[0]
-            smallest = lowest(buffer, stop - start)
-            if smallest > bound or (ordered and smallest == bound):
-                continue
-            for i in range(stop - start):
-                distance = buffer[i]
-                if distance < bound or (distance == bound and not ordered and ids[start + i] < best_ids[0]):
-                    best[0] = distance
-                    best_ids[0] = ids[start + i]
-                    sift_down(best, best_ids, k)
-                    bound = best[0]
-        unwind(best, best_ids)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _add_histogram(query: Any, words: Any, buffer: Any, scratch: Any, out: Any) -> None:
     """Add to ``out[d]`` the number of rows at distance ``d``."""
     n_rows = words.shape[0]
@@ -202,7 +127,7 @@ def _add_histogram(query: Any, words: Any, buffer: Any, scratch: Any, out: Any) 
         out[d] += scratch[0, d] + scratch[1, d] + scratch[2, d] + scratch[3, d]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def count_by_distance(
     queries: Any, groups: Any, words: Any, bounds: Any, buffer: Any, scratch: Any, total: Any, relevant: Any
 ) -> None:
@@ -220,10 +145,11 @@ def count_by_distance(
         for part in range(3):  # one call for all three: it is compiled into this loop
             _add_histogram(queries[q], words[starts[part] : stops[part]], buffer, scratch, total[q])
             if part == 0:
-                relevant[q] = total[q]
+                for d in range(total.shape[1]):  # a loop: an assignment of arrays takes seconds to compile
+                    relevant[q, d] = total[q, d]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def rank_in_storage_order(
     queries: Any, groups: Any, words: Any, row_groups: Any, total: Any, relevant: Any, k: int,
     buffer: Any, out_sum: Any, out_found: Any,
@@ -261,7 +187,7 @@ def rank_in_storage_order(
         out_found[q] = found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> None:
     """Sort rows by eleven of their bits, stably."""
     digit = np.uint32((1 << 11) - 1)
@@ -276,7 +202,7 @@ def order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> N
         counts[value] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def count_by_rank(bits: Any, sizes: Any, groups: Any, members: Any, bounds: Any, total: Any, relevant: Any) -> int:
     """Count all and the relevant items at every distance from each query, nearest first.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._arrays import Place, is_on_device
 from onlinehash._validation import check_codes, check_n_bits
 from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, Signs
@@ -70,6 +71,8 @@ def unpack_bits(codes: ArrayLike, n_bits: int) -> NDArray[np.uint8]:
     >>> unpack_bits(np.array([[5]], dtype=np.uint8), 4)
     array([[1, 0, 1, 0]], dtype=uint8)
     """
+    if is_on_device(codes):
+        return _unpacked_on_device(codes, check_n_bits(n_bits))  # type: ignore[no-any-return]
     packed = check_codes(codes, check_n_bits(n_bits))
     return np.unpackbits(packed, axis=1, count=n_bits, bitorder="little")
 
@@ -82,7 +85,17 @@ def unpack_signs(codes: ArrayLike, n_bits: int) -> Signs:
     >>> unpack_signs(np.array([[5]], dtype=np.uint8), 4)
     array([[ 1, -1,  1, -1]], dtype=int8)
     """
-    return unpack_bits(codes, n_bits).astype(np.int8) * np.int8(2) - np.int8(1)
+    bits = unpack_bits(codes, n_bits)
+    if is_on_device(bits):
+        xp = Place.of(bits).xp
+        return xp.astype(bits, xp.int8) * 2 - 1  # type: ignore[no-any-return]
+    return bits.astype(np.int8) * np.int8(2) - np.int8(1)
+
+
+def _unpacked_on_device(codes: Any, n_bits: int) -> Any:
+    place = Place.of(codes)
+    bits = (codes[:, :, None] >> place.put(np.arange(8), "uint8")[None, None, :]) & 1
+    return place.xp.reshape(bits, (codes.shape[0], -1))[:, :n_bits]
 
 
 def _two_dimensional(name: str, values: ArrayLike) -> NDArray[Any]:

@@ -1,20 +1,28 @@
 """Collections: durable items, searchable while their hash functions change."""
 
+from onlinehash.collection.check import CheckReport, check_collection
 from onlinehash.collection.collection import Collection
+from onlinehash.collection.document_files import import_documents
+from onlinehash.collection.exports import export_codes
+from onlinehash.collection.migration import Migration
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
-from onlinehash.collection.transfer import export_codes, export_items, import_items
+from onlinehash.collection.transfer import export_items, import_items
 from onlinehash.collection.types import Item, Stats
 
 __all__ = [
+    "CheckReport",
     "Collection",
     "Every",
     "Item",
+    "Migration",
     "Never",
     "Stats",
     "WhenDrifted",
     "WhenIdle",
     "WhenInformative",
+    "check_collection",
     "export_codes",
     "export_items",
+    "import_documents",
     "import_items",
 ]

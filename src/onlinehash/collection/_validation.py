@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array, as_column, check_feature_names, is_missing, library_of
 from onlinehash._validation import check_features, check_finite, check_ids, check_labels, check_targets
+from onlinehash.collection.filters import is_plain_text
 from onlinehash.collection.stores.protocol import Store
 from onlinehash.collection.types import Id, Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
@@ -47,6 +48,8 @@ def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeate
     >>> check_item_ids(np.array([3, 1]), "int"), check_item_ids("a", None)
     ([3, 1], ['a'])
     """
+    if type(ids) is int and kind == "int" and abs(ids) < 2**63:  # the common case, quickly
+        return [ids]
     if is_single(ids):
         ids = [ids]
     if not isinstance(ids, Iterable) or isinstance(ids, (bytes, dict)):
@@ -86,6 +89,8 @@ def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | 
     if len(rows) != n_rows:
         raise InvalidFeaturesError(f"vectors has {len(rows)} rows for {n_rows} ids; pass one row per id.")
     check_finite(rows, np.dtype(np.float64))
+    if rows.dtype == dtype:
+        return np.ascontiguousarray(rows)
     with np.errstate(over="ignore"):
         stored = np.ascontiguousarray(rows, dtype)
     if not np.isfinite(stored).all():
@@ -128,6 +133,8 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
     """
     if labels is None:
         return LabelColumn(None, np.zeros(n_rows, bool), [None] * n_rows, type_)
+    if single and type(labels) is int and type_ == "int" and abs(labels) < 2**63:  # the common case, quickly
+        return LabelColumn(np.array([labels], np.int64), None, [str(labels)], type_)
     targets, labelled = check_targets([labels] if single else labels, n_rows)
     several = isinstance(targets, LabelSets)
     values: list[Any] = [list(some) for some in targets] if several else np.asarray(targets).tolist()
@@ -146,7 +153,7 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
 def _texts(values: list[Any], several: bool) -> list[str | None]:
     """Return values as JSON; labels repeat, so each text is made once."""
     if not several:
-        known = {value: json.dumps(value) for value in set(values)}
+        known = {value: str(value) if type(value) is int else json.dumps(value) for value in set(values)}
         return [known[value] for value in values]
     sets = {tuple(value): json.dumps(value[0] if len(value) == 1 else value) for value in values if value}
     return [sets.get(tuple(value)) for value in values]
@@ -178,12 +185,22 @@ def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
         texts = [None if value is None else json.dumps(value, allow_nan=False) for value in values]
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"payload cannot be written as JSON: {error}.") from error
+    for text in texts:
+        if text is not None and ("\\u0000" in text or "\\ud" in text) and not _is_storable(text):
+            raise InvalidInputError(
+                "payload holds a string with U+0000 or a lone surrogate; no database filters by it."
+            )
     longest = max((len(text) for text in texts if text is not None), default=0)
     if longest > MAX_PAYLOAD:
         raise InvalidInputError(
             f"payload has an entry of {longest} characters of JSON; at most {MAX_PAYLOAD}. Store a link instead."
         )
     return texts
+
+
+def _is_storable(text: str) -> bool:
+    """Return whether the strings of a JSON text are without U+0000 and lone surrogates."""
+    return is_plain_text(json.dumps(json.loads(text), ensure_ascii=False).replace("\\\\", "").replace("\\u0000", "\0"))
 
 
 def checkpoint_settings(checkpoint: Mapping[str, Any] | None) -> dict[str, Any]:

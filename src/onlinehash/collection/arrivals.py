@@ -70,6 +70,8 @@ class Arrivals:
         return gone
 
     def _retire(self, ids: Sequence[Any]) -> Seqs:
+        if isinstance(self._row_of, _Rows) and self._row_of.keys().isdisjoint(ids):
+            return np.empty(0, np.int64)
         gone = self.seqs(ids)
         if len(gone):
             gone = np.unique(gone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from onlinehash.collection.engines.engine import Engine
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.labels import LabelIndex
 from onlinehash.collection.locks import SharedLock
-from onlinehash.collection.stores.protocol import Among, Position, Store
+from onlinehash.collection.paging import Answer, Cursor, paged
+from onlinehash.collection.passing import Passing, PassingItems
+from onlinehash.collection.stores.protocol import Among, OutOfStep, Position, Store
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.indexes import Index
@@ -48,6 +51,7 @@ class CodeIndex:
         self._index: Index | None = None  # of the current generation
         self._next: AdaptiveIndex | None = None  # of the one being built
         self._arrivals, self._labels = Arrivals(), LabelIndex()
+        self._passing_items = PassingItems(store)
         self._lock = SharedLock()
         self._seq = 0  # of the last change that was applied
         self.is_behind = False
@@ -75,7 +79,7 @@ class CodeIndex:
         for row in self._store.generations():
             if self._store.readonly and not row.current:
                 continue
-            generation = Generation(row.number, Encoder.load(row.encoder), row.cursor)
+            generation = Generation(row.number, Encoder.load(row.encoder), row.cursor, self._engine.put)
             coded = self._store.codes(row.number)
             seqs = np.asarray(coded.seqs, np.int64)
             if row.current:
@@ -120,7 +124,8 @@ class CodeIndex:
 
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""
-        self.building, self._next = Generation(number, encoder), AdaptiveIndex(encoder.n_bits)
+        self.building = Generation(number, encoder, put=self._engine.put)
+        self._next = AdaptiveIndex(encoder.n_bits)
 
     def put(
         self, ids: Sequence[Any], seqs: Sequence[int], codes: Mapping[int, Codes], labels: Sequence[str | None]
@@ -192,34 +197,39 @@ class CodeIndex:
 
     # ------------------------------------------------------------------ searching
 
-    def search(self, vectors: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False) -> SearchResult:
-        """Return the k nearest items of every query, encoded by the encoder in use."""
-        with self._reading() as (generation, index):
+    def search(
+        self, vectors: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False, after: Cursor | None = None
+    ) -> SearchResult:
+        """Return the k nearest items of every query, encoded by the encoder in use; with a cursor, those after it."""
+        with self._searching(among) as (generation, index, passing):
             if generation is None or index is None:
                 return _nothing(len(vectors), self._seq)
             encode = generation.encoder.encode_asymmetric if asymmetric else generation.encoder.encode
-            return self._result(
-                index.search(encode(vectors), k, ids=self._passing(among), asymmetric=asymmetric), generation
-            )
+            queries = encode(self._engine.put(vectors))
+
+            def ask(n_items: int) -> list[Answer]:
+                return self._answers(index.search(queries, n_items, ids=passing, asymmetric=asymmetric))
+
+            return replace(paged(ask, k, after, generation.encoder.version), sequence=self._seq)
 
     def range_search(
         self, vectors: NDArray[Any], radius: int, among: Among, max_results: int | None = None
     ) -> SearchResult:
         """Return all items at most ``radius`` away from every query; raise if they are more than ``max_results``."""
-        with self._reading() as (generation, index):
+        with self._searching(among) as (generation, index, passing):
             if generation is None or index is None:
                 return _nothing(len(vectors), self._seq)
-            codes = generation.encoder.encode(vectors)
-            found = index.range_search(codes, radius, ids=self._passing(among), max_results=max_results)
-            return self._result(found, generation)
+            codes = generation.encoder.encode(self._engine.put(vectors))
+            answers = self._answers(index.range_search(codes, radius, ids=passing, max_results=max_results))
+            ids, distances = [ids for ids, _, _ in answers], [distances for _, distances, _ in answers]
+            return SearchResult(ids, distances, generation.encoder.version, self._seq)
 
-    def _result(self, found: SearchResult, generation: Generation) -> SearchResult:
+    def _answers(self, found: SearchResult) -> list[Answer]:
         rows = list(zip(found.ids, found.distances, strict=True))
         if self._engine.is_shared:  # what another process has put back is not an item here
             known = [self._arrivals.are_known(seqs) for seqs, _ in rows]
             rows = [(seqs[here], distances[here]) for (seqs, distances), here in zip(rows, known, strict=True)]
-        ids = [self._arrivals.ids(seqs) for seqs, _ in rows]
-        return SearchResult(ids, [distances.tolist() for _, distances in rows], generation.encoder.version, self._seq)
+        return [(self._arrivals.ids(seqs), distances.tolist(), seqs.tolist()) for seqs, distances in rows]
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Generation | None, Index | None]]:
@@ -227,12 +237,22 @@ class CodeIndex:
         with self._lock.reading():
             yield self.current, self._index
 
-    def _passing(self, among: Among) -> Seqs | None:
+    @contextmanager
+    def _searching(self, among: Among) -> Iterator[tuple[Generation | None, Index | None, Seqs | None]]:
+        """Give the generation in use, its index and the items that pass the filters, all of one moment."""
+        found = None if among.where is None else self._passing_items.of(among.where)
+        with self._reading() as (generation, index):
+            if found is not None and found.seq != self._seq:
+                raise OutOfStep
+            yield generation, index, self._passing(among, found)
+
+    def _passing(self, among: Among, found: Passing | None) -> Seqs | None:
         """Return the sequence numbers of the items that pass the filters, sorted; None without any."""
-        allowed: Seqs | None = None
+        allowed = None if found is None else found.seqs
         if among.labels is not None:
             parts = [self._labels.having(label) for label in among.labels]
-            allowed = np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]
+            some = np.unique(np.concatenate(parts)) if len(parts) != 1 else parts[0]
+            allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)
         if among.ids is not None:
             some = np.unique(self._arrivals.seqs(among.ids))
             allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,21 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.collection import _validation as check
+from onlinehash.collection.care import CollectionCare
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.learner import Learner, as_hasher, name_features
-from onlinehash.collection.reader import CollectionReader
+from onlinehash.collection.migration import MigratingCollection
+from onlinehash.collection.passing import PAYLOAD_CHANGES
+from onlinehash.collection.payload_indexes import PayloadIndexes
+from onlinehash.collection.prequential import WithPrequentialQuality
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.protocol import Rows, SearchingStore
-from onlinehash.exceptions import DataNotFoundError, InvalidInputError, NotLearnedError, OnlineHashError, StorageError
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError, OnlineHashError, StorageError
 from onlinehash.hashers import OnlineHasher
 
 _log = logging.getLogger(__name__)
 
 
-class Collection(CollectionReader):
+class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPrequentialQuality):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -70,6 +74,8 @@ class Collection(CollectionReader):
         readonly: bool = False,
         store: str | None = None,
         search: str | None = None,
+        embed: Any = None,
+        keep_documents: bool | None = None,
     ) -> Self:
         """Open a collection; create it if there is none.
 
@@ -94,6 +100,13 @@ class Collection(CollectionReader):
         search : str, optional
             What searches the codes: ``"memory"``, ``"faiss"``, ``"milvus:http://host:19530"`` or ``"milvus:codes.db"``.
             By default memory for a file, and PostgreSQL for items that are stored there.
+        embed : name, callable or model, optional
+            Embeds documents: ``"char_ngrams"``, ``f(list) -> array``, an object with ``transform`` or ``encode``; see
+            :mod:`onlinehash.embedders`. The collection remembers its name and refuses another. Not needed again if it
+            was given by name.
+        keep_documents : bool, optional
+            Whether documents are kept, in the field ``"document"`` of the payload; stored in the collection. True when
+            created: :meth:`migrate` can then embed them again.
         """
         given = None if hasher is None else as_hasher(hasher)
         packed = None if refresh is None else pack_policy(refresh)
@@ -108,6 +121,7 @@ class Collection(CollectionReader):
                 with kept.writing():
                     kept.put_setting("vector_dtype", vector_dtype or "float32")
                     kept.put_setting("refresh", pack_policy(WhenIdle()))
+                    kept.put_setting(PAYLOAD_CHANGES, 0)
                     Learner(kept).replace(given, 0)
             stored_dtype = kept.setting("vector_dtype")
             if vector_dtype not in (None, stored_dtype):
@@ -119,9 +133,11 @@ class Collection(CollectionReader):
             collection = cls(kept, index, refresh or unpack_policy(kept.setting("refresh")))
             if readonly:
                 collection._catch_up()
+                collection._documents.use(embed, None)
                 return collection
             collection._read()
             collection._learner.check_recipe(hasher)
+            collection._documents.use(embed, keep_documents)
             if packed is not None:
                 with kept.writing():
                     kept.put_setting("refresh", packed)
@@ -183,22 +199,16 @@ class Collection(CollectionReader):
     def __repr__(self) -> str:
         return "<Collection, closed>" if self._closed else f"<Collection of {len(self)} items>"
 
-    def _read(self) -> None:
-        """Read the hasher and all codes from the store."""
-        self._position = self._store.position()
-        self._index.read(self._position)
-        self._learner.read()
-        self._reencoder.read()
-
     # ------------------------------------------------------------------ changing
 
     def upsert(
         self,
         ids: Any,
-        vectors: ArrayLike,
+        vectors: ArrayLike | None = None,
         labels: Any = None,
         payload: Any = None,
         *,
+        documents: Any = None,
         checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Insert items, or replace those with the same ids; learn from them and make them searchable.
@@ -215,12 +225,19 @@ class Collection(CollectionReader):
             item without. Several labels per item are lists. For one id: its label, or a list of them.
         payload : optional
             One small JSON value per item, in a list; for one id, the value itself.
+        documents : optional
+            Instead of vectors, if the collection has an embedder: one document per item, in a list; for one id, the
+            document itself.
         checkpoint : mapping of str to JSON value, optional
             JSON committed in the same transaction as the items, such as the position in a stream that they came from.
             Read it with :meth:`checkpoint`.
         """
+        single = check.is_single(ids)
+        given, n_migrations = (vectors, documents, payload, single), self._n_migrations
+        vectors, payload = self._documents.columns(*given)
         with self._writing():
-            single = check.is_single(ids)
+            if documents is not None and n_migrations != self._n_migrations:
+                vectors, payload = self._documents.columns(*given)
             listed = check.check_item_ids(ids, self.id_type, ordered=True)
             noted = check.checkpoint_settings(checkpoint)
             if not listed:
@@ -232,6 +249,7 @@ class Collection(CollectionReader):
             column = check.check_label_column(labels, len(listed), single, self.label_kind)
             payloads = check.payload_texts(payload, len(listed), single)
             settings = {"label_kind": column.type, **names, **noted}
+            self._search_before_learning(listed, rows, column)
             with self._learner.changing() as hasher:
                 self._learner.learn(hasher, rows, column)
                 self._put(hasher, Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
@@ -244,13 +262,14 @@ class Collection(CollectionReader):
         labels: Any = ...,
         payload: Any = ...,
         *,
+        documents: Any = None,
         checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Change what is given of existing items; the hasher learns from them again if vectors or labels are given.
 
         Parameters
         ----------
-        ids, vectors, labels, payload, checkpoint
+        ids, vectors, labels, payload, documents, checkpoint
             As for :meth:`upsert`. If an id is unknown, nothing changes.
         """
         with self._writing():
@@ -263,6 +282,8 @@ class Collection(CollectionReader):
                 return
             old = self._store.rows(listed)
             rows, texts, payloads, kind = old.vectors, old.labels, old.payloads, self.label_kind
+            if documents is not None:
+                vectors, payload = self._documents.changed(vectors, documents, payload, single, payloads)
             names = {} if vectors is None else check.check_names(vectors, self._store)
             if vectors is not None:
                 rows = self._check_vectors(vectors, len(listed), single)
@@ -282,15 +303,24 @@ class Collection(CollectionReader):
                     self._put_settings(noted)
                     if payload is not ...:
                         self._store.put_payloads(listed, payloads)
+                        self._store.put_setting(PAYLOAD_CHANGES, self._store.setting(PAYLOAD_CHANGES, 0) + 1)
 
     def delete(
-        self, ids: Any, *, missing: str = "raise", unlearn: bool = False, checkpoint: Mapping[str, Any] | None = None
-    ) -> None:
-        """Delete items. What was learned from them stays learned, unless it is unlearned too.
+        self,
+        ids: Any = None,
+        *,
+        where: Any = None,
+        missing: str = "raise",
+        unlearn: bool = False,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Delete items, and return their number. What was learned from them stays learned, unless it is unlearned too.
 
         Parameters
         ----------
         ids : int or str, or several
+        where : mapping
+            Instead of ids: delete all items whose payload passes, as for :meth:`search`.
         missing : "raise" or "ignore", default="raise"
             What to do about unknown ids; if it raises, nothing is deleted.
         unlearn : bool, default=False
@@ -301,7 +331,9 @@ class Collection(CollectionReader):
         """
         check_choice("missing", missing, ("raise", "ignore"))
         with self._writing():
-            listed = check.check_item_ids(ids, self.id_type)
+            if (ids is None) == (where is None):
+                raise InvalidInputError("delete takes ids or where, one of the two.")
+            listed = check.check_item_ids(ids, self.id_type) if where is None else self._passing_ids(where)
             noted = check.checkpoint_settings(checkpoint)
             if missing == "raise":
                 self._demand_known(listed)
@@ -310,11 +342,12 @@ class Collection(CollectionReader):
             if not listed:
                 with self._store.writing():
                     self._put_settings(noted)
-                return
+                return 0
             first, last = self._position.seq + 1, self._position.seq + len(listed)
             with self._learner.changing() as hasher:
                 if unlearn:
                     self._learner.unlearn(hasher, self._store.rows(listed))
+                    self._n_unlearned += 1
                 with self._store.writing():
                     self._store.delete(listed, first)
                     self._put_settings(noted)
@@ -325,6 +358,7 @@ class Collection(CollectionReader):
                 self._index.delete(listed, last)
             if unlearn:
                 self._reencoder.after_change()
+            return len(listed)
 
     def _check_vectors(self, vectors: ArrayLike, n_rows: int, single: bool) -> NDArray[Any]:
         width = self.n_features or getattr(self._learner.hasher, "n_features_in_", None)
@@ -349,67 +383,3 @@ class Collection(CollectionReader):
     def _put_settings(self, settings: Mapping[str, Any]) -> None:
         for name, value in settings.items():
             self._store.put_setting(name, value)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Keep other changes out, with the hasher and the index in step with the store."""
-        with self._exclusive():
-            if self._store.readonly:
-                raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
-            if self._learner.hasher is None:
-                with self._store.writing():  # where another might have written meanwhile, not before it is ruled out
-                    self._read()
-            yield
-
-    # ------------------------------------------------------------------ refreshing
-
-    def refresh(self, *, wait: bool = True) -> None:
-        """Encode all items again with what the hasher knows now, in the background.
-
-        Nothing happens if it has learned nothing since. A refresh that was interrupted is finished first.
-
-        Parameters
-        ----------
-        wait : bool, default=True
-            Return when the new codes are in use, and raise what went wrong; without, see :meth:`stats`.
-        """
-        with self._writing():
-            self._reencoder.error = None
-            self._reencoder.start()
-        if wait:
-            self._reencoder.wait()
-        with self._writing():
-            self._reencoder.refresh()
-        if wait:
-            self._reencoder.wait()
-
-    def change_hasher(self, hasher: OnlineHasher | str | int, *, wait: bool = True) -> None:
-        """Learn with another hasher, from all stored items in order of arrival, and encode all items again.
-
-        HROH changes its number of bits without learning again, and so keeps what it learned from items deleted since.
-        Changes wait while it learns; searches use the current codes until the new ones take their place.
-
-        Parameters
-        ----------
-        hasher : hasher, name of one, or number of bits
-            A number of bits keeps the hasher otherwise as it is.
-        wait : bool, default=True
-            As for :meth:`refresh`.
-        """
-        self._reencoder.halt()
-        with self._writing():
-            new = self._learner.make_other(hasher)
-            try:
-                encoder = new.snapshot() if len(self) else None
-            except NotLearnedError:
-                encoder = None
-            self._learner.hasher = None
-            with self._store.writing():  # one transaction: never the new hasher beside codes that nobody replaces
-                self._learner.replace(new, self._position.seq)
-                number = None if encoder is None else self._store.begin_generation(encoder.to_bytes())
-            self._learner.hasher, self._learner.n_learned = new, new.version_
-            if encoder is not None:
-                self._reencoder.begin(encoder, number)
-                self._reencoder.start()
-        if wait:
-            self._reencoder.wait()

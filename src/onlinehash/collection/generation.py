@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
+from onlinehash._arrays import is_on_device, to_host
 from onlinehash._threads import single_threaded_products
 from onlinehash.encoders import Encoder
 from onlinehash.types import Codes
@@ -22,6 +24,8 @@ class Generation:
     encoder : Encoder
     cursor : int
         Sequence number up to which items have their codes, while the generation is being built.
+    put : callable, optional
+        Moves vectors to where they are encoded.
 
     Examples
     --------
@@ -34,8 +38,10 @@ class Generation:
     number: int
     encoder: Encoder
     cursor: int = 0
+    put: Callable[[NDArray[Any]], Any] | None = None
 
     def encode(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of a chunk of vectors, on this thread: the products are too small to share."""
         with single_threaded_products(len(vectors)):
-            return self.encoder.encode(vectors)
+            codes = self.encoder.encode(vectors if self.put is None else self.put(vectors))
+        return to_host(codes) if is_on_device(codes) else codes

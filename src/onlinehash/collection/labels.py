@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from onlinehash.collection.arrivals import Seqs
 from onlinehash.collection.types import Label
 
+Entries = NDArray[np.int32]
+
 _RECENT = 1000  # changes kept apart, or an eighth of all items, if that is more
 _GONE = -1
 
@@ -39,12 +41,13 @@ class LabelIndex:
 
     def put(self, seqs: Seqs, labels: Sequence[str | None]) -> None:
         """Set the labels of items, as JSON texts."""
-        known = self._ids
-        self._change(seqs, [known[text] if text in known else self._id(text) for text in labels])
+        for text in {*labels} - self._ids.keys():
+            self._number(text)
+        self._change(seqs, np.fromiter(map(self._ids.__getitem__, labels), np.int32, len(labels)))
 
     def delete(self, seqs: Seqs) -> None:
         """Remove items, where they are there."""
-        self._change(seqs, [_GONE] * len(seqs))
+        self._change(seqs, np.full(len(seqs), _GONE, np.int32))
 
     def having(self, label: Label) -> Seqs:
         """Return the sequence numbers of the items that have a label, sorted."""
@@ -53,34 +56,36 @@ class LabelIndex:
             wanted = [i for i, labels in enumerate(self._labels) if label in labels]
             found = self._seqs[np.isin(self._entries, wanted)]
             if self._recent:
-                changed = np.fromiter(self._recent, np.int64, len(self._recent))
-                entries = np.fromiter(self._recent.values(), np.int32, len(self._recent))
+                changed, entries = self._recent_arrays()
                 kept = found[~np.isin(found, changed)]
                 found = np.sort(np.concatenate([kept, changed[np.isin(entries, wanted)]]))
             self._found[label] = found
         return found
 
-    def _id(self, text: str | None) -> int:
-        known = self._ids.get(text)
-        if known is None:
-            known = self._ids[text] = len(self._labels)
-            value = None if text is None else json.loads(text)
-            listed = value if isinstance(value, list) else [] if value is None else [value]
-            self._labels.append(frozenset(listed))
-        return known
+    def _number(self, text: str | None) -> None:
+        self._ids[text] = len(self._labels)
+        value = None if text is None else json.loads(text)
+        listed = value if isinstance(value, list) else [] if value is None else [value]
+        self._labels.append(frozenset(listed))
 
-    def _change(self, seqs: Seqs, entries: Sequence[int]) -> None:
+    def _change(self, seqs: Seqs, entries: Entries) -> None:
         self._found.clear()
-        self._recent.update(zip(seqs.tolist(), entries, strict=True))
-        if len(self._recent) > max(_RECENT, len(self._seqs) // 8):
-            self._merge()
+        most = max(_RECENT, len(self._seqs) // 8)
+        if not self._recent and len(seqs) > most:
+            self._merge(seqs, entries)
+            return
+        self._recent.update(zip(seqs.tolist(), entries.tolist(), strict=True))
+        if len(self._recent) > most:
+            self._merge(*self._recent_arrays())
+            self._recent = {}
 
-    def _merge(self) -> None:
-        changed = np.fromiter(self._recent, np.int64, len(self._recent))
-        entries = np.fromiter(self._recent.values(), np.int32, len(self._recent))
+    def _recent_arrays(self) -> tuple[Seqs, Entries]:
+        size = len(self._recent)
+        return np.fromiter(self._recent, np.int64, size), np.fromiter(self._recent.values(), np.int32, size)
+
+    def _merge(self, changed: Seqs, entries: Entries) -> None:
         kept = ~np.isin(self._seqs, changed)
         seqs = np.concatenate([self._seqs[kept], changed[entries != _GONE]])
         order = np.argsort(seqs)
         self._seqs = seqs[order]
         self._entries = np.concatenate([self._entries[kept], entries[entries != _GONE]])[order]
-        self._recent = {}

@@ -20,7 +20,7 @@ from onlinehash.types import LabelSets
 
 _AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 _STATE_SHARE = 4  # the state is written once this many times its size of vectors came since
-_STATE_LEAST = 1 << 20
+_STATE_LEAST = 1 << 22
 
 
 class Learner:
@@ -54,7 +54,7 @@ class Learner:
         for last in self._store.commits(after):
             rows = self._store.stream(after, last - after, retired=True, labelled=hasher.supervised)
             n_rows = bisect_right(rows.seqs, last)
-            _learn_stored(hasher, rows.vectors[:n_rows], rows.labels[:n_rows])
+            learn_stored(hasher, rows.vectors[:n_rows], rows.labels[:n_rows])
             after = last
         _learn_stream(hasher, self._store, after, retired=True)
         self.hasher, self.n_learned = hasher, hasher.version_
@@ -96,7 +96,7 @@ class Learner:
         """Learn from rows as they are stored, inside :meth:`changing`."""
         self._unsaved += rows.vectors.nbytes
         with self._refusing(hasher):
-            _learn_stored(hasher, rows.vectors, rows.labels)
+            learn_stored(hasher, rows.vectors, rows.labels)
 
     def unlearn(self, hasher: OnlineHasher, rows: Rows) -> None:
         """Unlearn rows that were learned as they are stored, inside :meth:`changing`."""
@@ -157,7 +157,7 @@ class Learner:
         return new
 
 
-def _learn_stored(hasher: OnlineHasher, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
+def learn_stored(hasher: OnlineHasher, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
     """Learn from rows as they are stored; a supervised hasher leaves out those without labels."""
     if hasher.supervised:
         rows, y = _labelled(vectors, labels)
@@ -182,7 +182,7 @@ def _learn_stream(hasher: OnlineHasher, store: Store, after: int, *, retired: bo
     """Learn from stored items in order of arrival."""
     limit = max(1, _AT_A_TIME // (4 * store.setting("n_features", 1)))  # for bounded memory
     while len(rows := store.stream(after, limit, retired=retired, labelled=hasher.supervised)):
-        _learn_stored(hasher, rows.vectors, rows.labels)
+        learn_stored(hasher, rows.vectors, rows.labels)
         after = rows.seqs[-1]
     name_features(hasher, store.setting("feature_names"))
 

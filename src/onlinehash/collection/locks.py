@@ -24,6 +24,7 @@ class WriterLock:
     def __init__(self, path: Path) -> None:
         self._target = path
         self._path = path.with_name(f"{path.name}.lock")
+        self._name = str(self._path)
         self._file = self._take()
 
     def _take(self) -> int:
@@ -53,7 +54,7 @@ class WriterLock:
 
     def _is_in_place(self, file: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(file), self._path.stat())
+            return os.path.samestat(os.fstat(file), os.stat(self._name))  # noqa: PTH116 (faster, for every change)
         except FileNotFoundError:
             return False
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from threading import RLock
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinehash._containers import as_array
 from onlinehash._validation import (
@@ -19,24 +18,33 @@ from onlinehash._validation import (
     check_features,
     check_non_negative_int,
     check_positive_int,
-    check_process,
 )
 from onlinehash.collection import _validation as check
 from onlinehash.collection.code_index import CodeIndex
+from onlinehash.collection.documents import Documents
+from onlinehash.collection.filters import parse_where
+from onlinehash.collection.follower import StoreFollower
+from onlinehash.collection.included import check_include, including
 from onlinehash.collection.learner import Learner
+from onlinehash.collection.listing import Listing
+from onlinehash.collection.locks import SharedLock
+from onlinehash.collection.paging import Cursor
 from onlinehash.collection.reencoder import Reencoder
 from onlinehash.collection.refresh import Policy
 from onlinehash.collection.rescoring import rescored
 from onlinehash.collection.store_index import StoreIndex
-from onlinehash.collection.stores.protocol import Among, Position, Rows, Store
-from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.collection.stores.protocol import Among, OutOfStep, Position, Rows, Store
+from onlinehash.collection.types import Id, Item, Stats
+from onlinehash.embedders import is_document
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError, StorageError, UnknownIdError
+from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.types import Codes, SearchResult
 
+_TRIES = 3
 
-class CollectionReader:
+
+class CollectionReader(Listing, StoreFollower):
     """Read the items of a store and search their codes.
 
     Where another process writes, what it has committed is applied first.
@@ -51,9 +59,11 @@ class CollectionReader:
     def __init__(self, store: Store, index: CodeIndex | StoreIndex, policy: Policy) -> None:
         self._store, self._index = store, index
         self._changes = RLock()  # one change at a time
-        self._learner = Learner(store)
+        self._learner, self._documents = Learner(store), Documents(store)
         self._reencoder = Reencoder(store, index, self._learner, self._changes, policy)
         self._position = Position(0, 0)  # up to which the index follows the store
+        self._space, self._n_migrations = SharedLock(), 0  # one embedding model during a search
+        self._migrating = Lock()
         self._closed = False
         self._process = os.getpid()
 
@@ -118,6 +128,20 @@ class CollectionReader:
                 assert reader.hasher is not None
                 return reader.hasher
 
+    @property
+    def embedder(self) -> str | None:
+        """Name of the embedder of documents; None if the collection has none."""
+        return self._documents.name
+
+    def embed(self, documents: Sequence[Any]) -> NDArray[np.float32]:
+        """Return the vectors of documents, of shape (n_documents, n_features).
+
+        Parameters
+        ----------
+        documents : several documents
+        """
+        return self._documents.vectors(documents)
+
     def get(self, ids: Any) -> list[Item]:
         """Return items by id, in that order.
 
@@ -131,33 +155,6 @@ class CollectionReader:
         if len(rows) < len(listed):
             self._demand_known(listed)
         return self._items(rows)
-
-    def items(self, *, chunk: int = 1000) -> Iterator[Item]:
-        """Yield all items in order of id, read in chunks."""
-        check_positive_int("chunk", chunk)
-        last: Id | None = None
-        while len(rows := self._store.rows_after(last, chunk)):
-            yield from self._items(rows)
-            last = rows.ids[-1]
-
-    def label_counts(self) -> dict[Label | None, int]:
-        """Return the number of items that have each label, in order of the labels; None for items without any.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> from onlinehash import Collection
-        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
-        ...     pets.upsert([1, 2, 3], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [["dog", "pet"], ["cat", "pet"], None])
-        ...     pets.label_counts()
-        {'cat': 1, 'dog': 1, 'pet': 2, None: 1}
-        """
-        counts: Counter[Any] = Counter()
-        for text, n_items in self._store.label_counts().items():
-            labels = check.labels_of(text)
-            for label in labels if isinstance(labels, tuple) else (labels,):
-                counts[label] += n_items
-        return {label: counts[label] for label in sorted(counts, key=lambda label: (label is None, label))}
 
     def checkpoint(self, name: str) -> Any:
         """Return what :meth:`upsert` or :meth:`delete` last stored under a name; None if nothing.
@@ -233,13 +230,16 @@ class CollectionReader:
 
     def search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         k: int = 10,
         *,
         labels: Any = None,
         ids: Iterable[Id] | None = None,
+        where: Any = None,
         rescore: str | None = None,
         asymmetric: bool = False,
+        include: Iterable[str] | None = None,
+        after: SearchResult | str | None = None,
         wait: bool = True,
     ) -> SearchResult:
         """Find the k nearest items of every query, nearest first, ties in order of arrival.
@@ -249,15 +249,25 @@ class CollectionReader:
         Parameters
         ----------
         vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
+            Or one document or a list of them, text, paths or images, if the collection has an embedder.
         k : int, default=10
         labels : label or several, optional
             Search among items that have any of them.
         ids : several ids, optional
             Search among these; unknown ones are ignored.
+        where : mapping, optional
+            Search among items whose payload passes: ``{"price": {"$lt": 20}, "brand": "acme"}``. Operators are ``$eq
+            $ne $gt $gte $lt $lte $in $nin $exists $not``, and ``$and $or $not`` around filters; paths have dots. The
+            database answers it; see :meth:`create_index`.
         rescore : "cosine" or "l2", optional
             Order the best ``max(10 k, 100)`` items by the distance of their stored vectors instead.
         asymmetric : bool, default=False
             Compare the real values of the query with the bits of the codes, instead of bits with bits.
+        include : several of "labels", "payload", "vectors", optional
+            Return these of the items found, too.
+        after : SearchResult or str, optional
+            Return the page that follows: pass the result of one query, or its cursor. What was there all the time comes
+            once, even if other items change between pages. New codes, after a refresh, end it with an error.
         wait : bool, default=True
             See the last change of the writer, and wait for a refresh if the codes are far behind what was learned, as
             the policy :class:`WhenIdle` says.
@@ -267,25 +277,35 @@ class CollectionReader:
         result : SearchResult
             Lists of ids and distances, fewer than k where there are fewer items; the version of the encoder that made
             the codes; the sequence number of the last change that the search has seen. Distances are those of the
-            codes, or of the vectors if rescored.
+            codes, or of the vectors if rescored. A cursor, if more may follow.
         """
         k = check_positive_int("k", k)
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
-        queries, single = self._queries(vectors, wait)
-        wanted = k if rescore is None else max(10 * k, 100)
-        found = self._index.search(queries, wanted, self._among(labels, ids), asymmetric=asymmetric)
-        if rescore is not None:
-            found = rescored(found, queries, self._store, rescore, k)
-        return found[0] if single else found
+        parts, cursor = check_include(include), None if after is None else Cursor.parse(after)
+        among = self._ready_to_search(wait, labels, ids, where)
+
+        def search() -> tuple[SearchResult, bool]:
+            queries, single = self._queries(vectors)
+            if cursor is not None and (rescore is not None or len(queries) != 1):
+                raise InvalidInputError(
+                    "after continues the search of one query without rescore; leave the others out."
+                )
+            wanted = k if rescore is None else max(10 * k, 100)
+            found = self._index.search(queries, wanted, among, asymmetric=asymmetric, after=cursor)
+            return found if rescore is None else rescored(found, queries, self._store, rescore, k), single
+
+        return self._found(search, parts, uses_store=rescore is not None or is_document(_first(vectors)))
 
     def range_search(
         self,
-        vectors: ArrayLike,
+        vectors: Any,
         radius: int,
         *,
         labels: Any = None,
         ids: Iterable[Id] | None = None,
+        where: Any = None,
+        include: Iterable[str] | None = None,
         wait: bool = True,
         max_results: int | None = None,
     ) -> SearchResult:
@@ -293,22 +313,53 @@ class CollectionReader:
 
         Parameters
         ----------
-        vectors, labels, ids, wait
+        vectors, labels, ids, where, include, wait
             As for :meth:`search`.
         radius : int
         max_results : int, optional
             Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
-        radius = check_non_negative_int("radius", radius)
-        queries, single = self._queries(vectors, wait)
-        found = self._index.range_search(queries, radius, self._among(labels, ids), max_results)
+        radius, parts = check_non_negative_int("radius", radius), check_include(include)
+        among = self._ready_to_search(wait, labels, ids, where)
+
+        def search() -> tuple[SearchResult, bool]:
+            queries, single = self._queries(vectors)
+            return self._index.range_search(queries, radius, among, max_results), single
+
+        return self._found(search, parts, uses_store=is_document(_first(vectors)))
+
+    def _found(
+        self, search: Callable[[], tuple[SearchResult, bool]], parts: tuple[str, ...], *, uses_store: bool
+    ) -> SearchResult:
+        """Search, with parts of the items found; again where these have changed meanwhile."""
+        for tries in reversed(range(_TRIES)):
+            bare, single = self._in_step(lambda: self._in_one_space(search, uses_store=uses_store))
+            found = including(bare, self._store, parts, last=not tries) if parts else bare
+            if found is not None:
+                break
+        assert found is not None
         return found[0] if single else found
 
-    def _queries(self, vectors: ArrayLike, wait: bool) -> tuple[NDArray[Any], bool]:
+    def _in_step(self, search: Callable[[], tuple[SearchResult, bool]]) -> tuple[SearchResult, bool]:
+        """Search when the index and the store are of one moment; if need be, keep changes out meanwhile."""
+        for _ in range(_TRIES):
+            with suppress(OutOfStep):
+                return search()
+            self._catch_up()
+        with self._exclusive(), self._store.reading():
+            self._catch_up()
+            return search()
+
+    def _ready_to_search(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> Among:
+        """Bring the index up to date, and return the filters."""
         self._check_open()
         if wait or self._index.current is None or self._index.is_behind:
             self._catch_up()
             self._reencoder.wait_for_codes(self._position)
+        return self._among(labels, ids, where)
+
+    def _queries(self, vectors: Any) -> tuple[NDArray[Any], bool]:
+        vectors = self._documents.queries(vectors)
         check.check_names(vectors, self._store)
         rows = as_array(vectors)
         single = rows.ndim == 1
@@ -318,37 +369,14 @@ class CollectionReader:
         width = self.n_features if current is None else current.encoder.n_features
         return check_features(rows, n_features=width, owner="this collection"), single
 
-    def _among(self, labels: Any, ids: Iterable[Id] | None) -> Among:
+    def _among(self, labels: Any, ids: Iterable[Id] | None, where: Any = None) -> Among:
         """Return the filters, checked."""
-        wanted = None if labels is None else check.wanted_labels(labels, self.label_kind)
-        if ids is None:
-            return Among(wanted)
-        return Among(wanted, check.check_item_ids(ids, self.id_type, repeated=True))
+        return Among(
+            None if labels is None else check.wanted_labels(labels, self.label_kind),
+            None if ids is None else check.check_item_ids(ids, self.id_type, repeated=True),
+            None if where is None else parse_where(where),
+        )
 
-    # ------------------------------------------------------------------ in step with the store
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StorageError("This collection is closed; open it again.")
-        check_process("This collection", self._process)
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """Keep other changes out; in a forked process the lock may be held by a thread that is not there."""
-        self._check_open()
-        with self._changes:
-            self._check_open()
-            yield
-
-    def _catch_up(self) -> None:
-        """Apply what another process has committed since, or what the engine has failed to apply."""
-        self._check_open()
-        if not self._index.is_behind and (not self._store.readonly or self._store.position() == self._position):
-            return
-        with self._changes, self._store.reading():
-            position = self._store.position()
-            if self._index.is_behind:
-                self._index.read(position)
-            else:
-                self._index.follow(self._position, position)
-            self._position = position
+def _first(queries: Any) -> Any:
+    return queries[0] if isinstance(queries, (list, tuple)) and queries else queries

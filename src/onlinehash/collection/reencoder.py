@@ -21,7 +21,10 @@ from onlinehash.exceptions import OnlineHashError
 from onlinehash.types import Features
 
 _log = logging.getLogger(__name__)
-_CHUNK = 250  # items; more would keep others waiting, fewer would spend the time on the disk
+_CHUNK = 4096  # items of a chunk at most
+_CHUNK_BYTES = 1 << 19  # of its vectors
+_FIRST, _FEWEST = 256, 64  # items of the first chunk, and of one that takes long
+_TURN = 0.05  # seconds of a chunk; more would keep others waiting, fewer would spend the time on the disk
 _PAUSE = 0.001  # seconds in which those who wait to change something get their turn
 _REST = 3  # searches that waited for a refresh are followed by this many times as long without
 
@@ -57,6 +60,7 @@ class Reencoder:
         self._thread: Thread | None = None
         self._finished = Condition()  # notified when a generation is finished and when the thread ends
         self._halting, self._woken = Event(), Event()
+        self._n_rows = _FIRST  # of the next chunk
         self._idle_from = 0.0  # time.monotonic() from which the collection counts as idle
         self._looked_at = 0  # instances learned when the policy was last asked
         self._refreshed_at = -1  # instances learned when an idle collection was last refreshed, or that was tried
@@ -294,7 +298,8 @@ class Reencoder:
             building = self._index.building
             if building is None:
                 return False
-            rows = self._store.vectors(building.cursor, _CHUNK)
+            start, n_rows = time.monotonic(), min(_CHUNK, self._n_rows)
+            rows = self._store.vectors(building.cursor, n_rows)
             if len(rows):
                 _give_way()
                 codes = building.encode(rows.vectors)
@@ -306,7 +311,11 @@ class Reencoder:
                     self._store.put_setting("bits_recomputed", bits + recomputed)
                 self._index.put_next(rows.seqs, codes)
                 building.cursor = rows.seqs[-1]
-            if len(rows) == _CHUNK:
+            if len(rows) == n_rows:
+                if time.monotonic() - start > _TURN:
+                    self._n_rows = max(_FEWEST, n_rows // 2)
+                elif 2 * rows.vectors.nbytes <= _CHUNK_BYTES:
+                    self._n_rows = 2 * n_rows
                 return True
             with self._store.writing():
                 self._store.finish_generation(building.number)

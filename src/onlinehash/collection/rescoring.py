@@ -31,7 +31,7 @@ def rescored(found: SearchResult, queries: NDArray[Any], store: Store, measure: 
         ]
         ids.append([id for _, _, id in ranked])
         distances.append([distance for distance, _, _ in ranked])
-    return replace(found, ids=ids, distances=distances)
+    return replace(found, ids=ids, distances=distances, cursor=None)
 
 
 def vector_distances(query: NDArray[Any], vectors: NDArray[Any], measure: str) -> NDArray[np.float64]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.generation import Generation
+from onlinehash.collection.paging import Answer, Cursor, paged
 from onlinehash.collection.stores.protocol import (
     Among,
-    Answers,
     GenerationGone,
     GenerationRow,
     Position,
@@ -81,25 +82,29 @@ class StoreIndex:
 
     # ------------------------------------------------------------------ searching
 
-    def search(self, vectors: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False) -> SearchResult:
-        """Return the k nearest items of every query, encoded by the encoder in use."""
+    def search(
+        self, vectors: NDArray[Any], k: int, among: Among, *, asymmetric: bool = False, after: Cursor | None = None
+    ) -> SearchResult:
+        """Return the k nearest items of every query, encoded by the encoder in use; with a cursor, those after it."""
 
-        def ask(generation: Generation) -> SearchResult:
+        def search(generation: Generation) -> SearchResult:
             number, encoder = generation.number, generation.encoder
-            if asymmetric:
-                answers = self._store.search_asymmetric(number, encoder.encode_asymmetric(vectors), k, among)
-            else:
-                answers = self._store.search(number, encoder.encode(vectors), k, among)
-            return self._result(answers, encoder.version)
 
-        return self._in_use(ask, self._result([([], []) for _ in vectors], None))
+            def ask(n_items: int) -> list[Answer]:
+                if asymmetric:
+                    return self._store.search_asymmetric(number, encoder.encode_asymmetric(vectors), n_items, among)
+                return self._store.search(number, encoder.encode(vectors), n_items, among)
+
+            return replace(paged(ask, k, after, encoder.version), sequence=self._seq)
+
+        return self._in_use(search, self._nothing(len(vectors)))
 
     def range_search(
         self, vectors: NDArray[Any], radius: int, among: Among, max_results: int | None = None
     ) -> SearchResult:
         """Return all items at most ``radius`` away from every query; raise if they are more than ``max_results``."""
 
-        def ask(generation: Generation) -> SearchResult:
+        def search(generation: Generation) -> SearchResult:
             codes = generation.encoder.encode(vectors)
             within, limit = min(radius, generation.encoder.n_bits), None
             if max_results is None:
@@ -111,12 +116,13 @@ class StoreIndex:
                     limit -= len(answers[-1][0])
                     if limit <= 0:
                         raise TooManyResultsError.of(max_results + 1, max_results)
-            return self._result(answers, generation.encoder.version)
+            ids, distances = [ids for ids, _, _ in answers], [distances for _, distances, _ in answers]
+            return SearchResult(ids, distances, generation.encoder.version, self._seq)
 
-        return self._in_use(ask, self._result([([], []) for _ in vectors], None))
+        return self._in_use(search, self._nothing(len(vectors)))
 
-    def _result(self, answers: Answers, version: int | None) -> SearchResult:
-        return SearchResult([ids for ids, _ in answers], [distances for _, distances in answers], version, self._seq)
+    def _nothing(self, n_queries: int) -> SearchResult:
+        return SearchResult([[] for _ in range(n_queries)], [[] for _ in range(n_queries)], None, self._seq)
 
     def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
         """Return the ids that have a code in use, in order of arrival, their codes and the encoder that made them."""

@@ -1,33 +1,30 @@
-"""Items of a file into a collection and out of it, and its codes into other programs, in chunks."""
+"""Items of a file into a collection and out of it, in chunks."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from onlinehash import tables
-from onlinehash._files import whole_file, write_bytes
 from onlinehash._validation import check_positive_int
 from onlinehash.collection import _validation as check
+from onlinehash.collection.check import readable_rows
 from onlinehash.collection.collection import Collection
+from onlinehash.collection.stores.protocol import Rows
 from onlinehash.collection.types import Id
-from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
-    FileFormatError,
     InvalidInputError,
-    MissingExtraError,
-    NotLearnedError,
     OnlineHashError,
 )
 from onlinehash.tables.columns import Columns
 from onlinehash.tables.rows import Chunk, runs
-from onlinehash.types import Codes, Progress
+from onlinehash.types import Progress
+
+_log = logging.getLogger(__name__)
 
 _AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 
@@ -135,7 +132,11 @@ def _upsert(collection: Collection, chunk: Chunk, path: str | os.PathLike[str]) 
 
 
 def export_items(
-    collection: Collection, path: str | os.PathLike[str], *, progress: Progress = lambda done, total: None
+    collection: Collection,
+    path: str | os.PathLike[str],
+    *,
+    skip_damaged: bool = False,
+    progress: Progress = lambda done, total: None,
 ) -> int:
     """Write all items of a collection to a file that :func:`import_items` reads, and return their number.
 
@@ -147,6 +148,9 @@ def export_items(
     collection : Collection
     path : path
         Ending in ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``.
+    skip_damaged : bool, default=False
+        Leave out items that are damaged, and log which; otherwise the first one is an error that names it. A damaged
+        collection can be opened with ``readonly=True`` as long as its codes are whole.
     progress : callable, optional
         Called as ``progress(done, total)``.
 
@@ -165,100 +169,33 @@ def export_items(
         n_items = len(collection)
         if not n_items:
             raise InvalidInputError("This collection is empty; there is nothing to write.")
-        chunks = _chunks(collection, progress)
-        tables.write(path, chunks, n_rows=n_items, label_type=collection.label_kind)
+        problems: list[str] = []
+        if skip_damaged:
+            n_items = sum(map(len, readable_rows(collection._store, problems)))
+            for problem in problems:
+                _log.warning("Left out of %s: %s", path, problem)
+        rows = readable_rows(collection._store, problems) if problems else _rows(collection)
+        tables.write(path, _chunks(rows, n_items, progress), n_rows=n_items, label_type=collection.label_kind)
     return n_items
 
 
-def _chunks(collection: Collection, progress: Progress) -> Iterator[Chunk]:
-    """Yield all items in order of id, as columns: faster than one by one."""
-    size, done, total = max(1, _AT_A_TIME // (4 * (collection.n_features or 1))), 0, len(collection)
+def _rows(collection: Collection) -> Iterator[Rows]:
+    """Yield all items in order of id, in chunks."""
+    size = max(1, _AT_A_TIME // (4 * (collection.n_features or 1)))
     last: Id | None = None
     while len(rows := collection._store.rows_after(last, size)):
+        yield rows
+        last = rows.ids[-1]
+
+
+def _chunks(parts: Iterable[Rows], total: int, progress: Progress) -> Iterator[Chunk]:
+    """Yield items as columns: faster than one by one."""
+    done = 0
+    for rows in parts:
         payloads = [None if text is None else json.loads(text) for text in rows.payloads]
         yield Chunk(rows.ids, rows.vectors, list(map(check.labels_of, rows.labels)), payloads)
-        last, done = rows.ids[-1], done + len(rows)
+        done += len(rows)
         progress(done, total)
 
 
-def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
-    """Write the codes of a collection for another program, and return their number.
-
-    The encoder that made them is written beside them: of ``a.faiss``, to ``a.encoder.oh``.
-
-    Parameters
-    ----------
-    collection : Collection
-    path : path
-        ``.faiss``: an ``IndexBinaryIDMap``. ``.usearch``: a graph. ``.npz``: arrays ``ids``, ``codes``, ``n_bits``,
-        ``version``. Integer ids are the ids of the first two. Strings (for usearch, also negative integers) are
-        written to a file beside, ``a.ids.jsonl``, one id per line; ids are then positions from 0.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
-    ...     pets.upsert([7, 9], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
-    ...     export_codes(pets, Path(folder, "codes.npz"))
-    ...     sorted(path.name for path in Path(folder).glob("codes*"))
-    2
-    ['codes.encoder.oh', 'codes.npz']
-    """
-    target = Path(path)
-    if target.suffix.lower() not in WRITERS:
-        raise FileFormatError(f"{path} has the extension {target.suffix!r}; use one of {', '.join(WRITERS)}.")
-    ids, codes, encoder = collection.codes_and_encoder()
-    if encoder is None or not ids:
-        raise NotLearnedError("This collection has no codes yet; add items with labels first.")
-    WRITERS[target.suffix.lower()](target, ids, codes, encoder)
-    encoder.save(target.with_name(f"{target.stem}.encoder.oh"))
-    return len(ids)
-
-
-def _write_faiss(path: Path, ids: Sequence[Id], codes: Codes, encoder: Encoder) -> None:
-    """Write an ``IndexBinaryIDMap`` over an ``IndexBinaryFlat``, as ``faiss.read_index_binary`` reads it.
-
-    faiss takes whole bytes: the bits that fill up the last one are zero, and no distance changes.
-    """
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError.of("faiss", "faiss") from error
-    flat = faiss.IndexBinaryFlat(8 * codes.shape[1])
-    index = faiss.IndexBinaryIDMap(flat)
-    index.add_with_ids(codes, _integers(path, ids, lowest=-(1 << 63)))
-    write_bytes(path, faiss.serialize_index_binary(index).tobytes())
-
-
-def _write_usearch(path: Path, ids: Sequence[Id], codes: Codes, encoder: Encoder) -> None:
-    """Write a graph over the bits by Hamming distance, as ``usearch.index.Index.restore`` reads it."""
-    try:
-        from usearch.index import Index
-    except ImportError as error:
-        raise MissingExtraError.of("usearch", "usearch") from error
-    index = Index(ndim=encoder.n_bits, metric="hamming", dtype="b1")
-    numbers = _integers(path, ids, lowest=0).astype(np.uint64)
-    index.add(numbers, codes, threads=1)  # with more threads the graph differs from run to run
-    write_bytes(path, bytes(index.save() or b""))
-
-
-def _write_npz(path: Path, ids: Sequence[Id], codes: Codes, encoder: Encoder) -> None:
-    with whole_file(path) as file:
-        np.savez(file, ids=np.array(ids), codes=codes, n_bits=encoder.n_bits, version=encoder.version)
-
-
-WRITERS = {".faiss": _write_faiss, ".usearch": _write_usearch, ".npz": _write_npz}
-
-
-def _integers(path: Path, ids: Sequence[Id], *, lowest: int) -> NDArray[np.int64]:
-    """Return integer ids as they are; others as positions, with the ids by line in a file beside."""
-    beside = path.with_name(f"{path.stem}.ids.jsonl")
-    numbers = [id for id in ids if isinstance(id, int)]
-    if numbers and min(numbers) >= lowest:
-        beside.unlink(missing_ok=True)  # of an earlier export
-        return np.array(numbers, np.int64)
-    write_bytes(beside, "".join(f"{json.dumps(id)}\n" for id in ids).encode())
-    return np.arange(len(ids))
-
-
-__all__ = ["export_codes", "export_items", "import_items"]
+__all__ = ["export_items", "import_items"]

@@ -79,6 +79,11 @@ class Stats:
         Why the last refresh failed, if it did.
     n_bytes : int
         Size of the file, or of all tables.
+    precision : float or None
+        Share of items with a label of the query among its nearest, for items searched for before they were learned
+        from: see :meth:`Collection.measure_quality`. None where that is not measured.
+    n_queries : int
+        Number of these items.
 
     Examples
     --------
@@ -101,3 +106,5 @@ class Stats:
     bits_recomputed: int = 0
     refresh_error: str | None = None
     n_bytes: int = 0
+    precision: float | None = None
+    n_queries: int = 0

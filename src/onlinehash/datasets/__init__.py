@@ -9,6 +9,7 @@ import os
 
 from onlinehash.datasets._catalogue import ENTRIES
 from onlinehash.datasets._entry import DatasetInfo
+from onlinehash.datasets.ann_benchmarks import HammingSet, load_hamming_set
 from onlinehash.datasets.dataset import Dataset, Split
 from onlinehash.datasets.protocols import PROTOCOLS, ProtocolSizes, SplitProtocol
 from onlinehash.exceptions import UnknownNameError
@@ -18,12 +19,14 @@ __all__ = [
     "PROTOCOLS",
     "Dataset",
     "DatasetInfo",
+    "HammingSet",
     "ProtocolSizes",
     "Split",
     "SplitProtocol",
     "dataset_names",
     "describe",
     "load_dataset",
+    "load_hamming_set",
 ]
 
 _ENTRIES = {entry.name: entry for entry in ENTRIES}

@@ -4,7 +4,7 @@ from onlinehash.experiments.plan import Plan, Run, load_plan, parse_plan
 from onlinehash.experiments.references import REFERENCES
 from onlinehash.experiments.reproduce import pending_runs, reproduce
 from onlinehash.experiments.results import read_results
-from onlinehash.experiments.run import Point, Quality, evaluate, learning_curve, run
+from onlinehash.experiments.run import Point, Quality, evaluate, learning_curve, prequential_curve, run
 from onlinehash.experiments.streams import StreamOptions, make_stream
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "make_stream",
     "parse_plan",
     "pending_runs",
+    "prequential_curve",
     "read_results",
     "reproduce",
     "run",

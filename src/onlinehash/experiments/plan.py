@@ -1,7 +1,7 @@
 """Plans: experiments described as data.
 
-A plan is a TOML file: a data set, a protocol, numbers of bits, seeds, stream options, and methods. It expands into
-runs. Settings of a method override those of the plan.
+A plan is a TOML file: a data set, a protocol, numbers of bits, seeds, stream options, and methods; ``notes`` is text
+that explains its tables. It expands into runs. Settings of a method override those of the plan.
 
 A method is a hasher, a reference (``hasher = "reference:float"``), or a class of your own (``hasher =
 "module:Class"``). ``grid.learning_rate = [0.1, 0.2]`` gives one row per value, named ``HCOH, learning_rate=0.1``; any
@@ -11,6 +11,7 @@ your own, see :mod:`onlinehash.experiments.own_data`.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +30,15 @@ from onlinehash.experiments.streams import STREAM_DEFAULTS, StreamOptions
 from onlinehash.hashers import HASHERS
 
 _RANKINGS = ("hamming", "asymmetric")
-SHARED = ("dataset", "labels", "protocol", "checkpoints", "precision_at", "ranking", *STREAM_DEFAULTS)
+_DATABASE_CODES = ("function", "labels", "candidates")
+_INPUTS = ("given", "hroh")
+_QUERIES = ("held out", "stream")
+_EVALUATION = ("ranking", "database_codes")
+SHARED = (
+    *("dataset", "labels", "protocol", "checkpoints", "queries", "precision_at", "inputs"),
+    *_EVALUATION,
+    *STREAM_DEFAULTS,
+)
 """Settings of a plan that a method may override; other settings of a method are parameters of its hasher."""
 
 KEY = ("dataset", "method", "n_bits", "seed")
@@ -61,12 +70,21 @@ class Run(StreamOptions):
         The seed determines the split, the stream options and the hasher. ``n_bits`` of a reference is what it stores.
     checkpoints : int
         Number of points of the learning curve; 0 for no curve.
+    queries : {"held out", "stream"}
+        Queries of the learning curve: those of the split, or the items of the stream themselves, each before it is
+        learned from; see :func:`~onlinehash.experiments.run.prequential_curve`.
     labels : str, optional
         Column or file of the labels of a file of your own; see :func:`~onlinehash.experiments.own_data.load_own`.
     precision_at : int, optional
         Length of the ranking for precision and recall; by default that of the data set.
     ranking : {"hamming", "asymmetric"}
         How codes are ranked; "asymmetric" keeps the real values of the queries.
+    database_codes : {"function", "labels", "candidates"}
+        "labels" gives the items of the database the codewords of their own labels, as many published evaluations do;
+        only the queries are hashed. For methods with ``codewords_``. "candidates" hashes them too, but searches only
+        the neighbours of a pool of sampled points, as that of FOH does.
+    inputs : {"given", "hroh"}
+        "hroh" gives the method the features that HROH learns from, see :mod:`onlinehash.experiments.inputs`.
     order, groups, drift, drift_angle, label_noise, missing_labels, unseen
         See :class:`~onlinehash.experiments.streams.StreamOptions`.
 
@@ -86,12 +104,22 @@ class Run(StreamOptions):
     labels: str | None = None
     precision_at: int | None = None
     ranking: str = "hamming"
+    database_codes: str = "function"
+    inputs: str = "given"
+    queries: str = "held out"
     params: dict[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What identifies the run among the results of a plan."""
         return tuple(getattr(self, name) for name in KEY)
+
+    @property
+    def learned(self) -> str:
+        """What identifies the learned hasher: runs without a curve that only differ in their evaluation share one."""
+        evaluation = {"method"} if self.checkpoints else {"method", "precision_at", *_EVALUATION}
+        config = {name: value for name, value in self.config().items() if name not in evaluation}
+        return json.dumps(config, sort_keys=True, default=str)
 
     def config(self) -> dict[str, Any]:
         """Return the configuration that determines the result, as JSON.
@@ -100,6 +128,7 @@ class Run(StreamOptions):
         """
         optional = {name: default for name, default in STREAM_DEFAULTS.items() if name != "order"}
         optional |= {"ranking": "hamming", "labels": None, "precision_at": None}
+        optional |= {"database_codes": "function", "inputs": "given", "queries": "held out"}
         idle = {name for name, default in optional.items() if getattr(self, name) == default}
         config = {name: value for name, value in asdict(self).items() if name not in idle}
         if is_custom(self.hasher):
@@ -124,6 +153,7 @@ class Plan:
     name: str
     title: str
     runs: tuple[Run, ...]
+    notes: str = ""
 
 
 def load_plan(path: Path) -> Plan:
@@ -159,7 +189,7 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
     >>> len(parse_plan("small", content).runs)
     4
     """
-    known = ("title", "bits", "seeds", "methods", *SHARED)
+    known = ("title", "notes", "bits", "seeds", "methods", *SHARED)
     for setting in content:
         if setting not in known:
             raise FileFormatError(str(UnknownNameError.among("setting of a plan", setting, known)))
@@ -169,7 +199,8 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
     _check_shared({key: content[key] for key in SHARED if key in content})
     _whole_numbers("bits", content["bits"], least=1)
     _whole_numbers("seeds", content["seeds"], least=0)
-    title, methods = _text("title", content.get("title", name)), content["methods"]
+    title, notes = _text("title", content.get("title", name)), _text("notes", content.get("notes", ""))
+    methods = content["methods"]
     if not isinstance(methods, dict) or not methods:
         raise FileFormatError(f"methods={methods!r} is not a table of methods; write [methods.HCOH].")
     runs: list[Run] = []
@@ -184,7 +215,7 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
             f"Method {method!r}, {n_bits} bits, seed {seed} is there {count} times; leave out repeated bits and seeds, "
             "or rename a method."
         )
-    return Plan(name, title, tuple(runs))
+    return Plan(name, title, tuple(runs), notes)
 
 
 def is_custom(hasher: str) -> bool:
@@ -223,10 +254,13 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
         if setting in own:
             raise InvalidInputError(f"{setting}={own[setting]!r} would replace what {source} says; set {source}.")
     if hasher in REFERENCES:
-        if "bits" in own:
-            raise FileFormatError("a reference has no bits to choose; leave out bits.")
+        stored = _stored_bits(hasher, shared["dataset"], shared.get("labels"))
+        if stored is not None:
+            if "bits" in own:
+                raise FileFormatError("a reference has no bits to choose; leave out bits.")
+            bits = [stored]
+        own.pop("bits", None)
         check_settings(hasher, REFERENCES[hasher], own)
-        bits = [_stored_bits(hasher, shared["dataset"], shared.get("labels"))]
     else:
         hasher = _spelled(hasher)
         if not is_custom(hasher) and hasher not in HASHERS:
@@ -262,6 +296,9 @@ def _check_shared(shared: dict[str, Any]) -> None:
         )
     check_choice("protocol", shared.get("protocol", "online"), tuple(PROTOCOLS))
     check_choice("ranking", shared.get("ranking", "hamming"), _RANKINGS)
+    check_choice("database_codes", shared.get("database_codes", "function"), _DATABASE_CODES)
+    check_choice("queries", shared.get("queries", "held out"), _QUERIES)
+    check_choice("inputs", shared.get("inputs", "given"), _INPUTS)
     if "precision_at" in shared:
         check_positive_int("precision_at", shared["precision_at"])
     points = shared.get("checkpoints", 0)
@@ -287,8 +324,8 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _stored_bits(reference: str, dataset: str, labels: str | None) -> int:
-    """Return the bits per item that a reference stores."""
+def _stored_bits(reference: str, dataset: str, labels: str | None) -> int | None:
+    """Return the bits per item that a reference stores; None if the plan says how many."""
     if is_file_name(dataset):
         own = find_dataset(dataset, labels)
         return REFERENCES[reference].stored_bits(own.X.shape[1], len(own.class_names))

@@ -91,7 +91,7 @@ def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> str:
 
 
 def auc_against_bits(results: Iterable[Result], *, label: str = "area under the mAP curve") -> str:
-    """Draw the area under the learning curve against the number of bits, one line per method."""
+    """Draw AUC, the mean over the checkpoints of the learning curve, against the number of bits."""
     return _against_bits(areas(results), label, "Area under the learning curve against the number of bits")
 
 

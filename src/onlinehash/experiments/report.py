@@ -139,6 +139,7 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
         "" if alone else f"<h2>{escape(plan.title)}</h2>",
         f'<p class="quiet">{state}{mean} Protocol: {escape(protocols)}. Made by '
         f"<code>{escape(chapter.command)}</code></p>",
+        f"<p>{escape(plan.notes)}</p>" if plan.notes else "",
     ]
     if len(parts) == 1:
         lines += map(_part, parts.values())
@@ -194,6 +195,7 @@ def _part(results: list[Result]) -> str:
                    seeds=spread(learned, "mean_average_precision")),
             html_table(precision_label, precision, theirs_precision, references=measured(references, "precision"),
                    seeds=spread(learned, "precision")),
+            *_new_item_tables(learned, references, label),
             *_unseen_tables(learned, references),
             _notes(ours, theirs),
             times,
@@ -209,6 +211,16 @@ def _labels(results: Sequence[Result]) -> tuple[str, str]:
         "mAP" if map_at is None else f"mAP@{map_at}",
         "Precision" if precision_at is None else f"Precision@{precision_at}",
     )
+
+
+def _new_item_tables(learned: list[Result], references: list[Result], label: str) -> list[str]:
+    """Return the table of mAP among items never learned from, if the results have it."""
+    measure = "new_items.mean_average_precision"
+    if not (cells := measured(learned, measure)):
+        return []
+    of_references = measured(references, measure)
+    caption = f"{label} among items never learned from"
+    return [html_table(caption, cells, NO_PRINT, references=of_references, seeds=spread(learned, measure))]
 
 
 def _unseen_tables(learned: list[Result], references: list[Result]) -> list[str]:

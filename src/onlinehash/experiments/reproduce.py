@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
+from itertools import chain
 from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 
@@ -18,9 +19,16 @@ import numpy as np
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.experiments.own_data import n_features
 from onlinehash.experiments.plan import Run, is_custom
-from onlinehash.experiments.references import REFERENCES
-from onlinehash.experiments.results import Result, add_results, environment, is_stale, read_results, result_key
-from onlinehash.experiments.sources import source_digest
+from onlinehash.experiments.references import REFERENCES, takes_bits
+from onlinehash.experiments.results import (
+    Result,
+    add_results,
+    environment,
+    is_stale,
+    read_results,
+    result_key,
+    source_of,
+)
 from onlinehash.hashers import HASHERS
 from onlinehash.types import Progress
 
@@ -109,10 +117,10 @@ def check_parameters(runs: Iterable[Run]) -> None:
         rows, labels = np.zeros((2, n_features(run.dataset, run.labels)), np.float32), np.array([0, 1])
         place = f"Method {run.method!r}, {run.n_bits} bits"
         try:
-            if run.hasher in REFERENCES:
-                REFERENCES[run.hasher](**params).partial_fit(rows, labels)
-            else:
-                HASHERS[run.hasher](n_bits=run.n_bits, random_state=run.seed, **params).partial_fit(rows, labels)
+            method = REFERENCES[run.hasher] if run.hasher in REFERENCES else HASHERS[run.hasher]
+            if run.hasher in HASHERS or takes_bits(run.hasher):
+                params = {"n_bits": run.n_bits, "random_state": run.seed} | params
+            method(**params).partial_fit(rows, labels)
         except OnlineHashError as error:
             raise type(error)(f"{place}: {error}") from error
         except (TypeError, ValueError) as error:  # the rows are fine, so it is a parameter
@@ -124,21 +132,25 @@ def check_parameters(runs: Iterable[Run]) -> None:
 
 def _do(runs: Sequence[Run], n_workers: int | None, made: list[Result]) -> Generator[None]:
     """Do runs and append their results, one per step; what is done when this stops early is appended too."""
+    together: dict[str, list[Run]] = {}
+    for run in runs:
+        together.setdefault(run.learned, []).append(run)
     if n_workers is None:
-        for run in runs:
+        for run in chain.from_iterable(together.values()):
             made.append(_result(run))
             yield
         return
     # A new interpreter per worker: a fork would inherit the threads of numerical libraries.
     pool = ProcessPoolExecutor(n_workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
-    waiting: set[Future[Result]] = set()
+    waiting: set[Future[list[Result]]] = set()
     try:
         with _interrupts_for_this_process():
-            waiting.update(pool.submit(_result, run) for run in runs)
+            waiting.update(pool.submit(_results, group) for group in together.values())
         for future in as_completed(list(waiting)):
-            made.append(future.result())
+            results = future.result()
+            made += results
             waiting.discard(future)
-            yield
+            yield from (None for _ in results)
     except BrokenProcessPool as error:
         raise OnlineHashError(
             "A worker process ended before its run was done, possibly out of memory. Use fewer workers; finished runs "
@@ -151,7 +163,7 @@ def _do(runs: Sequence[Run], n_workers: int | None, made: list[Result]) -> Gener
     finally:
         pool.shutdown(cancel_futures=True)
         done = (future for future in waiting if future.done() and not future.cancelled())
-        made += (future.result() for future in done if future.exception() is None)
+        made += (result for future in done if future.exception() is None for result in future.result())
 
 
 @contextmanager
@@ -181,6 +193,11 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def _results(runs: Sequence[Run]) -> list[Result]:
+    """Do runs that share a learned hasher."""
+    return [_result(run) for run in runs]
+
+
 def _result(run: Run) -> Result:
     from threadpoolctl import threadpool_limits
 
@@ -191,5 +208,5 @@ def _result(run: Run) -> Result:
             measured = do_run(run)
         except OnlineHashError as error:
             raise type(error)(f"Method {run.method!r}, {run.n_bits} bits, seed {run.seed}: {error}") from error
-    source = source_digest(run.hasher, run.dataset)
-    return {"config": run.config(), **measured, "environment": environment(), "source": source}
+    config = run.config()
+    return {"config": config, **measured, "environment": environment(), "source": source_of(config)}

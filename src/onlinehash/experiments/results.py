@@ -59,7 +59,13 @@ def add_results(path: Path, results: Iterable[Result]) -> None:
 def is_stale(result: Result) -> bool:
     """Return whether the source that determines a run changed since its result, or is unknown."""
     source = result["source"]
-    return source is None or source != source_digest(result["config"]["hasher"], result["config"]["dataset"])
+    return source is None or source != source_of(result["config"])
+
+
+def source_of(config: dict[str, Any]) -> str:
+    """Return the digest of the source that determines a run."""
+    hashers = [config["hasher"], *(["hroh"] if config.get("inputs") == "hroh" else [])]
+    return "+".join(source_digest(hasher, config["dataset"]) for hasher in hashers)
 
 
 def _read(path: Path) -> dict[tuple[Any, ...], Result]:

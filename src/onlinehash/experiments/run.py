@@ -6,24 +6,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.codebooks import hadamard_codewords
+from onlinehash.codes import hamming_distances, pack_signs
 from onlinehash.datasets import Dataset, Split
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments.custom import Frozen, Learner, make_custom
+from onlinehash.experiments.inputs import WithHROHFeatures
 from onlinehash.experiments.own_data import find_dataset
 from onlinehash.experiments.plan import Run, is_custom
-from onlinehash.experiments.references import REFERENCES, cosine_quality
+from onlinehash.experiments.references import REFERENCES, cosine_quality, takes_bits
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
-from onlinehash.metrics import AsymmetricRanking, Curve, Ranking, checkpoints
-from onlinehash.types import Labels
+from onlinehash.metrics import AsymmetricRanking, Curve, Prequential, Ranking, checkpoints
+from onlinehash.types import Batch, Labels
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,44 @@ def learning_curve(
         yield Point(n, evaluate(hasher.snapshot(), split, ties=ties, ranking=ranking), seconds)
 
 
+def prequential_curve(
+    hasher: Learner, stream: Batch, points: Sequence[int], *, k: int = 10
+) -> Iterator[tuple[int, Prequential]]:
+    """Search for every item of a stream among the earlier ones, then learn from it; yield the quality of each block.
+
+    The items between two points are the queries of one block. They are searched among all items before the block, coded
+    by what was learned from these, and then learned from.
+
+    Examples
+    --------
+    >>> from onlinehash import HCOH, load_dataset
+    >>> stream = load_dataset("digits").split().stream
+    >>> (n, quality), = prequential_curve(HCOH(16, random_state=0), stream, [100, 1500])
+    >>> n, round(quality.precision, 1)
+    (1500, 0.6)
+    """
+    done, (X, y) = 0, stream
+    for n in map(int, points):
+        if done and (labelled := np.flatnonzero(y[done:n] == y[done:n])).size:  # NaN is a missing label
+            quality, encoder = Prequential(k, window=n - done), hasher.snapshot()
+            known = np.flatnonzero(y[:done] == y[:done])
+            quality.search(
+                encoder.encode(X[done:n][labelled]),
+                y[done:n][labelled].astype(np.int64),
+                encoder.encode(X[:done][known]),
+                y[:done][known].astype(np.int64),
+            )
+            yield n, quality
+        hasher.partial_fit(X[done:n], y[done:n])
+        done = n
+
+
 def run(run: Run) -> Result:
     """Return the result of one run: learn, encode and evaluate, each timed in CPU seconds.
 
     If classes are left out of the stream, the metrics also have the mAP of three searches: ``seen_at_seen``
-    (queries of seen classes among items of seen classes), ``unseen_at_unseen``, and ``unseen_at_all``.
+    (queries of seen classes among items of seen classes), ``unseen_at_unseen``, and ``unseen_at_all``. Otherwise they
+    have the quality among ``new_items``: those of the database that are not in the stream.
 
     Examples
     --------
@@ -106,38 +141,79 @@ def run(run: Run) -> Result:
     >>> result["metrics"]["mean_average_precision"] > 0.7
     True
     """
-    split = make_stream(_split(run), run, run.seed)
-    _warm_up(run, split)
-    learner = make_learner(run, split)
-    curve: dict[str, Any] | None = None
-    if run.checkpoints:
-        drawn, seconds = Curve(), 0.0
-        points = checkpoints(len(split.stream.X), run.checkpoints, seed=run.seed).tolist()
-        for point in learning_curve(learner, split, points, ranking=run.ranking):
-            drawn.add(point.n_instances, point.quality.mean_average_precision)
-            seconds = point.learning_seconds
-        curve = {"instances": drawn.instances, "values": drawn.values, "auc": drawn.auc(), "mean": drawn.mean()}
-    else:
-        start = process_time()
-        learner.partial_fit(*split.stream)
-        seconds = process_time() - start
+    whole = _split(run)
+    split = make_stream(whole, run, run.seed)
+    learned = _learned(run, split)
     start = process_time()
-    encoder = learner.snapshot()
-    sides = _encoded(encoder, split, run.ranking)
-    encoding_seconds = process_time() - start
+    sides = _encoded(learned.encoder, split, run.ranking)
+    if run.database_codes == "labels":
+        sides = (*sides[:2], _codes_of_labels(learned.learner, split.database.y), sides[3])
+    elif run.database_codes == "candidates":
+        near = _candidates(sides[0], sides[2], len(whole.stream.y), run.seed)
+        sides = (*sides[:2], sides[2][near], sides[3][near])
+    encoding_seconds = learned.snapshot_seconds + process_time() - start
     start = process_time()
     expected = _quality(sides, split, "expected")
     stable = _quality(sides, split, "stable") if _is_packed(sides[0]) else expected
     metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
     if run.unseen:
         metrics |= _unseen_quality(sides, split, unseen_classes(split.database.y, run.unseen, run.seed))
+    elif len(whole.stream.y) < len(sides[3]) == len(split.database.y):
+        new = slice(len(whole.stream.y), None)
+        metrics["new_items"] = asdict(_quality((*sides[:2], sides[2][new], sides[3][new]), split, "expected"))
     evaluation_seconds = process_time() - start
     return {
         "n_instances": len(split.stream.y),
         "metrics": metrics,
-        "curve": curve,
-        "seconds": {"learning": seconds, "encoding": encoding_seconds, "evaluation": evaluation_seconds},
+        "curve": learned.curve,
+        "seconds": {"learning": learned.seconds, "encoding": encoding_seconds, "evaluation": evaluation_seconds},
     }
+
+
+class _Learned(NamedTuple):
+    """A method after its stream, what identifies it, and what learning took."""
+
+    key: str
+    learner: Learner
+    encoder: Frozen
+    curve: dict[str, Any] | None
+    seconds: float
+    snapshot_seconds: float
+
+
+_last: list[_Learned] = []  # the last one: runs that only differ in their evaluation are consecutive
+
+
+def _learned(run: Run, split: Split) -> _Learned:
+    """Return the method of a run after its stream."""
+    if _last and _last[0].key == run.learned:
+        return _last[0]
+    _last.clear()
+    _warm_up(run, split)
+    learner, curve = make_learner(run, split), None
+    # The same points for all seeds, so that their mean is a curve.
+    points = checkpoints(len(split.stream.X), run.checkpoints, seed=0).tolist() if run.checkpoints else []
+    if run.queries == "stream" and points:
+        drawn, precisions, start = Curve(), [], process_time()
+        for n, quality in prequential_curve(learner, split.stream, points):
+            drawn.add(n, quality.mean_average_precision)
+            precisions.append(quality.precision)
+        seconds = process_time() - start  # with the searches
+        curve = asdict(drawn) | {"auc": drawn.auc(), "mean": drawn.mean(), "precision_at_10": precisions}
+    elif points:
+        drawn, seconds = Curve(), 0.0
+        for point in learning_curve(learner, split, points, ranking=run.ranking):
+            drawn.add(point.n_instances, point.quality.mean_average_precision)
+            seconds = point.learning_seconds
+        curve = asdict(drawn) | {"auc": drawn.auc(), "mean": drawn.mean()}
+    else:
+        start = process_time()
+        learner.partial_fit(*split.stream)
+        seconds = process_time() - start
+    start = process_time()
+    encoder = learner.snapshot()
+    _last.append(_Learned(run.learned, learner, encoder, curve, seconds, process_time() - start))
+    return _last[0]
 
 
 def _warm_up(run: Run, split: Split) -> None:
@@ -151,18 +227,21 @@ def _warm_up(run: Run, split: Split) -> None:
 
 def make_learner(run: Run, split: Split) -> Learner:
     """Return the untrained method of a run; preprocessing defaults to that of the split."""
+    if run.inputs == "hroh":
+        plain = replace(run, inputs="given", params={"preprocess": "running"} | run.params)
+        return WithHROHFeatures(make_learner(plain, split), run.seed)
     params: dict[str, Any] = {"preprocess": split.preprocess} | run.params
+    if params.get("codebook") == "published" and not is_custom(run.hasher):
+        params["codebook"] = hadamard_codewords(np.unique(split.database.y).tolist(), run.n_bits, seed=run.seed)
     if run.hasher in REFERENCES:
-        return REFERENCES[run.hasher](**params)
+        sized = {"n_bits": run.n_bits, "random_state": run.seed} if takes_bits(run.hasher) else {}
+        return REFERENCES[run.hasher](**sized | params)
     if is_custom(run.hasher):
         classes = np.unique(split.database.y)
         return make_custom(
             run.hasher, run.params, n_bits=run.n_bits, seed=run.seed, preprocess=split.preprocess, classes=classes
         )
-    params = {"n_bits": run.n_bits, "random_state": run.seed} | params
-    if params.get("codebook") == "published":
-        params["codebook"] = hadamard_codewords(np.unique(split.database.y).tolist(), run.n_bits, seed=run.seed)
-    return HASHERS[run.hasher](**params)
+    return HASHERS[run.hasher](**{"n_bits": run.n_bits, "random_state": run.seed} | params)
 
 
 Sides = tuple[NDArray[Any], Labels, NDArray[Any], Labels]
@@ -179,6 +258,29 @@ def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
             raise InvalidInputError("Only encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
         return encoder.encode_asymmetric(queries.X), queries.y, encoder.encode(database.X), database.y
     return encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y
+
+
+def _codes_of_labels(learner: Learner, labels: Labels) -> NDArray[np.uint8]:
+    """Return the codewords of labels."""
+    classes, words = getattr(learner, "classes_", None), getattr(learner, "codewords_", None)
+    if classes is None or words is None:
+        raise InvalidInputError("The method has no codewords_; leave out database_codes='labels'.")
+    if missing := np.setdiff1d(labels, classes).tolist():
+        raise InvalidInputError(
+            f"Class {missing[0]} was not learned and has no codeword; use database_codes='function'."
+        )
+    order = np.argsort(classes)
+    return pack_signs(words[order[np.searchsorted(classes, labels, sorter=order)]])
+
+
+def _candidates(queries: NDArray[Any], codes: NDArray[Any], n_learned: int, seed: int) -> NDArray[np.intp]:
+    """Return the items near a pool of 500 learned items: the 500 nearest of those that are among the 10 of a query."""
+    if not _is_packed(queries):
+        raise InvalidInputError("Candidates are found by Hamming distance; leave out database_codes='candidates'.")
+    pool = codes[np.random.default_rng([seed, 11]).permutation(n_learned)[:500]]
+    asked = np.argsort(hamming_distances(queries, pool), axis=1, kind="stable")[:, :10]
+    distances = hamming_distances(pool[np.unique(asked)], codes)
+    return np.unique(np.argsort(distances, axis=1, kind="stable")[:, :500])
 
 
 def _quality(sides: Sides, split: Split, ties: str) -> Quality:

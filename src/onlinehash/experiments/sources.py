@@ -44,7 +44,7 @@ def source_digest(hasher: str, dataset: str) -> str:
     modules = [f"{_EXPERIMENTS}.run"]
     modules.append("onlinehash.datasets._catalogue" if dataset in dataset_names() else f"{_EXPERIMENTS}.own_data")
     if hasher in REFERENCES:
-        modules.append(f"{_EXPERIMENTS}.references")
+        modules.append(REFERENCES[hasher].__module__)
     elif hasher in HASHERS:
         modules.append(HASHERS[hasher].__module__)
     else:

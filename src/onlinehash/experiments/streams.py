@@ -153,10 +153,29 @@ def turn_towards(X: Features, degrees: float, seed: int) -> None:
     with the opposite sign. Norms, and angles between rows rotated by the same angle, do not change. Costs
     O(n_features) per row.
     """
+    angles = np.linspace(-degrees, 0.0, len(X)) if len(X) > 1 else np.zeros(len(X))
+    _rotate(X, angles, seed)
+
+
+def rotated(X: Features, degrees: float, seed: int) -> Features:
+    """Return rows rotated by one angle, in the planes of :func:`turn_towards`.
+
+    Examples
+    --------
+    >>> np.abs(rotated(np.array([[1.0, 0.0]]), 90, seed=0)).round(6)
+    array([[0., 1.]])
+    """
+    X = X.copy()
+    _rotate(X, np.full(len(X), float(degrees)), seed)
+    return X
+
+
+def _rotate(X: Features, degrees: NDArray[np.float64], seed: int) -> None:
+    """Rotate every row in place by an angle of its own."""
     n_rows, n_features = X.shape
     pairs = np.random.default_rng([seed, _ROTATION]).permutation(n_features)[: n_features // 2 * 2]
     first, second = pairs.reshape(2, -1)
-    angles = np.radians(np.linspace(-degrees, 0.0, n_rows) if n_rows > 1 else np.zeros(n_rows))[:, np.newaxis]
+    angles = np.radians(degrees)[:, np.newaxis]
     step = max(1, _CHUNK // n_features)
     for start in range(0, n_rows, step):
         rows = slice(start, start + step)

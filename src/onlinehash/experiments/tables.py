@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
+from onlinehash.experiments.references import REFERENCES, takes_bits
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import STREAM_DEFAULTS
+
+MEASURES = {
+    "mean_average_precision": "mAP",
+    "new_items.mean_average_precision": "mAP among items never learned from",
+    "precision": "precision",
+}
+"""Measures that tables show, and their titles."""
 
 _LENGTHS = (8, 16, 32, 64, 128)
 _TIMED_LENGTH = 32
@@ -20,6 +28,9 @@ _RELEASED = " (as released)"
 
 Cells = dict[str, dict[int, float]]
 """Method, then number of bits, then value."""
+
+Spread = dict[str, dict[int, list[float]]]
+"""Method, then number of bits, then the values of all seeds."""
 
 Curves = dict[str, dict[int, tuple[list[int], list[float]]]]
 """Method, then number of bits, then instances and values."""
@@ -129,9 +140,9 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def separate_references(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
-    """Return the results of hashers and those of references, whose size does not depend on a number of bits."""
+    """Return the results of methods by number of bits, and those of references that have a size of their own."""
     results = list(results)
-    references = [result for result in results if result["config"]["hasher"].startswith("reference:")]
+    references = [r for r in results if (hasher := r["config"]["hasher"]) in REFERENCES and not takes_bits(hasher)]
     return [result for result in results if result not in references], references
 
 
@@ -145,8 +156,16 @@ def _beyond_the_paper(config: dict[str, Any]) -> list[str]:
 
 
 def measured(results: Iterable[Result], measure: str) -> Cells:
-    """Return the mean over seeds of a measure."""
-    return _means(results, lambda result: result["metrics"][measure])
+    """Return the mean over seeds of a measure; ``"new_items.precision"`` is that among items never learned from.
+
+    Examples
+    --------
+    >>> result = {"config": {"method": "HCOH", "n_bits": 16}, "metrics": {"new_items": {"precision": 0.5}}}
+    >>> measured([result], "new_items.precision"), measured([result], "recall")
+    ({'HCOH': {16: 0.5}}, {})
+    """
+    values = spread(results, measure)
+    return {method: {n_bits: mean(seeds) for n_bits, seeds in row.items()} for method, row in values.items()}
 
 
 def learning_seconds(results: Iterable[Result]) -> Cells:
@@ -155,15 +174,21 @@ def learning_seconds(results: Iterable[Result]) -> Cells:
 
 
 def areas(results: Iterable[Result]) -> Cells:
-    """Return the mean over seeds of the area under the learning curve, for runs that have one."""
-    return _means((result for result in results if result["curve"]), lambda result: result["curve"]["auc"])
+    """Return the mean over seeds of AUC as the paper defines it, the mean over checkpoints, for runs with a curve."""
+    return _means((result for result in results if result["curve"]), lambda result: mean(result["curve"]["values"]))
 
 
-def spread(results: Iterable[Result], measure: str) -> dict[str, dict[int, list[float]]]:
-    """Return the values of all seeds, in ascending order."""
+def spread(results: Iterable[Result], measure: str) -> Spread:
+    """Return the values of all seeds, in ascending order; results without the measure are left out."""
+    path = measure.split(".")
+
+    def value_of(result: Result) -> Any:
+        return reduce(lambda at, name: at.get(name, {}), path, result["metrics"])
+
+    having = (result for result in results if value_of(result) not in ({}, None))
     return {
         method: {n_bits: sorted(values) for n_bits, values in row.items()}
-        for method, row in _collected(results, lambda result: result["metrics"][measure]).items()
+        for method, row in _collected(having, value_of).items()
     }
 
 
@@ -242,11 +267,13 @@ def differences(ours: Cells, theirs: Cells) -> list[Difference]:
     return sorted(found, key=lambda difference: -abs(difference.size))
 
 
-def markdown(ours: Cells, theirs: Cells, references: Cells | None = None) -> str:
+def markdown(ours: Cells, theirs: Cells, references: Cells | None = None, seeds: Spread | None = None) -> str:
     """Return a table with printed values in brackets; printed rows belong to the released variant.
 
-    References do not depend on a number of bits and have the same value in every column.
+    With the values of all ``seeds``, a cell also has their standard deviation. References do not depend on a number
+    of bits and have the same value in every column.
     """
+    seeds = seeds or {}
     lengths = lengths_of(ours)
     lines = [
         "| method | " + " | ".join(f"{n_bits} bits" for n_bits in lengths) + " |",
@@ -254,10 +281,13 @@ def markdown(ours: Cells, theirs: Cells, references: Cells | None = None) -> str
     ]
     for method, row in ours.items():
         row_printed = beside(method, ours, theirs)
-        cells = [_cell(row.get(n_bits), row_printed.get(n_bits)) for n_bits in lengths]
+        values = seeds.get(method, {})
+        cells = [_cell(row.get(n_bits), row_printed.get(n_bits), values.get(n_bits, ())) for n_bits in lengths]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     for method, row in (references or {}).items():
-        lines.append(f"| {method} | " + " | ".join([_cell(next(iter(row.values())), None)] * len(lengths)) + " |")
+        n_bits, value = next(iter(row.items()))
+        cell = _cell(value, None, seeds.get(method, {}).get(n_bits, ()))
+        lines.append(f"| {method} | " + " | ".join([cell] * len(lengths)) + " |")
     return "\n".join(lines)
 
 
@@ -271,10 +301,11 @@ def form_value(value: float) -> str:
     return f"{value:.3f}".removeprefix("0")
 
 
-def _cell(ours: float | None, theirs: float | None) -> str:
+def _cell(ours: float | None, theirs: float | None, seeds: Sequence[float] = ()) -> str:
     if ours is None:
         return "-"
-    return form_value(ours) if theirs is None else f"{form_value(ours)} ({form_value(theirs)})"
+    deviation = f" ± {form_value(stdev(seeds))}" if len(seeds) > 1 else ""
+    return f"{form_value(ours)}{deviation}{'' if theirs is None else f' ({form_value(theirs)})'}"
 
 
 def _collected(results: Iterable[Result], value_of: Callable[[Result], Any]) -> dict[str, dict[int, list[Any]]]:

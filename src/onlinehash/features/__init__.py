@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from onlinehash.features.anchors import Anchors, squared_distances
 from onlinehash.features.centring import Centring, Identity, RunningCentring, StreamFeatures, make_features
+from onlinehash.features.device import DeviceMap, centre_running, place_features
 from onlinehash.features.fourier import Fourier, HadamardFourier
 from onlinehash.features.inputs import WithInputs
 
@@ -68,6 +69,7 @@ def unpack_features(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
 __all__ = [
     "Anchors",
     "Centring",
+    "DeviceMap",
     "FeatureMap",
     "Fourier",
     "HadamardFourier",
@@ -75,8 +77,10 @@ __all__ = [
     "RunningCentring",
     "StreamFeatures",
     "WithInputs",
+    "centre_running",
     "make_features",
     "pack_features",
+    "place_features",
     "squared_distances",
     "unpack_features",
 ]

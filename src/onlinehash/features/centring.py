@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinehash._kernel import kernel, read_only
 from onlinehash._validation import check_choice
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Features
@@ -71,13 +71,13 @@ class Centring:
         """Return X less the mean, without scaling: enough where only signs of projections count."""
         out = np.empty(X.shape, X.dtype)
         _check_fit(X, self.mean, out)
-        _subtract(np.ascontiguousarray(X), self.mean, out)
+        _subtract(read_only(X), read_only(self.mean), out)
         return out
 
     def learn(self, X: Features, out: Features) -> None:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
         _check_fit(X, self.mean, out)
-        _centre(np.ascontiguousarray(X), self.mean, out)
+        _centre(read_only(X), read_only(self.mean), out)
 
     def freeze(self) -> Centring:
         """Return the map itself."""
@@ -112,7 +112,7 @@ class RunningCentring:
     def learn(self, X: Features, out: Features) -> None:
         """Update the mean row by row, and write the centred rows to the head of ``out``."""
         _check_fit(X, self.mean, out)
-        _centre_running(np.ascontiguousarray(X), self.mean, self.n_seen, out)
+        _centre_running(read_only(X), self.mean, self.n_seen, out)
         self.n_seen += len(X)
 
     def freeze(self) -> Centring:
@@ -160,7 +160,7 @@ def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
         )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _subtract(X: Any, mean: Any, out: Any) -> None:
     n_rows, n_features = X.shape
     for i in range(n_rows):
@@ -168,7 +168,7 @@ def _subtract(X: Any, mean: Any, out: Any) -> None:
             out[i, f] = X[i, f] - mean[f]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _centre(X: Any, mean: Any, out: Any) -> None:
     n_rows, n_features = X.shape
     for i in range(n_rows):
@@ -176,10 +176,13 @@ def _centre(X: Any, mean: Any, out: Any) -> None:
         _to_unit_length(out[i], n_features)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _centre_running(X: Any, mean: Any, n_seen: int, out: Any) -> None:
     n_rows, n_features = X.shape
-    for i in range(n_rows):
+    fours = n_rows - n_rows % 4
+    for i in range(0, fours, 4):
+        _centre_four(X[i : i + 4], mean, n_seen + i, out[i : i + 4])
+    for i in range(fours, n_rows):
         share = 1.0 / (n_seen + i + 1)
         for f in range(n_features):
             mean[f] += (X[i, f] - mean[f]) * share
@@ -187,7 +190,29 @@ def _centre_running(X: Any, mean: Any, n_seen: int, out: Any) -> None:
         _to_unit_length(out[i], n_features)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@kernel()
+def _centre_four(X: Any, mean: Any, n_seen: int, out: Any) -> None:
+    """Centre four rows, and read and write the mean once for all."""
+    n_features = X.shape[1]
+    x0, x1, x2, x3 = X[0], X[1], X[2], X[3]
+    out0, out1, out2, out3 = out[0], out[1], out[2], out[3]
+    share0, share1, share2, share3 = 1.0 / (n_seen + 1), 1.0 / (n_seen + 2), 1.0 / (n_seen + 3), 1.0 / (n_seen + 4)
+    for f in range(n_features):
+        current = mean[f]
+        current += (x0[f] - current) * share0
+        out0[f] = x0[f] - current
+        current += (x1[f] - current) * share1
+        out1[f] = x1[f] - current
+        current += (x2[f] - current) * share2
+        out2[f] = x2[f] - current
+        current += (x3[f] - current) * share3
+        out3[f] = x3[f] - current
+        mean[f] = current
+    for row in range(4):
+        _to_unit_length(out[row], n_features)
+
+
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def _to_unit_length(row: Any, n_features: int) -> None:
     squares = 0.0
     for f in range(n_features):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinehash._kernel import kernel, read_only
 from onlinehash._walsh import transform_columns
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features.centring import Centring, Identity
@@ -142,11 +142,34 @@ class HadamardFourier:
                 f"Rows of shape {rows.shape} and an output of shape {out.shape} do not fit a map from {self.n_inputs} "
                 f"to {self.n_outputs} features."
             )
+        self._write_angles(rows, angles)
+        _write_cosines(angles, self.phases)
+
+    def dense_frequencies(self) -> NDArray[np.float64]:
+        """Return the frequencies as a matrix of shape (n_components, n_inputs), as :class:`Fourier` stores them.
+
+        Examples
+        --------
+        >>> fourier = HadamardFourier.draw(n_features=2, n_components=16, bandwidth=1.0, seed=0)
+        >>> dense, X = Fourier(fourier.dense_frequencies(), fourier.phases), np.array([[0.3, -0.4]])
+        >>> bool(np.allclose(dense.transform(X), fourier.transform(X)))
+        True
+        """
+        angles = np.empty((self.n_inputs, self.n_outputs))
+        self._write_angles(np.eye(self.n_inputs), angles)
+        return angles.T
+
+    def _write_angles(self, rows: Features, angles: Features) -> None:
+        """Write the products of rows with all frequencies."""
+        order = self.signs.shape[2]
         # three orthonormal transforms are left unscaled: together a factor p^(3/2)
         scale = np.sqrt(order / self.bandwidth) / order**1.5
         columns, tile = np.empty((2, order, _TILE), rows.dtype)
-        _rotate(np.ascontiguousarray(rows), self.signs, rows.dtype.type(scale), columns, tile, angles)
-        _write_cosines(angles, self.phases)
+        # One row of a wider array counts as contiguous: with a gap, the kernel is compiled once for any number of rows.
+        target = angles if len(angles) > 1 else np.empty((2, self.n_outputs + 1), rows.dtype)[:, :-1]
+        _rotate(read_only(rows), read_only(self.signs), rows.dtype.type(scale), columns, tile, target)
+        if target is not angles:
+            angles[:] = target[: len(angles)]
 
 
 def _draw_phases(n_components: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -166,7 +189,7 @@ def _write_cosines(angles: Features, phases: NDArray[Any]) -> None:
     angles *= angles.dtype.type(np.sqrt(2.0 / len(phases)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _rotate(rows: Any, signs: Any, scale: Any, columns: Any, tile: Any, out: Any) -> None:
     """Write the products of rows with the frequencies of all blocks to ``out``, a tile of rows at a time."""
     n_rows, n_features = rows.shape

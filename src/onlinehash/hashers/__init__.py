@@ -9,13 +9,15 @@ import inspect
 import re
 from typing import Any, TypeVar
 
-from onlinehash._files import Source
+from onlinehash._files import Arrays, Source
+from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNameError
 from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._saving import read_hasher, unpack_hasher
 from onlinehash.hashers._weighted import WeightedHasher
 from onlinehash.hashers.adapthash import AdaptHash
 from onlinehash.hashers.bsodh import BSODH
+from onlinehash.hashers.foh import FOH
 from onlinehash.hashers.frosh import FROSH
 from onlinehash.hashers.hcoh import HCOH
 from onlinehash.hashers.hmoh import HMOH
@@ -25,11 +27,12 @@ from onlinehash.hashers.lsh import LSH
 from onlinehash.hashers.mihash import MIHash
 from onlinehash.hashers.okh import OKH
 from onlinehash.hashers.osh import OSH
+from onlinehash.hashers.sdoh_hc import SDOHHC
 from onlinehash.hashers.sketchhash import SketchHash
 
 HASHERS: dict[str, type[OnlineHasher]] = {
     hasher.name: hasher
-    for hasher in (AdaptHash, BSODH, FROSH, HCOH, HMOH, HROH, ITQ, LSH, MIHash, OKH, OSH, SketchHash)
+    for hasher in (AdaptHash, BSODH, FOH, FROSH, HCOH, HMOH, HROH, ITQ, LSH, MIHash, OKH, OSH, SDOHHC, SketchHash)
 }
 
 _Class = TypeVar("_Class", bound=type[OnlineHasher])
@@ -109,7 +112,32 @@ def load_hasher(source: Source) -> OnlineHasher:
     >>> load_hasher(saved)
     HCOH(n_bits=16, random_state=0)
     """
+    return _unpack(source, *read_hasher(source))
+
+
+def load_encoder(source: Source) -> Encoder:
+    """Return the encoder in the file of a hasher: the one saved with it, or else a snapshot.
+
+    A snapshot of a hasher that solves a system, as HROH does, takes seconds: ``hasher.to_bytes(encoder=True)`` and
+    ``onlinehash learn`` save the encoder too.
+
+    Parameters
+    ----------
+    source : str, path or bytes
+
+    Examples
+    --------
+    >>> hasher = HCOH(n_bits=16, random_state=0).partial_fit([[1.0, 0.0], [0.0, 1.0]], [0, 1])
+    >>> load_encoder(hasher.to_bytes(encoder=True))
+    <Encoder hcoh version 2: 2 features to 16 bits>
+    """
     header, arrays = read_hasher(source)
+    if "encoder" in arrays:
+        return Encoder.load(arrays["encoder"].tobytes())
+    return _unpack(source, header, arrays).snapshot()
+
+
+def _unpack(source: Source, header: dict[str, Any], arrays: Arrays) -> OnlineHasher:
     method = header.get("method")
     if method not in HASHERS:
         raise FileFormatError(
@@ -121,6 +149,7 @@ def load_hasher(source: Source) -> OnlineHasher:
 
 __all__ = [
     "BSODH",
+    "FOH",
     "FROSH",
     "HASHERS",
     "HCOH",
@@ -130,11 +159,13 @@ __all__ = [
     "LSH",
     "OKH",
     "OSH",
+    "SDOHHC",
     "AdaptHash",
     "MIHash",
     "OnlineHasher",
     "SketchHash",
     "WeightedHasher",
+    "load_encoder",
     "load_hasher",
     "make_hasher",
     "register_hasher",

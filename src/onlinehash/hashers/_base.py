@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
-from onlinehash._containers import as_array, check_feature_names
+from onlinehash._containers import check_feature_names
 from onlinehash._files import Arrays, Source, write_bytes
 from onlinehash._validation import check_features, check_targets, precision_of
 from onlinehash.codes import unpack_bits, unpack_signs
@@ -30,12 +30,10 @@ from onlinehash.hashers._parameters import (
     draw_seed,
     frozen_value,
 )
-from onlinehash.hashers._rows import HeadPart, Mask, Rows, Weights, check_rows, check_weights, join_head, take_targets
+from onlinehash.hashers._rows import HeadPart, Mask, Rows, Weights, as_rows, check_rows, check_weights, join_head
 from onlinehash.hashers._saving import pack_hasher, read_hasher, unpack_hasher
 from onlinehash.hashers._traits import Traits
 from onlinehash.types import Codes, Features, Targets
-
-_CHUNK = 1 << 22  # elements of X processed at a time: a memory-mapped X is never read whole
 
 
 class HasherNotLearnedError(NotLearnedError, NotFittedError):  # type: ignore[misc]
@@ -65,6 +63,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         stream can be learned separately and merged.
     takes_weights : bool
         Whether ``fit`` and ``partial_fit`` take ``sample_weight``, as those of :class:`WeightedHasher` do.
+    learns_on_device : bool
+        Whether ``partial_fit`` takes arrays of PyTorch and CuPy on a GPU, and computes there.
     changeable : mapping from name to check
         Parameters that may change at any time, and the check of their values. ``output`` is one of them.
     n_features_in_ : int
@@ -97,6 +97,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     unlearns: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = False
+    learns_on_device: ClassVar[bool] = False
     changeable: ClassVar[Changeable] = {"output": check_output}
 
     n_bits: int = 32
@@ -182,7 +183,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> Self:
         rows, targets, labelled = check_rows(self, X, y, None)
-        weights = check_weights(sample_weight, len(rows), labelled)
+        weights = check_weights(sample_weight, rows.shape[0], labelled)
         fresh = type(self)(**self.get_params(deep=False))  # if learning fails, nothing is lost
         fresh._absorb(Rows(rows, targets, weights), labelled)
         for name in ("n_samples_seen_", "_learned_with", "feature_names_in_"):
@@ -193,7 +194,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _partial_fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> Self:
         rows, targets, labelled = self._check_next(X, y)
-        self._absorb(Rows(rows, targets, check_weights(sample_weight, len(rows), labelled)), labelled)
+        self._absorb(Rows(rows, targets, check_weights(sample_weight, rows.shape[0], labelled)), labelled)
         self._keep_names(X)
         return self
 
@@ -201,14 +202,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Check the next rows of the stream: a table of them, or a single one with its label."""
         self._demand_same_parameters()
         check_feature_names(X, getattr(self, "feature_names_in_", None))
-        rows = as_array(X)
+        rows = as_rows(X)
         if rows.ndim == 1 and np.ndim(y) == 0:
-            rows, y = rows[np.newaxis], None if y is None else [y]
+            rows, y = rows[None, ...], None if y is None else [y]
         return check_rows(self, rows, y, getattr(self, "n_features_in_", None))
 
     def _learn_checked(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
         """Learn from rows that a collection has checked; those without labels are left out, and not counted."""
-        self._demand_same_parameters()
         rows = Rows(X, targets if self.supervised else None, None)
         if self.supervised and labelled is not None:
             rows = rows.take(labelled)
@@ -249,30 +249,25 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _take(self, rows: Rows, labelled: Mask) -> None:
         """Learn from checked rows in chunks, leaving out those without a label."""
-        self._admit(rows.targets if labelled is None else take_targets(rows.targets, labelled))
-        step = max(1, _CHUNK // rows.X.shape[1])
-        for start in range(0, len(rows.X), step):
-            chunk = rows.take(slice(start, start + step))
-            if labelled is not None:
-                chunk = chunk.take(labelled[start : start + step])
-            chunk = chunk._replace(X=np.ascontiguousarray(chunk.X, self._dtype))
-            if self._head is not None:
-                chunk = self._collect(chunk)
-            if len(chunk.X):
-                self._learn(*chunk)
+        self._admit(rows.labels(labelled))
+        for chunk in rows.chunks(labelled, self._dtype):
+            rest = chunk if self._head is None else self._collect(chunk)
+            if rest.X.shape[0]:
+                self._learn(*rest)
 
     def _collect(self, rows: Rows) -> Rows:
         """Keep rows until the head of the stream is complete, then learn from it; return the rows after the head."""
         assert self._head is not None
         missing = self._head_size() - sum(len(labels) for _, labels, _ in self._head)
         self._head.append(rows.take(slice(missing)).head_part())
-        if len(rows.X) >= missing:
+        if rows.X.shape[0] >= missing:
             self._open_head()
         return rows.take(slice(missing, None))
 
     def _open_head(self) -> None:
         assert self._head is not None
         rows, labels, weights = join_head(self._head)
+        rows = rows.astype(self._dtype, copy=False)
         targets = check_targets(labels, len(labels))[0] if self.supervised else None
         self._head = None
         self._open(rows, targets)
@@ -354,7 +349,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _check_queries(self, X: ArrayLike) -> NDArray[Any]:
         self._demand_learned()
         check_feature_names(X, getattr(self, "feature_names_in_", None))
-        return check_features(X, n_features=self.n_features_in_, owner=type(self).__name__)
+        return check_features(X, n_features=self.n_features_in_, owner=type(self).__name__, on_device=True)
 
     # ------------------------------------------------------------------ saving
 
@@ -366,11 +361,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._demand_learned()
         write_bytes(path, self.to_bytes())
 
-    def to_bytes(self) -> bytes:
-        """Return the file that :meth:`save` writes; before learning, it holds the parameters only."""
+    def to_bytes(self, *, encoder: bool = False) -> bytes:
+        """Return the file that :meth:`save` writes, with an encoder if wanted; before learning, parameters only."""
         check_code_length(self.n_bits)
         self._demand_same_parameters()
-        return pack_hasher(self)
+        return pack_hasher(self, self.snapshot() if encoder else None)
 
     @classmethod
     def load(cls, source: Source) -> Self:

@@ -12,27 +12,35 @@ Up to rounding, the result is the same as one instance at a time. Methods differ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+from scipy.linalg import blas
 
+from onlinehash._kernel import kernel
 from onlinehash.exceptions import InvalidInputError
 
 Replay = Callable[[NDArray[Any], NDArray[Any]], None]
 """Called as ``replay(Z, K)``: turns the projections Z of a block into its gradients G, in place."""
 
-BLOCK = 32  # rows; measured best between 24 and 64 on 784 to 4096 features and 32 to 128 bits
+BLOCK = 40  # rows; measured best between 24 and 64 on 784 to 4096 features and 32 to 128 bits
 _PADDING = 16  # columns; rows a power of two apart would share the same few cache sets
 _TILE = 4
 _STRIP = 512  # columns of X
+_WIDE = 64  # bits; below, a product and a subtraction by strips is faster than a product that subtracts
 
 
 def block_rows(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return a zeroed array for the rows of a block, padded so that the loops below may read whole tiles."""
     return np.zeros((n_rows + -n_rows % _TILE, n_columns + _PADDING), dtype)
+
+
+def block_weights(n_columns: int, n_bits: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return zeroed weights, followed in memory by as many unused rows as the rows of a block have unused columns."""
+    return np.zeros((n_columns + _PADDING, n_bits), dtype)[:n_columns]
 
 
 class BlockUpdate:
@@ -64,6 +72,10 @@ class BlockUpdate:
         replay(gradients, self._gram)
         if n_rows == 1:  # a product with one row is mostly overhead
             _subtract_outer(weights, rows[0], gradients[0])
+        elif gradients.shape[1] >= _WIDE and _are_padded(weights, rows):
+            gemm = blas.sgemm if weights.itemsize == 4 else blas.dgemm
+            padded: Any = weights.base
+            gemm(-1.0, gradients.T, rows[:n_rows].T, 1.0, padded.T, trans_b=1, overwrite_c=1)
         else:
             for start in range(0, n_columns, _STRIP):  # a strip of the change stays in cache until it is subtracted
                 strip = weights[start : start + _STRIP]
@@ -72,7 +84,36 @@ class BlockUpdate:
         return gradients
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _are_padded(weights: NDArray[Any], rows: NDArray[Any]) -> bool:
+    """Return whether BLAS may subtract X^T G from the weights in place, with their padding; a copy has none."""
+    padded = weights.base
+    shape = len(weights) + _PADDING, weights.shape[1]
+    return isinstance(padded, np.ndarray) and padded.shape == shape and rows.shape[1] == shape[0]
+
+
+@kernel(fastmath={"contract"})
+def write_tanh(values: Any) -> None:
+    """Replace values by their tanh, to the precision of their type.
+
+    In single precision, Lambert's continued fraction of a quarter of the value, and tanh(2 a) = 2 t / (1 + t^2) twice:
+    unlike the function of the C library, this becomes vector instructions.
+    """
+    number = values.dtype.type
+    if values.itemsize > 4:
+        for i in range(values.shape[0]):
+            values[i] = math.tanh(values[i])
+        return
+    for i in range(values.shape[0]):
+        a = number(0.25) * min(max(values[i], number(-10)), number(10))
+        s = a * a
+        above = number(34459425) + s * (number(4729725) + s * (number(135135) + s * (number(990) + s)))
+        below = number(34459425) + s * (number(16216200) + s * (number(945945) + s * (number(13860) + s * number(45))))
+        t = a * above / below
+        t = (t + t) / (number(1) + t * t)
+        values[i] = (t + t) / (number(1) + t * t)
+
+
+@kernel(fastmath={"contract"})
 def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> None:
     """Apply the gradients of the first ``n_earlier`` rows to row ``i``: z_i = Z_i - sum_j K_ij g_j."""
     row = projections[i]
@@ -83,7 +124,7 @@ def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> Non
             row[b] -= k * earlier[b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _subtract_outer(weights: Any, row: Any, gradient: Any) -> None:
     n_columns, n_bits = weights.shape
     for f in range(n_columns):
@@ -102,7 +143,7 @@ def lower_gram(rows: NDArray[Any], n_rows: int, n_columns: int, out: NDArray[Any
     _lower_gram(rows, n_rows, n_columns, out)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def _lower_gram(rows: Any, n_rows: int, n_columns: int, out: Any) -> None:
     zero = rows.dtype.type(0)
     for i in range(0, n_rows, 4):

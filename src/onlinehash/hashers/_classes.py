@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._arrays import is_on_device, to_host
 from onlinehash._validation import check_labels
 from onlinehash.codebooks import ClassTable
-from onlinehash.codes import hamming_distances, pack_signs
+from onlinehash.codes import hamming_distances, pack_signs, unpack_signs
 from onlinehash.hashers._base import OnlineHasher
 from onlinehash.types import Labels, Targets
 
@@ -38,14 +39,17 @@ class WithCodewords(OnlineHasher):
         return self._classes.codewords.copy()
 
     def score(self, X: ArrayLike, y: Any) -> float:
-        """Return the fraction of rows whose code is nearest to the codeword of their class.
+        """Return the fraction of rows whose class bits are nearest to the codeword of their class.
 
         Tied classes share the credit. Labels never learned count as wrong. For the quality of retrieval, see
         :func:`onlinehash.metrics.mean_average_precision`.
         """
-        codes = self._packed(X)
+        codes, words = self._packed(X), self.codewords_
+        codes, y = (to_host(each) if is_on_device(each) else each for each in (codes, y))
         labels = check_labels(y, len(codes))
-        distances = hamming_distances(codes, pack_signs(self.codewords_))
+        if words.shape[1] < self.n_bits:
+            codes = pack_signs(unpack_signs(codes, self.n_bits)[:, : words.shape[1]])
+        distances = hamming_distances(codes, pack_signs(words))
         nearest = distances == distances.min(axis=1, keepdims=True)
         own = [self._classes.number(label) for label in labels.tolist()]
         credit = [0.0 if number is None else nearest[i, number] / nearest[i].sum() for i, number in enumerate(own)]

@@ -86,8 +86,9 @@ class SettlingClasses(ClassTable):
         overlaps = words.astype(np.float64) @ words.T
         if len(seen) > _MANY_CLASSES or not np.any(overlaps - np.diag(np.diag(overlaps))):
             return places  # all orders of orthogonal words are equally good
-        factor = statistics.factor(_SOFT * float(np.trace(statistics.gram)) / statistics.total)
-        explained = statistics.sums[seen] @ factor.solve(statistics.sums[seen].T)
+        factor = statistics.factor(_SOFT * statistics.trace() / statistics.total)
+        sums = statistics.sums[seen]
+        explained = sums @ factor.solve(sums.T)
         movable = np.flatnonzero([int(number) not in self.settled for number in seen])
         swapped = swap_for_learnability(0.5 * (explained + explained.T), words, movable)
         places[seen] = places[seen][swapped]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
+from onlinehash._kernel import kernel
 from onlinehash.exceptions import InvalidInputError
 
 Matrix = NDArray[np.float64]
@@ -19,7 +19,7 @@ _GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for ro
 _START = 4
 _TOLERANCE = 1.02
 _STRIP = 192
-NOTHING = 1e-6  # what rounding may leave of a class whose rows were taken out
+NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Members:
 
     @classmethod
     def of_none(cls) -> Members:
-        """Return what describes no rows."""
+        """Return the members of no rows."""
         return cls(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0), np.empty(0))
 
     def between(self, start: int, stop: int) -> Members:
-        """Return what describes some of the rows."""
+        """Return the members of a range of rows."""
         entries = slice(*np.searchsorted(self.owner, (start, stop)))
         return Members(self.owner[entries] - start, self.number[entries], self.share[entries], self.weight[start:stop])
 
     def followed_by(self, other: Members, n_rows: int) -> Members:
-        """Return what describes ``n_rows`` rows and others after them."""
+        """Return the members of these ``n_rows`` rows followed by others."""
         return Members(
             np.concatenate([self.owner, other.owner + n_rows]),
             np.concatenate([self.number, other.number]),
@@ -55,7 +55,7 @@ class Members:
         )
 
     def fits(self, n_rows: int) -> bool:
-        """Return whether all entries belong to one of ``n_rows`` rows, and to a class."""
+        """Return whether all entries belong to one of ``n_rows`` rows and to a class."""
         return not len(self.owner) or bool(
             self.owner.min() >= 0 and self.owner.max() < n_rows and self.number.min() >= 0
         )
@@ -65,7 +65,7 @@ class Members:
         return replace(self, weight=self.weight * factors)
 
     def counts(self, n_classes: int) -> Matrix:
-        """Return how much the rows of every class count."""
+        """Return the total weight of the rows of each class."""
         return np.asarray(np.bincount(self.number, self.share * self.weight[self.owner], n_classes), np.float64)
 
     def targets(self, codewords: NDArray[Any]) -> Matrix:
@@ -114,8 +114,21 @@ class RidgeStatistics:
         self.total = 0.0
         self.squares = 0.0
 
+    @property
+    def n_inputs(self) -> int:
+        """Number of features."""
+        return len(self.gram)
+
+    def trace(self) -> float:
+        """Return the trace of the Gram matrix."""
+        return float(np.trace(self.gram))
+
+    def on_host(self) -> RidgeStatistics:
+        """Return the statistics in the memory of the host: these."""
+        return self
+
     def add(self, rows: Matrix, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
-        """Add rows, or with ``sign=-1`` take them out; what is there already counts ``decay`` times less first."""
+        """Add rows, or with ``sign=-1`` subtract them, after multiplying the sums by ``decay``."""
         entries = {len(members.owner), len(members.number), len(members.share)}
         if rows.shape != (len(members.weight), self.sums.shape[1]) or len(entries) > 1 or not members.fits(len(rows)):
             raise InvalidInputError(
@@ -150,6 +163,14 @@ class RidgeStatistics:
             self.sums = np.vstack([self.sums, np.zeros((more, self.sums.shape[1]))])
             self.counts = np.concatenate([self.counts, np.zeros(more)])
 
+    def leading(self, n_inputs: int) -> RidgeStatistics:
+        """Return a copy of the statistics of the first ``n_inputs`` features."""
+        part = RidgeStatistics(n_inputs)
+        part.gram = self.gram[:n_inputs, :n_inputs].copy(order="F")
+        part.sums, part.counts = self.sums[:, :n_inputs].copy(), self.counts.copy()
+        part.total, part.squares = self.total, self.squares
+        return part
+
     @property
     def seen(self) -> NDArray[np.intp]:
         """Numbers of the classes that have rows."""
@@ -161,35 +182,38 @@ class RidgeStatistics:
         Over any rows, A - sum of S_c S_c^T / n_c, the scatter around the class means, has no negative eigenvalue, and a
         class without rows has no sum. Costs one Cholesky factor.
         """
-        seen = self.seen
-        gone = np.delete(self.sums, seen, axis=0)
-        scatter = self.gram.copy(order="F")
-        means = self.sums[seen] / np.sqrt(self.counts[seen])[:, None]
-        scatter = blas.dsyrk(-1.0, means.T, beta=1.0, c=scatter, lower=1, overwrite_c=1)
-        scatter[np.diag_indices_from(scatter)] += tolerance
-        if np.square(gone).sum() > tolerance or lapack.dpotrf(scatter, lower=1, overwrite_a=1)[1]:
+        gone = np.delete(self.sums, self.seen, axis=0)
+        if np.square(gone).sum() > tolerance or not self._is_scatter(tolerance):
             raise InvalidInputError(
                 "These rows were not learned with these labels and weights: without them, the sums would be those of "
                 "no rows at all. Nothing was unlearned."
             )
+
+    def _is_scatter(self, tolerance: float) -> bool:
+        """Return whether the scatter around the class means, plus a tolerance, has a Cholesky factor."""
+        scatter = self.gram.copy(order="F")
+        means = self.sums[self.seen] / np.sqrt(self.counts[self.seen])[:, None]
+        scatter = blas.dsyrk(-1.0, means.T, beta=1.0, c=scatter, lower=1, overwrite_c=1)
+        scatter[np.diag_indices_from(scatter)] += tolerance
+        return not lapack.dpotrf(scatter, lower=1, overwrite_a=1)[1]
 
     def towards(self, codewords: NDArray[Any]) -> Matrix:
         """Return the sum of z t^T over all rows, for the codewords t of their classes."""
         n_classes = len(self.counts)
         return np.asarray(self.sums.T @ codewords[:n_classes].astype(np.float64))
 
-    def factor(self, penalty: float, n_inputs: int | None = None) -> RidgeFactor:
+    def factor(self, penalty: float) -> RidgeFactor:
         """Return the Cholesky factor of the Gram matrix plus ``penalty`` times the identity.
 
-        With ``n_inputs`` that of the first so many features alone. Raises :class:`InvalidInputError` when the sums are
-        those of no set of rows, after rows were taken out that had never been added.
+        Raises :class:`InvalidInputError` when the sums are those of no set of rows, after rows were taken out that had
+        never been added.
         """
-        system = self.gram[:n_inputs, :n_inputs].copy(order="F")
+        system = self.gram.copy(order="F")
         system[np.diag_indices_from(system)] += penalty
         lower, failed = lapack.dpotrf(system, lower=1, overwrite_a=1)
         if failed:
             raise InvalidInputError(
-                "The statistics are not those of any rows. Were rows forgotten that had not been learned?"
+                "The statistics are not those of any rows. Were rows unlearned that had not been learned?"
             )
         return RidgeFactor(lower, penalty)
 
@@ -206,9 +230,9 @@ class RidgeStatistics:
         """
         rng = np.random.default_rng([seed, 6])
         signs = np.array([-1.0, 1.0])
-        noise: Matrix = rng.choice(signs, (len(self.gram), _N_PROBES))
+        noise: Matrix = rng.choice(signs, (self.n_inputs, _N_PROBES))
         towards = self.sums[classes].T @ rng.choice(signs, (len(classes), _N_PROBES))
-        length = float(np.trace(self.gram))
+        length = self.trace()
         if not (self.total > 0.0 and length > 0.0):
             return 1.0  # all rows were forgotten
         scale = length / self.total
@@ -305,7 +329,7 @@ class _Strips:
         return solved
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _add_to_classes(rows: Any, owner: Any, number: Any, shares: Any, sums: Any, counts: Any) -> None:
     for j in range(len(owner)):
         row, total, share = rows[owner[j]], sums[number[j]], shares[j]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._containers import check_feature_names
+from onlinehash._arrays import Place, is_on_device, to_host, way_to_host
+from onlinehash._containers import as_array, check_feature_names
 from onlinehash._validation import check_features, check_finite, check_targets, precision_of
-from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
+from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import LabelSets, Targets
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ Mask = NDArray[np.bool_] | None
 
 Weights = NDArray[np.float64] | None
 """The weight of each row; None if all are 1."""
+
+_CHUNK = 1 << 22  # elements of X processed at a time: a memory-mapped X is never read whole
+_DEVICE_CHUNK = 1 << 26
 
 HeadPart = tuple[NDArray[Any], list[Any], Weights]
 """Rows, labels as JSON and weights of a part of the head of a stream."""
@@ -36,18 +40,48 @@ class Rows(NamedTuple):
     def take(self, index: slice | NDArray[Any]) -> Rows:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[index]
-        return Rows(self.X[index], take_targets(self.targets, index), weights)
+        return Rows(_some(self.X, index), take_targets(self.targets, index), weights)
+
+    def labels(self, labelled: Mask) -> Targets:
+        """Return the targets of the rows that have a label."""
+        return self.targets if labelled is None else take_targets(self.targets, labelled)
+
+    def chunks(self, labelled: Mask, dtype: np.dtype[Any]) -> Iterator[Rows]:
+        """Yield the rows that have a label, in chunks, in a precision; rows on a device stay as they are."""
+        on_device = is_on_device(self.X)
+        step = max(1, (_DEVICE_CHUNK if on_device else _CHUNK) // self.X.shape[1])
+        for start in range(0, self.X.shape[0], step):
+            chunk = self.take(slice(start, start + step))
+            if labelled is not None:
+                chunk = chunk.take(labelled[start : start + step])
+            yield chunk if on_device else chunk._replace(X=np.ascontiguousarray(chunk.X, dtype))
 
     def head_part(self) -> HeadPart:
         """Return a copy of the rows, with labels as JSON can hold them."""
         labels: list[Any]
         if self.targets is None:
-            labels = [None] * len(self.X)
+            labels = [None] * self.X.shape[0]
         elif isinstance(self.targets, LabelSets):
             labels = [list(labels) for labels in self.targets]
         else:
             labels = self.targets.tolist()
-        return self.X.copy(), labels, self.weights
+        return to_host(self.X) if is_on_device(self.X) else self.X.copy(), labels, self.weights
+
+
+def as_rows(X: Any) -> Any:
+    """Return one vector, or a table of vectors, as an array; one on a device stays there."""
+    return X if is_on_device(X) else as_array(X)
+
+
+def _some(X: Any, index: slice | NDArray[Any]) -> Any:
+    """Return some rows of an array."""
+    if not is_on_device(X):
+        return X[index]
+    if isinstance(index, slice):
+        start, stop, _ = index.indices(X.shape[0])
+        return X[start:stop, :]
+    place = Place.of(X)
+    return place.xp.take(X, place.put(np.flatnonzero(index)), axis=0)
 
 
 def take_targets(targets: Targets, index: slice | NDArray[Any]) -> Targets:
@@ -72,14 +106,20 @@ def check_rows(
     """Return rows, targets and a mask of labelled rows that a hasher can learn from."""
     owner = type(hasher).__name__
     check_feature_names(X)
-    rows = check_features(X, n_features=n_features, owner=owner)
+    if is_on_device(X) and not hasher.learns_on_device:
+        raise InvalidFeaturesError(
+            f"X is on {X.device}, but {owner} learns on the CPU, by compiled loops; pass {way_to_host(X, 'X')}."  # type: ignore[union-attr]
+        )
+    rows = check_features(X, n_features=n_features, owner=owner, on_device=True)
+    if is_on_device(y) and hasher.learns_on_device:
+        y = to_host(y)
     targets: Targets = None
     labelled: Mask = None
     if hasher.supervised:
-        targets, labelled = check_targets(y, len(rows))
+        targets, labelled = check_targets(y, rows.shape[0])
         if isinstance(targets, LabelSets) and not hasher.multi_label:
             raise InvalidLabelsError(f"{owner} learns from one label per row; y holds several.")
-    elif y is not None and (len(y) if hasattr(y, "__len__") else np.asarray(y).size) != len(rows):
+    elif y is not None and (len(y) if hasattr(y, "__len__") else np.asarray(y).size) != rows.shape[0]:
         raise InvalidLabelsError(f"X has {len(rows)} rows, y has another length; pass one label per row, or none.")
     check_finite(rows, precision_of(rows) if n_features is None else hasher._dtype)
     return rows, targets, labelled
@@ -90,7 +130,7 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) 
     if sample_weight is None:
         return None
     try:
-        weights = np.asarray(sample_weight, np.float64)
+        weights = np.asarray(to_host(sample_weight) if is_on_device(sample_weight) else sample_weight, np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"sample_weight holds something that is not a number: {error}.") from error
     if weights.shape != (n_rows,):

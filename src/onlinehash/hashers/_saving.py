@@ -14,6 +14,7 @@ from onlinehash.features import RunningCentring
 from onlinehash.hashers._rows import join_head
 
 if TYPE_CHECKING:
+    from onlinehash.encoders import Encoder
     from onlinehash.hashers._base import OnlineHasher
 
 _LAYOUT = 1
@@ -22,8 +23,8 @@ _COUNTERS = ("n_features_in_", "n_samples_seen_", "n_unlabelled_", "seed_")
 _Hasher = TypeVar("_Hasher", bound="OnlineHasher")
 
 
-def pack_hasher(hasher: OnlineHasher) -> bytes:
-    """Return the bytes of a saved hasher; if it has not learned yet, only its parameters."""
+def pack_hasher(hasher: OnlineHasher, encoder: Encoder | None = None) -> bytes:
+    """Return the bytes of a saved hasher, and of its encoder; if it has not learned yet, only its parameters."""
     arrays: Arrays = {}
     params = {key: _pack(f"param.{key}", value, arrays) for key, value in hasher.get_params(deep=False).items()}
     if not hasher.__sklearn_is_fitted__():
@@ -39,6 +40,8 @@ def pack_hasher(hasher: OnlineHasher) -> bytes:
         arrays["head"], state["head_labels"], weights = join_head(hasher._head)
         if weights is not None:
             arrays["head_weights"] = weights
+    if encoder is not None:
+        arrays["encoder"] = np.frombuffer(encoder.to_bytes(), np.uint8)
     header = {
         "method": hasher.name,
         "dtype": hasher._dtype.name,

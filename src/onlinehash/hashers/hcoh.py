@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash.hashers._block import subtract_earlier
+from onlinehash._kernel import kernel
+from onlinehash.hashers._block import subtract_earlier, write_tanh
 from onlinehash.hashers._codeword import CodewordHasher
 from onlinehash.hashers._traits import Traits
 
@@ -100,14 +99,15 @@ class HCOH(CodewordHasher):
         _replay(projections, gram, targets, batch_size, rate)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _replay(projections: Any, gram: Any, targets: Any, batch_size: int, rate: Any) -> None:
     """Turn projections into gradients, batch by batch; a row is affected by the steps of earlier batches only."""
     n_rows, n_bits = projections.shape
     for i in range(n_rows):
         subtract_earlier(projections, gram, i, i - i % batch_size)
         row = projections[i]
+        write_tanh(row)
         for b in range(n_bits):
-            f = math.tanh(row[b])
+            f = row[b]
             # Differs from the paper's P = (1 - tanh) * tanh, because the derivative of tanh is 1 - tanh^2.
             row[b] = rate * (f - targets[i, b]) * (1 - f * f)

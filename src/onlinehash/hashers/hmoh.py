@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._files import Arrays
+from onlinehash._kernel import kernel
 from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
@@ -152,7 +152,7 @@ class HMOH(CodewordHasher):
         self._sum, self._mistakes = arrays["sum"], arrays["mistakes"]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _replay(projections: Any, gram: Any, targets: Any, batch_size: int, rate: Any, mistakes: Any) -> None:
     n_rows, n_bits = projections.shape
     for i in range(n_rows):

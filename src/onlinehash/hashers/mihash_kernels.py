@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from onlinehash._kernel import kernel
 from onlinehash._validation import check_codes
 from onlinehash.codes.hamming import as_words, distance_dtype
 from onlinehash.codes.kernels import distances
@@ -43,7 +43,7 @@ def mutual_information(codes: NDArray[np.uint8], neighbours: NDArray[np.bool_], 
     return float(_mutual_information(as_words(codes), neighbours.view(np.uint8), n_bits, table, buffer))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _mutual_information(words: Any, neighbours: Any, n_bits: int, n_log_n: Any, buffer: Any) -> Any:
     n_items = words.shape[0]
     counts = np.empty((4, 2 * n_bits + 2), np.int64)
@@ -78,7 +78,7 @@ def _mutual_information(words: Any, neighbours: Any, n_bits: int, n_log_n: Any, 
     return total / n_items
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def ascend(row: Any, soft: Any, neighbours: Any, slope: float, n_bins: int, rate: float, exact: bool) -> None:
     """Turn the projection of one instance into its gradient, in place, by the soft distances to the reservoir."""
     n_items, n_bits = soft.shape
@@ -121,12 +121,12 @@ def ascend(row: Any, soft: Any, neighbours: Any, slope: float, n_bins: int, rate
         row[b] = rate * slope * (1 - mine[b] * mine[b]) / 4 * inner
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _one_plus_log2(share: float) -> float:
     return 1.0 + np.log2(share) if share > 0 else 1.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def follow(halves: Any, products: Any, gradient: Any, slope: float) -> None:
     """Move the projections r W of the reservoir with the weights, by -(r x) g^T; they are kept times slope / 2."""
     n_items, n_bits = halves.shape

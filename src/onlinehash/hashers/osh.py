@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._kernel import kernel
 from onlinehash._validation import check_choice
 from onlinehash.codebooks import ClassTable, Codebook
 from onlinehash.hashers._block import subtract_earlier
@@ -108,7 +108,7 @@ class _FirstWord:
         return self._word
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _replay_boosting(projections: Any, gram: Any, targets: Any, rate: Any) -> None:
     n_rows, n_bits = projections.shape
     for i in range(n_rows):
@@ -122,7 +122,7 @@ def _replay_boosting(projections: Any, gram: Any, targets: Any, rate: Any) -> No
             row[b] = -push * c
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _replay_hinge(projections: Any, gram: Any, targets: Any, rate: Any) -> None:
     n_rows, n_bits = projections.shape
     for i in range(n_rows):

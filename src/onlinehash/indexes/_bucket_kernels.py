@@ -10,21 +10,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from onlinehash.codes.kernels import TILE, distances, lowest, order_by_digit, sift_down, unwind
+from onlinehash._kernel import kernel
+from onlinehash.codes.kernels import order_by_digit
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring ids land far apart
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _slot(number: Any, table: Any) -> Any:
     """Return the preferred slot of a 64-bit number."""
     mixed = np.uint64(number) * _GOLDEN
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(table.shape[0] - 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def number_codes(codes: Any, table: Any, distinct: Any, n_distinct: int, out: Any) -> int:
     """Write the bucket of every code, giving new codes the next numbers; return how many there are then."""
     mask = table.shape[0] - 1
@@ -39,7 +39,8 @@ def number_codes(codes: Any, table: Any, distinct: Any, n_distinct: int, out: An
             if bucket < 0:
                 bucket = n_distinct
                 table[slot] = bucket
-                distinct[bucket] = codes[i]
+                for byte in range(width):
+                    distinct[bucket, byte] = codes[i, byte]
                 n_distinct += 1
                 break
             same = True
@@ -52,7 +53,7 @@ def number_codes(codes: Any, table: Any, distinct: Any, n_distinct: int, out: An
     return n_distinct
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _find(id: int, table_ids: Any, table: Any) -> Any:
     """Return the slot of an id, or the free one it would get."""
     slot = _slot(id, table)
@@ -61,14 +62,14 @@ def _find(id: int, table_ids: Any, table: Any) -> Any:
     return slot
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def find_ids(ids: Any, table_ids: Any, table: Any, out: Any) -> None:
     """Write the value of every id, -1 where it is not in the table."""
     for i in range(ids.shape[0]):
         out[i] = table[_find(ids[i], table_ids, table)]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def put_ids(ids: Any, values: Any, table_ids: Any, table: Any) -> int:
     """Set the value of every id; return how many of them are new."""
     n_new = 0
@@ -80,7 +81,7 @@ def put_ids(ids: Any, values: Any, table_ids: Any, table: Any) -> int:
     return n_new
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def drop_ids(ids: Any, table_ids: Any, table: Any) -> None:
     """Remove ids that are in the table, closing the gaps so that every other id is still found."""
     mask = table.shape[0] - 1
@@ -96,18 +97,19 @@ def drop_ids(ids: Any, table_ids: Any, table: Any) -> None:
         table[hole] = -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def order_by_bucket(buckets: Any, largest: int, order: Any, scratch: Any) -> None:
     """Sort ``order`` by bucket, of which ``largest`` is the last, stably; ``scratch`` has its size."""
     counts = np.empty((1 << 11) + 1, np.int64)
     shift = 0
     while largest >> shift:
         order_by_digit(buckets, np.uint32(shift), order, counts, scratch)
-        order[:] = scratch
+        for i in range(order.shape[0]):
+            order[i] = scratch[i]
         shift += 11
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def insert_members(
     buckets: Any, bounds: Any, ids: Any, new_rooms: Any, pool: Any, end: int, starts: Any, sizes: Any, rooms: Any
 ) -> int:
@@ -139,7 +141,7 @@ def insert_members(
     return end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def remove_members(buckets: Any, bounds: Any, ids: Any, pool: Any, starts: Any, sizes: Any) -> None:
     """Remove sorted ids from the buckets that hold them, given as in :func:`insert_members`."""
     for g in range(buckets.shape[0]):
@@ -155,7 +157,7 @@ def remove_members(buckets: Any, bounds: Any, ids: Any, pool: Any, starts: Any, 
         sizes[bucket] = place
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def copy_members(pool: Any, starts: Any, sizes: Any, out: Any) -> None:
     """Write the ids of the given buckets one after the other."""
     place = 0
@@ -163,38 +165,3 @@ def copy_members(pool: Any, starts: Any, sizes: Any, out: Any) -> None:
         for i in range(starts[b], starts[b] + sizes[b]):
             out[place] = pool[i]
             place += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def top_k_members(
-    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, buffer: Any, out_distances: Any, out_ids: Any
-) -> None:
-    """Find the k nearest members of each query, ties by id, from one row of words per bucket.
-
-    A heap of the k best so far keeps the worst of them on top. Ids of a bucket are sorted, so that the first that
-    cannot win ends it: at most k ids of a bucket are read.
-    """
-    n_rows = words.shape[0]
-    k = out_ids.shape[1]
-    for q in range(queries.shape[0]):
-        best, best_ids = out_distances[q], out_ids[q]
-        best[:] = np.iinfo(np.int32).max
-        best_ids[:] = np.iinfo(np.int64).max
-        for start in range(0, n_rows, TILE):
-            stop = min(start + TILE, n_rows)
-            distances(queries[q], words[start:stop], buffer)
-            if lowest(buffer, stop - start) > best[0]:
-                continue
-            for i in range(stop - start):
-                distance = buffer[i]
-                if distance > best[0]:
-                    continue
-                first = starts[start + i]
-                for place in range(first, first + sizes[start + i]):
-                    id = pool[place]
-                    if distance > best[0] or (distance == best[0] and id > best_ids[0]):
-                        break
-                    best[0] = distance
-                    best_ids[0] = id
-                    sift_down(best, best_ids, k)
-        unwind(best, best_ids)

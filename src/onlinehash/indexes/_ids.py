@@ -42,7 +42,10 @@ def _quickly(ids: Any) -> NDArray[Any]:
 
 def check_different_ids(ids: ArrayLike) -> Ids:
     """Return ids, checked to be distinct."""
-    array = check_item_ids(ids)
+    return _different(check_item_ids(ids))
+
+
+def _different(array: Ids) -> Ids:
     if not rising(array) and not rising(np.sort(array)):
         raise InvalidInputError("ids contains an id twice; pass every id once.")
     return array
@@ -57,7 +60,7 @@ def check_new_ids(ids: ArrayLike | None, codes: Codes, first: int) -> Ids:
     array = check_item_ids(ids)
     if len(array) != len(codes):
         raise InvalidInputError(f"There are {len(array)} ids for {len(codes)} codes; pass one id per code.")
-    return check_different_ids(array)
+    return _different(array)
 
 
 def check_id_filter(ids: ArrayLike) -> Ids:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from onlinehash._files import read_arrays, write_arrays
 from onlinehash.codes import kernels
-from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.codes.hamming import distance_buffer, distance_dtype, same_words
+from onlinehash.codes.asymmetric import tables_of
+from onlinehash.codes.hamming import distance_dtype, same_words
 from onlinehash.exceptions import FileFormatError
+from onlinehash.indexes._search import Found, find_nearest, search_blocks
 from onlinehash.indexes.index import Index
 from onlinehash.indexes.tables import IdTable, Numbers
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -22,12 +23,20 @@ from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 _LAYOUT = 1
 
 
+_FEW = 64  # if fewer than one item in so many passes a filter, codes are gathered; else all are scanned with a mask
+_SPREAD = 16  # bytes per item that a mask may take
+_NO_MASK = np.empty(0, np.uint8)
+_LAST = np.iinfo(np.int64).max
+
+
 class View(NamedTuple):
-    """Items to search: their codes, further arguments of the kernel, and the number of items."""
+    """Items to search: their codes, further arguments of the kernel, the largest number of items, and a mask of ids."""
 
     codes: Codes
     arguments: tuple[Any, ...]
     n_items: int
+    mask: NDArray[np.uint8] = _NO_MASK
+    base: int = 0  # the id where the mask begins
 
 
 class MemoryIndex(Index):
@@ -35,7 +44,7 @@ class MemoryIndex(Index):
 
     supports_asymmetric = True
     _kind: ClassVar[str]
-    _top_k: ClassVar[Callable[..., None]]  # kernel: queries, words, arguments of the view, buffer, distances, ids
+    _top_k: ClassVar[Callable[..., None]]  # kernel: queries, words, arguments and mask of the view, ...
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -62,29 +71,41 @@ class MemoryIndex(Index):
     def _view(self, among: Ids | None) -> View:
         """Return all items, or those of some ids."""
 
+    def _chosen(self, among: Ids | None, n_queries: int) -> View:
+        """Return the items of sorted ids: few are gathered, many are all items with a mask."""
+        if among is None or not n_queries or _FEW * len(among) <= self._size:
+            return self._view(among)
+        base, length = int(among[0]), int(among[-1]) - int(among[0]) + 1
+        if length > _SPREAD * self._size:
+            return self._view(among)
+        mask = np.zeros(length, np.uint8)
+        mask[among - base] = 1
+        return self._view(None)._replace(n_items=min(len(among), self._size), mask=mask, base=base)
+
     # ------------------------------------------------------------------ searching
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
-        view = self._view(among)
-        found = _empty_result(len(queries), min(k, view.n_items), np.int32)
-        if found.ids.size:
-            query_words, words = same_words(queries, view.codes)
-            buffer = distance_buffer(queries.shape[1])
-            type(self)._top_k(query_words, words, *view.arguments, buffer, found.distances, found.ids)
-        return found
+        view = self._chosen(among, len(queries))
+        query_words, words = same_words(queries, view.codes)
+        return self._nearest(lambda rows: query_words[rows], words, view, k, len(queries))
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        view = self._view(among)
-        found = _empty_result(len(queries), min(k, view.n_items), np.float32)
-        if found.ids.size:
-            buffer = np.empty(kernels.TILE, np.float32)
-            for rows, tables in byte_tables(queries):
-                out = found.distances[rows], found.ids[rows]
-                type(self)._top_k(tables, view.codes, *view.arguments, buffer, *out)
-        return found
+        view = self._chosen(among, len(queries))
+        return self._nearest(lambda rows: tables_of(queries[rows]), view.codes, view, k, len(queries))
+
+    def _nearest(
+        self, queries: Callable[[slice], NDArray[Any]], words: NDArray[Any], view: View, k: int, n_queries: int
+    ) -> SearchResult:
+        """Return the k nearest of every query; ``queries`` gives a block of them as the kernel needs them."""
+        items, k, bounded = (*view.arguments, view.mask, view.base), min(k, view.n_items), not len(view.mask)
+
+        def search(rows: slice) -> Found:
+            return find_nearest(type(self)._top_k, queries(rows), words, items, k, bounded=bounded)
+
+        return _without_gaps(search_blocks(search, n_queries, len(words)))
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        view = self._view(among)
+        view = self._chosen(among, len(queries))
         query_words, words = same_words(queries, view.codes)
         distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
         found = []
@@ -94,6 +115,10 @@ class MemoryIndex(Index):
             rows = rows[np.argsort(distances[0, rows], kind="stable")]
             ids, counts = self._ids_of(view, rows)
             near = np.repeat(distances[0, rows].astype(np.int32), counts)
+            if len(view.mask):
+                inside = (ids >= view.base) & (ids < view.base + len(view.mask))
+                inside[inside] = view.mask[ids[inside] - view.base] > 0
+                ids, near = ids[inside], near[inside]
             for ties in np.split(ids, np.flatnonzero(np.diff(near)) + 1):
                 ties.sort()
             found.append((ids, near))
@@ -144,5 +169,9 @@ def read_index(
     return header, arrays
 
 
-def _empty_result(n_queries: int, k: int, dtype: type) -> SearchResult:
-    return SearchResult(np.empty((n_queries, k), np.int64), np.empty((n_queries, k), dtype))
+def _without_gaps(found: SearchResult) -> SearchResult:
+    """Return a result without the places that no item took, which are the same for every query."""
+    if not found.ids.size or found.ids[0, -1] != _LAST or found.distances[0, -1] < np.iinfo(np.int32).max:
+        return found
+    n_found = int(np.count_nonzero(found.distances[0] < np.iinfo(np.int32).max))
+    return SearchResult(found.ids[:, :n_found], found.distances[:, :n_found])

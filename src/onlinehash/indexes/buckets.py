@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width
-from onlinehash.indexes import _bucket_kernels
+from onlinehash.indexes import _bucket_kernels, _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
 from onlinehash.indexes.tables import CodeTable, IdTable, Members, Numbers, by_bucket
@@ -42,12 +42,13 @@ class BucketIndex(MemoryIndex):
     """
 
     _kind = "buckets"
-    _top_k = staticmethod(_bucket_kernels.top_k_members)
+    _top_k = staticmethod(_search_kernels.top_k_members)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
         self._codes = CodeTable(np.empty((0, code_width(self.n_bits)), np.uint8))
         self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
+        self._n_emptied = 0  # at least as many buckets as have no items
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} in {self.n_buckets} buckets>"
@@ -83,6 +84,7 @@ class BucketIndex(MemoryIndex):
         moved = (before >= 0) & (before != after)
         if moved.any():
             self._members.remove(before[moved], ids[moved])
+            self._n_emptied += int(moved.sum())
         fresh = before != after
         self._members.insert(after[fresh], ids[fresh], len(self._codes))
         table.put(ids, after)
@@ -95,6 +97,7 @@ class BucketIndex(MemoryIndex):
         self._members.remove(table.find_known(doomed), doomed)
         table.drop(doomed)
         self._size -= len(doomed)
+        self._n_emptied += len(doomed)
         self._pack()
 
     # ------------------------------------------------------------------ storage
@@ -133,9 +136,14 @@ class BucketIndex(MemoryIndex):
 
     def _pack(self) -> None:
         """Compact the arrays once most of their space is unused."""
-        n_codes, n_buckets = len(self._codes), self.n_buckets
-        if self._members.end <= 3 * self._size + _SPARE and n_codes <= 2 * n_buckets + _SPARE:
+        n_codes, is_tight = len(self._codes), self._members.end <= 3 * self._size + _SPARE
+        if is_tight and n_codes <= 2 * (n_codes - self._n_emptied) + _SPARE:
             return
+        n_buckets = self.n_buckets
+        self._n_emptied = n_codes - n_buckets
+        if is_tight and n_codes <= 2 * n_buckets + _SPARE:
+            return
+        self._n_emptied = 0
         kept = np.flatnonzero(self._members.sizes)
         self._codes = CodeTable(self._codes.codes[kept])
         self._members = Members(self._members.sizes[kept], self.ids)

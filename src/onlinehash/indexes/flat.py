@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
-from onlinehash.codes import code_width, kernels
+from onlinehash.codes import code_width
+from onlinehash.indexes import _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
 from onlinehash.indexes.tables import Numbers, grown
@@ -19,7 +20,8 @@ class FlatIndex(MemoryIndex):
     """Search packed codes exactly by Hamming distance, by scanning all of them.
 
     An item keeps its integer id when others are removed. Adding, replacing and removing cost O(1) per item; a search
-    reads every code once per query. Ties are ordered by id.
+    reads every code once per 16 queries, on several threads if there are many (at most ``NUMBA_NUM_THREADS``, an
+    environment variable; by default, the number of cores). Ties are ordered by id.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class FlatIndex(MemoryIndex):
     """
 
     _kind = "flat"
-    _top_k = staticmethod(kernels.top_k)
+    _top_k = staticmethod(_search_kernels.top_k)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -94,9 +96,19 @@ class FlatIndex(MemoryIndex):
     def _view(self, among: Ids | None) -> View:
         if among is None:
             return View(self._codes[: self._size], (self._ids[: self._size], self._ordered), self._size)
-        rows = self._numbers().find(among)
-        ids = among[rows >= 0]
-        return View(self._codes[rows[rows >= 0]], (ids, True), len(ids))
+        rows = self._rows(among)
+        if not (known := rows >= 0).all():
+            among, rows = among[known], rows[known]
+        return View(self._codes.take(rows, axis=0), (among, True), len(among))  # take is 9 times faster than [rows]
+
+    def _rows(self, ids: Ids) -> NDArray[Any]:
+        """Return the row of every id, negative where there is none; ids without gaps need no table."""
+        first = int(self._ids[0]) if self._size else 0
+        if self._ordered and self._size and int(self._ids[self._size - 1]) - first == self._size - 1:
+            rows = ids - first
+            rows[(ids < first) | (rows >= self._size)] = -1
+            return rows
+        return self._numbers().find(ids)
 
     def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
         return view.arguments[0][rows], 1

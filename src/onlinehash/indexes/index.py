@@ -82,7 +82,7 @@ class Index(ABC):
         ids : array-like of int, shape (n_items,), optional
             Distinct. By default, items are numbered from the largest id + 1.
         """
-        packed = check_codes(codes, self.n_bits)
+        packed = self._check_codes(codes)
         self._put(packed, check_new_ids(ids, packed, self._next_id() if ids is None else 0))
 
     def delete(self, ids: ArrayLike) -> None:
@@ -123,8 +123,8 @@ class Index(ABC):
         k = check_positive_int("k", k)
         among = None if ids is None else check_id_filter(ids)
         if not asymmetric:
-            return self._search(check_codes(codes, self.n_bits), k, among)
-        return self._search_asymmetric(check_query_values(codes, self.n_bits), k, among)
+            return self._search(self._check_codes(codes), k, among)
+        return self._search_asymmetric(self._check_values(codes), k, among)
 
     def range_search(
         self, codes: ArrayLike, radius: int, *, ids: ArrayLike | None = None, max_results: int | None = None
@@ -145,7 +145,7 @@ class Index(ABC):
         result : SearchResult
             Ids and distances as lists of one array per query, nearest first, ties by id.
         """
-        queries, radius = check_codes(codes, self.n_bits), min(check_non_negative_int("radius", radius), self.n_bits)
+        queries, radius = self._check_codes(codes), min(check_non_negative_int("radius", radius), self.n_bits)
         among = None if ids is None else check_id_filter(ids)
         if max_results is None:
             found = self._range_search(queries, radius, among)
@@ -159,6 +159,12 @@ class Index(ABC):
         return SearchResult([ids for ids, _ in found], [distances for _, distances in found])
 
     # ------------------------------------------------------------------ for subclasses
+
+    def _check_codes(self, codes: ArrayLike) -> Codes:
+        return check_codes(codes, self.n_bits)
+
+    def _check_values(self, values: ArrayLike) -> QueryValues:
+        return check_query_values(values, self.n_bits)
 
     @abstractmethod
     def _get(self, ids: Ids) -> Codes: ...

@@ -2,6 +2,7 @@
 
 from onlinehash.metrics.asymmetric import AsymmetricRanking
 from onlinehash.metrics.online import Curve, checkpoints
+from onlinehash.metrics.prequential import Prequential
 from onlinehash.metrics.ranking import (
     RadiusPrecision,
     Ranking,
@@ -14,6 +15,7 @@ from onlinehash.metrics.ranking import (
 __all__ = [
     "AsymmetricRanking",
     "Curve",
+    "Prequential",
     "RadiusPrecision",
     "Ranking",
     "checkpoints",

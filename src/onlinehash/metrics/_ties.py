@@ -54,8 +54,12 @@ class TiedRanking(ABC):
 
     def precision_at(self, k: int) -> float:
         """Return the mean share of relevant items among the k nearest (all of them if there are fewer)."""
+        return float(self.precisions_at(k).mean())
+
+    def precisions_at(self, k: int) -> Scores:
+        """Return the share of relevant items among the k nearest for every query."""
         k = min(check_positive_int("k", k), self.n_items)
-        return float(self._hits(k).mean() / k)
+        return np.asarray(self._hits(k) / k)
 
     def recall_at(self, k: int) -> float:
         """Return the mean share of all relevant items that is among the k nearest (all of them if there are fewer).

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_choice, check_codes, check_non_negative_int, check_same_width
 from onlinehash.codes import kernels
-from onlinehash.codes.hamming import distance_buffer, same_words
+from onlinehash.codes.hamming import as_long_words, distance_buffer
 from onlinehash.metrics._relevance import Relevance, by_group
 from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
 
@@ -81,7 +81,7 @@ class Ranking(TiedRanking):
         queries, codes = check_codes(query_codes), check_codes(database_codes)
         check_same_width(queries, codes)
         self._relevance = Relevance(query_labels, len(queries), database_labels, len(codes))
-        self._queries, self._words = same_words(queries, codes)
+        self._queries, self._words = as_long_words(queries), as_long_words(codes)
         self._buffer = distance_buffer(codes.shape[1])
         self.n_items = len(codes)
         shape = (len(queries), codes.shape[1] * 8 + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from threading import Lock
 from typing import Any
@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from onlinehash.collection import Collection, Item
+from onlinehash.collection.paging import Cursor
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
 from onlinehash.service.api_keys import ApiKeys
@@ -54,29 +55,36 @@ class Service:
         return self._change(
             len(request.ids),
             lambda noted: self.collection.upsert(
-                request.ids, vectors, request.labels, request.payload, checkpoint=noted
+                request.ids, vectors, request.labels, request.payload, documents=request.documents, checkpoint=noted
             ),
         )
 
     def update(self, request: schemas.UpdateRequest) -> schemas.ChangeAnswer:
-        """Change vectors, labels or payload of existing items; fields left out are kept, null removes."""
-        vectors = None if request.vectors is None else self._rows(request)
-        check_size(len(request.ids), self.limits)
+        """Change vectors, documents, labels or payload of existing items; fields left out are kept, null removes."""
+        vectors = self._rows(request)
         columns = {"labels": request.labels, "payload": request.payload}
         given = {name: column for name, column in columns.items() if column is not msgspec.UNSET}
         return self._change(
             len(request.ids),
-            lambda noted: self.collection.update(request.ids, vectors, **given, checkpoint=noted),
+            lambda noted: self.collection.update(
+                request.ids, vectors, **given, documents=request.documents, checkpoint=noted
+            ),
         )
 
     def delete(self, request: schemas.DeleteRequest) -> schemas.ChangeAnswer:
-        """Delete items; with `unlearn`, also remove them from what the hasher has learned."""
-        check_size(len(request.ids), self.limits)
-        known = request.ids if request.missing == "raise" else [id for id in request.ids if id in self.collection]
+        """Delete items by id, or all that pass a filter; with `unlearn`, the hasher unlearns them too."""
+        ids = request.ids or []
+        check_size(len(ids), self.limits)
+        if request.where is not None:
+            n_items = self.collection.count(request.where)
+        elif request.missing == "ignore":
+            n_items = sum(id in self.collection for id in ids)
+        else:
+            n_items = len(ids)
         return self._change(
-            len(known),
+            n_items,
             lambda noted: self.collection.delete(
-                request.ids, missing=request.missing, unlearn=request.unlearn, checkpoint=noted
+                request.ids, where=request.where, missing=request.missing, unlearn=request.unlearn, checkpoint=noted
             ),
         )
 
@@ -88,14 +96,39 @@ class Service:
     def get(self, request: schemas.IdsRequest) -> msgspec.Raw:
         """Return items in the order of their ids."""
         check_size(len(request.ids), self.limits)
-        check_values(len(request.ids) * (self.collection.n_features or 0), self.limits)
-        # One at a time: a number takes four times as much memory as an object as in JSON.
-        items = b",".join([_item(item) for item in self.collection.get(request.ids)])
-        return msgspec.Raw(b'{"items":[' + items + b"]}")
+        self._check_vectors(len(request.ids))
+        return _listed(self.collection.get(request.ids))
 
     def get_one(self, id: str) -> msgspec.Raw:
         """Return one item."""
         return msgspec.Raw(_item(self.collection.get([self._id(id)])[0]))
+
+    def list_items(self, request: schemas.ListRequest) -> msgspec.Raw:
+        """Return items in order of id: all, or those whose payload passes a filter."""
+        if request.limit > self.limits.max_batch_size:
+            raise over_limit("limit", request.limit, self.limits.max_batch_size, "ask for fewer items at a time")
+        self._check_vectors(request.limit)
+        return _listed(self.collection.items(where=request.where, after=request.after, limit=request.limit))
+
+    def count(self, request: schemas.WhereRequest) -> schemas.CountAnswer:
+        """Return the number of items, or of those whose payload passes a filter."""
+        return schemas.CountAnswer(self.collection.count(request.where))
+
+    def indexes(self) -> schemas.IndexesAnswer:
+        """Return the paths in the payload that have an index."""
+        return schemas.IndexesAnswer(self.collection.indexes())
+
+    def create_index(self, request: schemas.IndexRequest) -> schemas.IndexesAnswer:
+        """Make filters by a path in the payload fast."""
+        self._demand_writer()
+        self.collection.create_index(request.path)
+        return self.indexes()
+
+    def drop_index(self, path: str) -> schemas.IndexesAnswer:
+        """Drop the index of a path in the payload."""
+        self._demand_writer()
+        self.collection.drop_index(path)
+        return self.indexes()
 
     def _id(self, text: str) -> int | str:
         """Return the id that a path names, an integer if the ids of the collection are integers."""
@@ -108,16 +141,20 @@ class Service:
 
     def _rows(self, request: Any) -> Any:
         check_size(len(request.ids), self.limits)
-        return rows_of(request.vectors, self.limits)
+        return None if request.vectors is None else rows_of(request.vectors, self.limits)
 
-    def _change(self, n_items: int, change: Callable[[Mapping[str, Any] | None], None]) -> schemas.ChangeAnswer:
+    def _check_vectors(self, n_items: int) -> None:
+        """Refuse an answer with more numbers than allowed."""
+        check_values(n_items * (self.collection.n_features or 0), self.limits)
+
+    def _change(self, n_items: int, change: Callable[[Mapping[str, Any] | None], object]) -> schemas.ChangeAnswer:
         self._demand_writer()
         noted = self._recent.checkpoint(n_items)
         change(noted)
         self._recent.committed(noted)
         return schemas.ChangeAnswer(n_items, len(self.collection))
 
-    def once(self, key: str, checksum: int, change: Callable[[], schemas.ChangeAnswer]) -> schemas.ChangeAnswer:
+    def once(self, key: str, checksum: int, change: Callable[[], msgspec.Struct]) -> msgspec.Struct:
         """Return the answer to a change, which is not applied again if one of the last ones had the same key."""
         changed = self._recent.begin(key, checksum)
         return change() if changed is None else schemas.ChangeAnswer(changed, len(self.collection))
@@ -131,7 +168,7 @@ class Service:
     async def search(
         self, decode: Callable[[], schemas.SearchRequest], deadline: Deadline, is_large: bool
     ) -> schemas.SearchAnswer:
-        """Find the nearest items of vectors or of stored items, exactly.
+        """Find the nearest items of vectors, documents or stored items, exactly.
 
         `application/x-npy`: one vector per row, and the options in the query string.
         """
@@ -146,36 +183,66 @@ class Service:
         if request.by_id is not None:
             found = _without(found, request.by_id, None if request.radius is not None else search.k - 1)
         answer = schemas.SearchAnswer(found.version, found.ids, found.distances)
+        if any(found.cursor or ()):
+            answer.cursor = found.cursor
         if request.items:
             return await deadline.wait(reading.submit(lambda: self._with_items(answer)))
+        for part in request.include:
+            setattr(answer, part, getattr(found, part))
+        if "vectors" in request.include:
+            answer.vectors = [rows.tolist() for rows in found.vectors]
         return answer
 
     def _prepare(self, request: schemas.SearchRequest) -> Search:
         """Return the search of a request, checked against the limits before any work is done."""
-        if (request.vectors is None) == (request.by_id is None):
-            raise invalid("vectors", "vectors or by_id: give one of the two.")
-        limits, ranking = self.limits, {"rescore": request.rescore, "asymmetric": request.asymmetric}
-        if request.radius is not None and (request.k is not None or any(ranking.values())):
-            raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
-        queries = np.empty((0, 0)) if request.vectors is None else rows_of(request.vectors, limits)
+        if sum(some is not None for some in (request.vectors, request.documents, request.by_id)) != 1:
+            raise invalid("vectors", "vectors, documents or by_id: give one of them.")
+        limits = self.limits
+        ranking = {"rescore": request.rescore, "asymmetric": request.asymmetric, "after": request.after}
+        if request.radius is not None and (
+            request.k is not None or any(value not in (None, False) for value in ranking.values())
+        ):
+            raise invalid("radius", "radius goes without k, rescore, asymmetric and after; leave them out.")
+        queries = rows_of(request.vectors, limits) if request.vectors is not None else request.documents or []
         n_queries, k = len(queries) or len(request.by_id or ()), request.k or 10
-        filters = {"labels": request.labels, "ids": request.ids}
+        filters = {"labels": request.labels, "ids": request.ids, "where": request.where}
         for n_rows in (n_queries, *(len(some) for some in filters.values() if isinstance(some, list))):
             check_size(n_rows, limits)
+        if request.items and request.include:
+            raise invalid("include", "items is labels and payload; leave it out, and list all in include.")
+        if request.after is not None:
+            self._check_after(request, n_queries)
         if request.radius is None and k > limits.max_k:
             raise over_limit("k", k, limits.max_k, "ask for fewer neighbours")
         if request.radius is None and k * n_queries > limits.max_hits:
             raise over_limit("k * queries", k * n_queries, limits.max_hits, "send fewer queries at a time")
+        max_hits = limits.max_hits
+        if "vectors" in request.include:
+            max_hits = min(max_hits, limits.max_batch_size, limits.max_values // (self.collection.n_features or 1))
+            if request.radius is None and k * n_queries > max_hits:
+                raise over_limit("vectors", k * n_queries, max_hits, "ask for fewer neighbours")
         if request.by_id is not None:
-            check_values(n_queries * (self.collection.n_features or 0), limits)
+            self._check_vectors(n_queries)
             k += 1  # a stored item finds itself
         return Search(
             queries,
             k,
             request.radius,
-            {name: value for name, value in filters.items() if value is not None},
-            {name: value for name, value in ranking.items() if value},
+            {
+                name: value
+                for name, value in (filters | {"include": request.include or None}).items()
+                if value is not None
+            },
+            {name: value for name, value in ranking.items() if value not in (None, False)},
+            max_hits,
         )
+
+    def _check_after(self, request: schemas.SearchRequest, n_queries: int) -> None:
+        if request.by_id is not None or n_queries != 1:
+            raise invalid("after", "after goes with one vector or document.")
+        rank, most = Cursor.parse(request.after).rank, self.limits.max_hits
+        if rank > most:
+            raise over_limit("after", rank, most, "use a filter to find what is far away")
 
     def _with_items(self, answer: schemas.SearchAnswer) -> schemas.SearchAnswer:
         """Add labels and payload of the items found; items deleted since are left out."""
@@ -190,12 +257,12 @@ class Service:
             [(items[id], distance) for id, distance in zip(*row, strict=True) if id in items]
             for row in zip(answer.ids, answer.distances, strict=True)
         ]
-        return schemas.SearchAnswer(
-            answer.version,
-            [[item.id for item, _ in row] for row in pairs],
-            [[distance for _, distance in row] for row in pairs],
-            [[item.labels for item, _ in row] for row in pairs],  # type: ignore[misc]
-            [[item.payload for item, _ in row] for row in pairs],
+        return msgspec.structs.replace(
+            answer,
+            ids=[[item.id for item, _ in row] for row in pairs],
+            distances=[[distance for _, distance in row] for row in pairs],
+            labels=[[item.labels for item, _ in row] for row in pairs],
+            payload=[[item.payload for item, _ in row] for row in pairs],
         )
 
     def encode(self, request: schemas.EncodeRequest) -> schemas.EncodeAnswer:
@@ -225,11 +292,12 @@ class Service:
         with self._counting:  # counted once between two changes
             sequence = self.collection.sequence
             if self._counted is None or self._counted[0] != sequence:
-                counts = self.collection.label_counts()
-                n_unlabelled = counts.pop(None, 0)
-                listed = [schemas.LabelCount(label, n) for label, n in counts.items() if label is not None]
-                self._counted = sequence, schemas.LabelCountsAnswer(listed, n_unlabelled)
+                self._counted = sequence, _counts(self.collection.label_counts())
             return self._counted[1]
+
+    def passing_label_counts(self, request: schemas.WhereRequest) -> schemas.LabelCountsAnswer:
+        """Count items by label, those whose payload passes a filter."""
+        return self.label_counts() if request.where is None else _counts(self.collection.label_counts(request.where))
 
     def get_limits(self) -> schemas.LimitsAnswer:
         """Return the request limits."""
@@ -260,10 +328,25 @@ def _item(item: Item) -> bytes:
     return msgspec.json.encode({**vars(item), "vectors": item.vectors.tolist()})
 
 
+def _listed(items: Iterable[Item]) -> msgspec.Raw:
+    # One at a time: a number takes four times as much memory as an object as in JSON.
+    return msgspec.Raw(b'{"items":[' + b",".join([_item(item) for item in items]) + b"]}")
+
+
+def _counts(counts: dict[Any, int]) -> schemas.LabelCountsAnswer:
+    listed = [schemas.LabelCount(label, n) for label, n in counts.items() if label is not None]
+    return schemas.LabelCountsAnswer(listed, counts.get(None, 0))
+
+
 def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchResult:
     """Return at most ``most`` neighbours per query, without the stored item itself."""
-    kept = [
-        [(id, distance) for id, distance in zip(row.ids, row.distances, strict=True) if id != own][:most]
-        for own, row in zip(ids, found, strict=True)
-    ]
-    return replace(found, ids=[[id for id, _ in row] for row in kept], distances=[[d for _, d in row] for row in kept])
+    kept = [[i for i, id in enumerate(row.ids) if id != own][:most] for own, row in zip(ids, found, strict=True)]
+    parts = {name: getattr(found, name) for name in ("ids", "distances", "labels", "payload", "vectors")}
+    chosen: dict[str, Any] = {
+        name: [
+            rows[some] if name == "vectors" else [rows[i] for i in some] for rows, some in zip(part, kept, strict=True)
+        ]
+        for name, part in parts.items()
+        if part is not None
+    }
+    return replace(found, **chosen, cursor=None)

@@ -29,7 +29,7 @@ _REASONS = {
     503: "The disk is full or read-only, or the service is busy or stopping.",
 }
 _REF = "#/components/schemas/{name}"
-_PARTS = {"id": "Id of an item.", "collection": "Name of a collection."}
+_PARTS = {"id": "Id of an item.", "collection": "Name of a collection.", "path": "Keys in the payload, joined by dots."}
 
 
 def make_document(paths: Iterable[tuple[str, Operation]], root_path: str) -> dict[str, Any]:

@@ -74,6 +74,23 @@ OPERATIONS = (
         "POST", "/items/get", Service.get, schemas.ItemsAnswer, "reading", "items",
         schemas.IdsRequest, refusals=(404, *_BODY),
     ),
+    Operation(
+        "POST", "/items/list", Service.list_items, schemas.ItemsAnswer, "reading", "items",
+        schemas.ListRequest, refusals=_BODY,
+    ),
+    Operation(
+        "POST", "/items/count", Service.count, schemas.CountAnswer, "reading", "items",
+        schemas.WhereRequest, refusals=_BODY,
+    ),
+    Operation("GET", "/indexes", Service.indexes, schemas.IndexesAnswer, "reading", "items"),
+    Operation(
+        "POST", "/indexes", Service.create_index, schemas.IndexesAnswer, "writing", "items",
+        schemas.IndexRequest, refusals=_BODY, writes=True,
+    ),
+    Operation(
+        "DELETE", "/indexes/{path:path}", Service.drop_index, schemas.IndexesAnswer, "writing", "items",
+        refusals=(404, 422), writes=True,
+    ),
     Operation("GET", _ITEM, Service.get_one, schemas.ItemAnswer, "reading", "items", refusals=(404, 422)),
     Operation(
         "DELETE", _ITEM, Service.delete_one, schemas.ChangeAnswer, "writing", "items", refusals=(404, 422), writes=True
@@ -83,6 +100,10 @@ OPERATIONS = (
         schemas.EncodeRequest, (JSON, NPY), (409, *_BODY),
     ),
     Operation("GET", "/label_counts", Service.label_counts, schemas.LabelCountsAnswer, "reading", "state"),
+    Operation(
+        "POST", "/label_counts", Service.passing_label_counts, schemas.LabelCountsAnswer, "reading", "state",
+        schemas.WhereRequest, refusals=_BODY,
+    ),
     Operation("GET", "/stats", Service.stats, schemas.StatsAnswer, "operations", "state"),
     Operation("GET", "/versions", Service.versions, schemas.VersionAnswer, "operations", "state"),
     Operation("GET", "/limits", Service.get_limits, schemas.LimitsAnswer, "operations", "state"),

@@ -18,6 +18,8 @@ Labels = Label | list[Label] | None
 Ids = Annotated[list[Id], Meta(min_length=1)]
 Vector = Annotated[list[float], Meta(min_length=1)]
 Vectors = Annotated[list[Vector], Meta(min_length=1)]
+Documents = Annotated[list[str], Meta(min_length=1)]
+Where = Annotated[dict[str, Any] | None, Meta(description="Only items whose payload passes.")]
 
 
 class UpsertRequest(Struct, forbid_unknown_fields=True):
@@ -25,12 +27,16 @@ class UpsertRequest(Struct, forbid_unknown_fields=True):
 
     ids: Annotated[Ids, Meta(description="All integers or all strings.", examples=[[1, 2]])]
     vectors: Annotated[
-        Vectors, Meta(description="One vector per id, all of the same width.", examples=[[[0.5, 1.0], [1.0, 0.0]]])
-    ]
+        Vectors | None,
+        Meta(description="One vector per id, all of the same width.", examples=[[[0.5, 1.0], [1.0, 0.0]]]),
+    ] = None
     labels: Annotated[
         list[Labels] | None, Meta(description="One entry per id: a label, a list of labels, or null.")
     ] = None
     payload: Annotated[list[Any] | None, Meta(description="One small JSON value per id.")] = None
+    documents: Annotated[
+        Documents | None, Meta(description="Instead of vectors, one text per id, if the service has an embedder.")
+    ] = None
 
 
 class UpdateRequest(Struct, forbid_unknown_fields=True):
@@ -38,6 +44,7 @@ class UpdateRequest(Struct, forbid_unknown_fields=True):
 
     ids: Ids
     vectors: Vectors | None = None
+    documents: Documents | None = None
     labels: list[Labels] | UnsetType | None = UNSET
     payload: list[Any] | UnsetType | None = UNSET
 
@@ -48,10 +55,31 @@ class IdsRequest(Struct, forbid_unknown_fields=True):
     ids: Ids
 
 
-class DeleteRequest(Struct, forbid_unknown_fields=True):
-    """Ids of items to delete."""
+class WhereRequest(Struct, forbid_unknown_fields=True):
+    """Which items to count."""
 
-    ids: Ids
+    where: Where = None
+
+
+class ListRequest(Struct, forbid_unknown_fields=True):
+    """Which items to list."""
+
+    where: Where = None
+    after: Annotated[Id | None, Meta(description="Only ids above this one: the last of the page before.")] = None
+    limit: Annotated[Annotated[int, Meta(ge=1, le=_LAST)], Meta(description="Items at most.")] = 100
+
+
+class IndexRequest(Struct, forbid_unknown_fields=True):
+    """A path in the payload."""
+
+    path: Annotated[str, Meta(description="Keys joined by dots.")]
+
+
+class DeleteRequest(Struct, forbid_unknown_fields=True):
+    """Items to delete: ids, or a filter."""
+
+    ids: Ids | None = None
+    where: Annotated[dict[str, Any] | None, Meta(description="Delete all items whose payload passes.")] = None
     missing: Annotated[Literal["raise", "ignore"], Meta(description="Whether an unknown id is an error.")] = "raise"
     unlearn: Annotated[bool, Meta(description="Also unlearn the items; supported by HROH.")] = False
 
@@ -70,7 +98,7 @@ class SearchOptions(Struct, forbid_unknown_fields=True, kw_only=True):
     ] = None
     radius: Annotated[
         Annotated[int, Meta(ge=0, le=_LAST)] | None,
-        Meta(description="Find all items within this distance instead; without k, rescore and asymmetric."),
+        Meta(description="Find all items within this distance instead; without k, rescore, asymmetric and after."),
     ] = None
     rescore: Annotated[
         Literal["cosine", "l2"] | None, Meta(description="Reorder the best by their stored vectors.")
@@ -80,9 +108,12 @@ class SearchOptions(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class SearchRequest(SearchOptions, kw_only=True):
-    """Queries: either vectors, or ids of stored items."""
+    """Queries: vectors, documents, or ids of stored items."""
 
     vectors: Annotated[Vectors | None, Meta(examples=[[[0.5, 1.0]]])] = None
+    documents: Annotated[Documents | None, Meta(description="Texts to search for, if the service has an embedder.")] = (
+        None
+    )
     by_id: Annotated[
         Ids | None, Meta(description="Ids of stored items to use as queries; they do not find themselves.")
     ] = None
@@ -91,6 +122,13 @@ class SearchRequest(SearchOptions, kw_only=True):
         Meta(description="Search only items with any of these."),
     ] = None
     ids: Annotated[list[Id] | None, Meta(description="Search only these ids; unknown ids are ignored.")] = None
+    where: Where = None
+    include: Annotated[
+        list[Literal["labels", "payload", "vectors"]], Meta(max_length=3, description="Of the items found.")
+    ] = []
+    after: Annotated[
+        str | None, Meta(description="Cursor of the page before; for one query that is a vector or a document.")
+    ] = None
 
 
 class RefreshRequest(Struct, forbid_unknown_fields=True):
@@ -130,8 +168,22 @@ class SearchAnswer(Struct):
     version: Annotated[int | None, Meta(description="Version of the encoder in use; null before the first.")]
     ids: Annotated[list[list[Id]], Meta(description="One list per query.")]
     distances: list[list[float]]
-    labels: Annotated[list[list[Labels]] | UnsetType, Meta(description="With items=true only.")] = UNSET
-    payload: Annotated[list[list[Any]] | UnsetType, Meta(description="With items=true only.")] = UNSET
+    labels: Annotated[list[list[Labels]] | UnsetType, Meta(description="If included.")] = UNSET
+    payload: Annotated[list[list[Any]] | UnsetType, Meta(description="If included.")] = UNSET
+    vectors: Annotated[list[list[list[float]]] | UnsetType, Meta(description="If included.")] = UNSET
+    cursor: Annotated[list[str | None] | UnsetType, Meta(description="What after takes, if more may follow.")] = UNSET
+
+
+class CountAnswer(Struct):
+    """Number of items."""
+
+    n_items: int
+
+
+class IndexesAnswer(Struct):
+    """Paths in the payload that have an index."""
+
+    indexes: list[str]
 
 
 class EncodeAnswer(Struct):
@@ -180,6 +232,8 @@ class StatsAnswer(VersionAnswer):
     index: Literal["flat", "buckets", "store", "faiss", "milvus"]
     bits_recomputed: int
     n_bytes: int
+    precision: float | None
+    n_queries: int
     readonly: bool
 
 

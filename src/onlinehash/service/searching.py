@@ -22,22 +22,28 @@ _SHORT = 0.005  # seconds that a search may take on the event loop; others wait 
 _PIECE = 0.05  # seconds of work between two looks at the deadline
 _JOINED = 16  # queries of a request that may share a scan with others
 _TRIES = 3
+_COLUMNS = ("ids", "distances", "cursor", "labels", "payload", "vectors")
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search: queries, and either k or a radius; ``filters`` and ``ranking`` are arguments of the collection."""
+    """A search: queries, and either k or a radius; ``filters`` and ``ranking`` are arguments of the collection.
 
-    queries: NDArray[Any]
+    The queries are vectors, or a list of documents. A range search finds at most ``max_hits``.
+    """
+
+    queries: NDArray[Any] | list[str]
     k: int
     radius: int | None
     filters: dict[str, Any]
     ranking: dict[str, Any]
+    max_hits: int
 
     @property
     def is_plain(self) -> bool:
         """Whether the search can share a scan with others."""
-        return self.radius is None and not (self.filters or self.ranking) and len(self.queries) <= _JOINED
+        alone = self.radius is not None or self.filters or self.ranking or isinstance(self.queries, list)
+        return not alone and len(self.queries) <= _JOINED
 
 
 class Searches:
@@ -70,6 +76,7 @@ class Searches:
         wait, self._searched = self._collection.readonly or now - self._searched >= _QUIET, now
         if not search.is_plain or wait:
             return await deadline.wait(self._executor.submit(lambda: self._in_pieces(search, wait, deadline)))
+        assert isinstance(search.queries, np.ndarray)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[SearchResult] = loop.create_future()
         if not self._joined:
@@ -131,7 +138,7 @@ class Searches:
             elif part is None:
                 assert isinstance(found, SearchResult)
                 some = slice(row, row + len(queries))
-                part = replace(found, ids=found.ids[some], distances=found.distances[some])
+                part = replace(found, **{name: column[some] for name, column in _columns(found)})
                 row += len(queries)
             if future.done():
                 continue
@@ -158,17 +165,25 @@ class Searches:
                 break
         else:  # refreshes come faster than pieces
             parts = [self._piece(search, slice(None), False, 0)]
-        ids, distances = ([row for part in parts for row in getattr(part, name)] for name in ("ids", "distances"))
-        return replace(parts[0], ids=ids, distances=distances)
+        columns: dict[str, Any] = {
+            name: [row for part in parts for row in getattr(part, name)] for name, _ in _columns(parts[0])
+        }
+        return replace(parts[0], **columns)
 
     def _piece(self, search: Search, some: slice, wait: bool, n_hits: int) -> SearchResult:
         queries = search.queries[some]
         if search.radius is None:
             return self._collection.search(queries, search.k, **search.filters, **search.ranking, wait=wait)
-        most = self._limits.max_hits
+        most = search.max_hits
         try:
             return self._collection.range_search(
                 queries, search.radius, **search.filters, wait=wait, max_results=most - n_hits
             )
         except TooManyResultsError:
             raise over_limit("hits within radius", most + 1, most, "use a smaller radius, or fewer queries") from None
+
+
+def _columns(found: SearchResult) -> list[tuple[str, Any]]:
+    """Return what a result of several queries has one row per query of."""
+    columns = ((name, getattr(found, name)) for name in _COLUMNS)
+    return [(name, column) for name, column in columns if column is not None]

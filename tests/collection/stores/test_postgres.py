@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from tests.collection.brute import pairs, ranking
 from tests.collection.places import EnginePlace
-from tests.servers.postgres import postgres
+from tests.servers.postgres import create_pgvector, postgres
 from tests.servers.proxy import proxy
 
 from onlinehash import HCOH, Collection
@@ -755,3 +755,38 @@ def test_the_operator_of_pgvector_is_used_where_there_is_one(server, data):
         assert collection.search(X[0], 5).distances == [int(d) for d in collection.search(X[0], 5).distances]
         radius = collection.range_search(X[0], 4)
         assert pairs(radius) == [pair for pair in ranking(collection, X[0]) if pair[0] <= 4]
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_pgvector_itself_searches_a_collection_while_it_changes(server, data, approximate):
+    url = create_pgvector(server, f"pgvector_{int(approximate)}")
+    X, y = data.take(600)
+    url += "?approximate=true" if approximate else ""
+    with Collection.open("items", HCOH(12, random_state=0), Never(), store=url) as collection:
+        for start in range(0, 500, 100):
+            collection.upsert(range(start, start + 100), X[start : start + 100], y[start : start + 100])
+        collection.refresh()
+        collection.delete(range(50))
+        collection.upsert(range(500, 600), X[500:], y[500:])
+        for query in X[:5]:
+            known, found = ranking(collection, query)[:10], pairs(collection.search(query, 10))
+            assert [distance for distance, _ in found] == [distance for distance, _ in known]
+            assert approximate or found == known
+        plan = server_plan(collection, X[0])
+        assert ("Index Scan" in plan) == approximate
+        assert collection.check().ok
+    with Collection.open("items", store=url, readonly=True) as reader:
+        assert len(reader.search(X[0], 1000)) == len(reader) == 550
+
+
+def server_plan(collection, query):
+    """Return how the server finds the nearest codes."""
+    store, (code,) = collection._store, collection.encoder.encode(query[None])
+    bits = "".join(map(str, np.unpackbits(code, bitorder="little")[:12]))
+    with store._connection() as connection:
+        connection.execute("SET enable_seqscan = off")  # it is a small table
+        rows = connection.execute(
+            f"EXPLAIN SELECT id FROM {store._table(store.position().generation)} ORDER BY code <~> B'{bits}' LIMIT 5"
+        ).fetchall()
+        connection.execute("RESET enable_seqscan")
+    return "\n".join(row for (row,) in rows)

@@ -107,10 +107,14 @@ def test_an_item_that_changed_is_named_and_the_others_can_be_read(items, path, c
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE codes_1 SET code = zeroblob(6) WHERE id = 17", "in the table codes_1, the row of 17 does not match"),
-        ("UPDATE codes_1 SET labels = 9 WHERE id = 17", "in the table codes_1, the row of 17 does not match"),
-        ("UPDATE codes_1 SET id = 99 WHERE id = 17", "in the table codes_1, the row of 99 does not match"),
-        ("DELETE FROM codes_1 WHERE id = 17", "there are 39 codes of 40"),
+        ("UPDATE ids SET code = zeroblob(length(code)) WHERE id = 17", "the code of sequence number 41 does not match"),
+        ("UPDATE ids SET labels = 9 WHERE id = 17", "in the table ids, the row of 17 does not match"),
+        ("UPDATE ids SET seq = 99 WHERE id = 17", "in the table ids, the row of 17 does not match"),
+        ("UPDATE ids SET id = 99 WHERE id = 17", "in the table ids, the row of 99 does not match"),
+        ("DELETE FROM ids WHERE id = 17", "there are 39 ids of 40"),
+        ("UPDATE codes_1 SET codes = zeroblob(length(codes))", "in the table codes_1, the row of 1 does not match"),
+        ("UPDATE codes_1 SET seq = 7", "in the table codes_1, the row of 7 does not match"),
+        ("DELETE FROM codes_1", "there are 1 codes of 40"),
         ("UPDATE settings SET value = '[41]' WHERE name = 'head'", "the setting 'head' does not match its checksum"),
         ("DELETE FROM settings WHERE name = 'refresh'", "settings are missing"),
         ("DELETE FROM hasher", "the table hasher cannot be read"),
@@ -119,7 +123,8 @@ def test_an_item_that_changed_is_named_and_the_others_can_be_read(items, path, c
         ("UPDATE generations SET number = 2", "its tables are not those of a collection"),
     ],
 )
-def test_a_file_whose_codes_or_settings_changed_is_refused(items, path, statement, told):
+def test_a_file_whose_codes_or_settings_changed_is_refused(items, path, data, statement, told):
+    items.upsert(17, data.take(1)[0][0], 1)  # its code is beside its id, the others in a chunk
     items.close()
     damage(path, "", statement)
     with pytest.raises(FileFormatError, match=f"items.oh is damaged: {re.escape(told)}.*Restore it from a copy"):

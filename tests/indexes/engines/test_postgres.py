@@ -3,7 +3,7 @@ from itertools import count
 import numpy as np
 import psycopg
 import pytest
-from tests.servers.postgres import postgres
+from tests.servers.postgres import create_pgvector, postgres
 
 from onlinehash import FlatIndex, pack_bits
 from onlinehash.checks import recall
@@ -114,25 +114,20 @@ def test_pgvector_is_asked_as_it_wants_to_be(server):
         same(index.search(queries, 10, ids=[8, 9]), twin.search(queries, 10, ids=[8, 9]))
 
 
-def test_with_pgvector_it_is_exact_or_nearly():
-    """Where the extension is installed; Debian's PostgreSQL comes without."""
+def test_with_pgvector_it_is_exact_or_nearly(server):
     codes = clustered(3000)
     oracle = FlatIndex(64)
     oracle.upsert(codes[:2900])
-    with postgres() as server:
-        try:
-            server.execute("CREATE EXTENSION vector")
-        except psycopg.Error:
-            pytest.skip("pgvector is not installed")
-        for approximate in (False, True):
-            with PostgresIndex(64, server.url, table=f"codes_{approximate}", approximate=approximate) as index:
-                index.upsert(codes[:2900])
-                found, expected = index.search(codes[2900:], 10), oracle.search(codes[2900:], 10)
-                if approximate:
-                    assert recall(index, oracle, codes[2900:], 10) > 0.95
-                else:
-                    assert np.array_equal(found.ids, expected.ids)
-                assert np.array_equal(index.range_search(codes[:1], 9)[0].ids, oracle.range_search(codes[:1], 9)[0].ids)
+    url = create_pgvector(server, "with_pgvector")
+    for approximate in (False, True):
+        with PostgresIndex(64, url, table=f"codes_{approximate}", approximate=approximate) as index:
+            index.upsert(codes[:2900])
+            found, expected = index.search(codes[2900:], 10), oracle.search(codes[2900:], 10)
+            if approximate:
+                assert recall(index, oracle, codes[2900:], 10) > 0.95
+            else:
+                assert np.array_equal(found.ids, expected.ids)
+            assert np.array_equal(index.range_search(codes[:1], 9)[0].ids, oracle.range_search(codes[:1], 9)[0].ids)
 
 
 def clustered(n_codes):

@@ -7,7 +7,7 @@ from importlib import import_module
 from onlinehash.collection.engines.engine import Engine
 from onlinehash.exceptions import UnknownNameError
 
-_MODULES = ("memory", "faiss", "milvus")
+_MODULES = ("memory", "faiss", "gpu", "milvus")
 
 
 def open_engine(search: str, name: str) -> Engine:
@@ -16,7 +16,8 @@ def open_engine(search: str, name: str) -> Engine:
     Parameters
     ----------
     search : str
-        Name of the engine, and behind a colon what it needs: ``"memory"``, ``"faiss"``, ``"milvus:http://host:19530"``.
+        Name of the engine, and behind a colon what it needs: ``"memory"``, ``"faiss"``, ``"gpu"``,
+        ``"milvus:http://host:19530"``.
     name : str
         Name of the collection, for an engine that keeps codes under one.
 
@@ -26,7 +27,7 @@ def open_engine(search: str, name: str) -> Engine:
     <MemoryEngine>
     >>> open_engine("oracle", "photos")
     Traceback (most recent call last):
-    onlinehash.exceptions.UnknownNameError: Unknown search engine 'oracle'. Known: faiss, memory, milvus.
+    onlinehash.exceptions.UnknownNameError: Unknown search engine 'oracle'. Known: faiss, gpu, memory, milvus.
     """
     kind, _, rest = search.partition(":")
     if kind not in _MODULES:

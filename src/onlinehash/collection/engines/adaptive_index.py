@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from onlinehash.indexes import BucketIndex, FlatIndex, Index
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 _FIRST_LOOK = 1000  # items; below, a scan of anything takes no time
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _REPEATS = 2  # items per distinct code from which buckets are scanned faster
 
 
@@ -60,23 +63,24 @@ class AdaptiveIndex(Index):
         return int(self.ids.max()) + 1 if len(self) else 0
 
     def _put(self, codes: Codes, ids: Ids) -> None:
-        if not len(self) and len(ids) >= self._next_look:
+        if not len(self):
             self._choose(codes, ids)
-            return
-        self._index.upsert(codes, ids)
+        self._index._put(codes, ids)  # they are checked
         if len(self) >= self._next_look:
             self._choose(self.codes, self.ids)
 
     def _choose(self, codes: Codes, ids: Ids) -> None:
+        """Choose the index for these items, and move those that are in the other."""
+        if len(ids) < self._next_look:
+            return
         self._next_look = 2 * len(ids)
-        buckets = BucketIndex(self.n_bits)
-        buckets.upsert(codes, ids)
-        if _REPEATS * buckets.n_buckets <= len(ids):
-            self._index = buckets
-        elif len(ids) != len(self._index) or isinstance(self._index, BucketIndex):
-            flat = FlatIndex(self.n_bits)
-            flat.upsert(codes, ids)
-            self._index = flat
+        index = self._index
+        n_distinct = index.n_buckets if isinstance(index, BucketIndex) and len(index) else _n_distinct(codes)
+        kind = BucketIndex if _REPEATS * n_distinct <= len(ids) else FlatIndex
+        if not isinstance(index, kind):
+            self._index = kind(self.n_bits)
+            if len(index):
+                self._index._put(codes, ids)
 
     def _drop(self, ids: Ids) -> None:
         self._index.delete(ids)
@@ -90,3 +94,15 @@ class AdaptiveIndex(Index):
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         found = self._index.range_search(queries, radius, ids=among)
         return list(zip(found.ids, found.distances, strict=True))
+
+
+def _n_distinct(codes: Codes) -> int:
+    """Return how many codes are different, give or take a collision of 64 bits."""
+    padded = np.zeros((len(codes), -(-codes.shape[1] // 8) * 8), np.uint8)
+    padded[:, : codes.shape[1]] = codes
+    mixed = np.zeros(len(codes), np.uint64)
+    for words in padded.view(np.uint64).T:
+        mixed = (mixed ^ words) * _ODD
+        mixed ^= mixed >> np.uint64(32)
+    mixed.sort()
+    return 1 + int(np.count_nonzero(mixed[1:] != mixed[:-1]))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
+
+from numpy.typing import NDArray
 
 from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
 from onlinehash.indexes import Index
@@ -30,6 +33,10 @@ class Engine(ABC):
     @abstractmethod
     def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
         """Return the index of a generation, with what it holds already; ``built`` has the same codes in memory."""
+
+    def put(self, vectors: NDArray[Any]) -> Any:
+        """Return vectors where the engine encodes them: as they are, on the host."""
+        return vectors
 
     def seen(self, number: int) -> int:
         """Return the sequence number of the last change that the index of a generation has seen; 0 for none."""

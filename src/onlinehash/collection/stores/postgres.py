@@ -6,15 +6,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from onlinehash.collection.filters import Filter
 from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.postgres_codes import FETCH, PostgresCodes
+from onlinehash.collection.stores.postgres_care import PostgresCare
+from onlinehash.collection.stores.postgres_codes import FETCH
+from onlinehash.collection.stores.postgres_migration import PostgresMigration
+from onlinehash.collection.stores.postgres_payloads import PostgresPayloads
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.types import Id
 from onlinehash.types import Codes
 
 
-class PostgresStore(PostgresCodes):
+class PostgresStore(PostgresCare, PostgresMigration, PostgresPayloads):
     """Keep a collection in a schema of a PostgreSQL database, and search it there.
 
     What was written survives as PostgreSQL is set up to let it. Other processes may read meanwhile.
@@ -53,16 +57,23 @@ class PostgresStore(PostgresCodes):
         found = dict(self._items(sql, list(ids)))
         return [found.get(id) for id in ids]
 
-    def ids(self) -> Iterator[Id]:
-        """Yield all ids in order."""
+    def ids(self, where: Filter | None = None) -> Iterator[Id]:
+        """Yield all ids in order, or those of items that pass a filter."""
+        if where is not None:
+            yield from (id for (id,) in self._passing("id", where, "ORDER BY id"))
+            return
         last: Id | None = None
         while found := self._after("id", last, FETCH):
             yield from (id for (id,) in found)
             last = found[-1][0]
 
-    def label_counts(self) -> dict[str | None, int]:
-        """Return how many items have which labels, as JSON; None for those without."""
-        counts = dict(self._items(f"SELECT labels, count(*) FROM {self._schema}.items GROUP BY labels"))
+    def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
+        """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
+        columns, by = "labels, count(*)", "GROUP BY labels"
+        if where is None:
+            counts = dict(self._items(f"SELECT {columns} FROM {self._schema}.items {by}"))
+        else:
+            counts = dict(self._passing(columns, where, by))
         self._demand_intact(all(map(_is_json, counts)), "the label of an item")
         return counts
 
@@ -72,8 +83,10 @@ class PostgresStore(PostgresCodes):
         found = {row[0]: row for row in self._items(sql, list(ids))}
         return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
+    def rows_after(self, id: Id | None, limit: int, where: Filter | None = None) -> Rows:
+        """Return the next items in order of id, of those that pass a filter."""
+        if where is not None:
+            return self._rows(self._passing_after(_COLUMNS, id, limit, where))
         return self._rows(self._after(_COLUMNS, id, limit))
 
     def _after(self, columns: str, id: Id | None, limit: int) -> list[tuple[Any, ...]]:
@@ -97,6 +110,7 @@ class PostgresStore(PostgresCodes):
             self.put_setting("id_type", "TEXT" if isinstance(rows.ids[0], str) else "INTEGER")
             for statement in schema.ITEMS.format(schema=self._schema, kind=self._kind()).split(";\n"):
                 self._write(statement)
+            self._create_indexes()
         n_before = self._retire(rows.ids)
         columns = zip(rows.seqs, rows.ids, to_blobs(rows.vectors), rows.labels, rows.payloads, strict=True)
         items = (

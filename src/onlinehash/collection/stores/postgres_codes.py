@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores import postgres_schema as schema
+from onlinehash.collection.stores.postgres_filters import condition
 from onlinehash.collection.stores.postgres_server import PostgresSchema
 from onlinehash.collection.stores.protocol import (
     TOMBSTONES,
@@ -24,6 +25,7 @@ from onlinehash.collection.stores.protocol import (
     Rows,
 )
 from onlinehash.encoders import Encoder
+from onlinehash.exceptions import DamagedError
 from onlinehash.indexes.engines.postgres_client import (
     CodeScan,
     Connection,
@@ -68,6 +70,21 @@ class PostgresCodes(PostgresSchema):
         if name in _FIXED and value is not None and not self._is_writing:
             self._known[name] = value
         return value
+
+    def _stored_setting(self, name: str, default: Any) -> Any:
+        """Return a setting as it is stored."""
+        found = self._query(f"SELECT value, checksum FROM {self._schema}.settings WHERE name = %s", name)
+        return self._parsed(name, *found[0]) if found else default
+
+    def _parsed(self, name: str, value: str, checksum: int) -> Any:
+        """Return the value of a setting from what is stored."""
+        self._demand_intact(checksum == schema.checksum(name, value), f"the setting {name!r}")
+        return json.loads(value)
+
+    def _demand_intact(self, intact: bool, what: str) -> None:
+        if not intact:
+            problem = f"{what} is not what was stored"
+            raise DamagedError(f"{self.place} is damaged: {problem}. Restore it from a backup.", problem)
 
     def put_setting(self, name: str, value: Any) -> None:
         """Write a setting."""
@@ -220,13 +237,17 @@ class PostgresCodes(PostgresSchema):
     def _scanned(
         self, number: int, queries: NDArray[Any], among: Among, ask: Callable[[CodeScan, Connection], Answers]
     ) -> Answers:
-        where, values = ["true"], {}
+        where, values = ["true"], dict[str, Any]()
         if among.labels is not None:
             where.append("labels && %(labels)s::text[]")
             values["labels"] = [json.dumps(label) for label in among.labels]
         if among.ids is not None:
             where.append(f"id = ANY(%(ids)s::{self._listed()})")
             values["ids"] = among.ids
+        if among.where is not None:
+            passes, given = condition(among.where)
+            where.append(f"id IN (SELECT id FROM {self._schema}.items WHERE {passes})")
+            values |= given
         scan = CodeScan(
             self._table(number),
             self._bits(number),

@@ -33,6 +33,11 @@ CREATE TABLE {schema}.deleted (seq bigint PRIMARY KEY, id {kind} NOT NULL);
 ALTER TABLE {schema}.items ALTER vectors SET STORAGE EXTERNAL;
 ALTER TABLE {schema}.retired ALTER vectors SET STORAGE EXTERNAL
 """
+MIGRATION = """
+CREATE TABLE {schema}.new_vectors (seq bigint PRIMARY KEY, vectors bytea NOT NULL, checksum int NOT NULL);
+CREATE TABLE {schema}.new_hasher (id int PRIMARY KEY CHECK (id = 0), state bytea NOT NULL);
+ALTER TABLE {schema}.new_vectors ALTER vectors SET STORAGE EXTERNAL
+"""
 CODES = """
 CREATE TABLE {table} (id {kind} PRIMARY KEY, seq bigint NOT NULL, labels text[], code bit({n_bits}) NOT NULL)
 """

@@ -126,20 +126,6 @@ class PostgresSchema:
         found = self._query(f"SELECT value FROM {self._schema}.settings WHERE name = 'schema_version'")
         return int(found[0][0]) if found and found[0][0].isdecimal() else None
 
-    def _stored_setting(self, name: str, default: Any) -> Any:
-        """Return a setting as it is stored."""
-        found = self._query(f"SELECT value, checksum FROM {self._schema}.settings WHERE name = %s", name)
-        return self._parsed(name, *found[0]) if found else default
-
-    def _parsed(self, name: str, value: str, checksum: int) -> Any:
-        """Return the value of a setting from what is stored."""
-        self._demand_intact(checksum == schema.checksum(name, value), f"the setting {name!r}")
-        return json.loads(value)
-
-    def _demand_intact(self, intact: bool, what: str) -> None:
-        if not intact:
-            raise FileFormatError(f"{self.place} is damaged: {what} is not what was stored. Restore it from a backup.")
-
     # ------------------------------------------------------------------ the right to write
 
     def _locked(self) -> Connection:

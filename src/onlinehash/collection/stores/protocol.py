@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection.filters import FieldPath, Filter
 from onlinehash.collection.types import Id, Label
-from onlinehash.types import Codes, QueryValues
+from onlinehash.types import Codes, Progress, QueryValues
 
 TOMBSTONES = 100_000  # deletions that can be followed; further back everything is read again
 
@@ -36,7 +39,10 @@ class Rows:
     payloads: list[str | None]
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.seqs)
+
+    def __getitem__(self, some: slice) -> Rows:
+        return Rows(self.ids[some], self.seqs[some], self.vectors[some], self.labels[some], self.payloads[some])
 
 
 class GenerationRow(NamedTuple):
@@ -78,24 +84,29 @@ class Changes(NamedTuple):
 
 
 class Among(NamedTuple):
-    """What to search among: items that have any of the labels and are one of the ids; None: no such filter.
+    """What to search among: items with any of the labels, one of the ids, and a payload that passes; None: no filter.
 
     Examples
     --------
     >>> Among(labels=["cat", "dog"])
-    Among(labels=['cat', 'dog'], ids=None)
+    Among(labels=['cat', 'dog'], ids=None, where=None)
     """
 
     labels: list[Label] | None = None
     ids: list[Any] | None = None
+    where: Filter | None = None
 
 
-Answers = list[tuple[list[Any], list[Any]]]
-"""Ids and distances of what was found for every query."""
+Answers = list[tuple[list[Any], list[Any], list[int]]]
+"""Ids, distances and sequence numbers of what was found for every query."""
 
 
 class GenerationGone(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
     """The generation asked for was dropped meanwhile; another one is in use."""
+
+
+class OutOfStep(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
+    """The store has changed between the answer to a filter and the search."""
 
 
 class Store(Protocol):
@@ -115,6 +126,24 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[None]:
         """See one moment of the store in all reads of the block."""
 
+    # care
+
+    @property
+    def file(self) -> pathlib.Path | None:
+        """The file that holds everything; None if there is none."""
+
+    def reopen(self) -> Self:
+        """Open the same store again, to read what is stored and not what is in memory."""
+
+    def structure(self) -> Iterator[str]:
+        """Yield what is wrong with the database, the small tables and the counters, in plain words."""
+
+    def backup(self, path: pathlib.Path, progress: Progress) -> None:
+        """Copy everything, as it is at one moment, to a new file."""
+
+    def compact(self, progress: Progress) -> None:
+        """Give unused space back."""
+
     # settings: JSON values by name
 
     def setting(self, name: str, default: Any = None) -> Any:
@@ -125,8 +154,8 @@ class Store(Protocol):
 
     # items
 
-    def count(self) -> int:
-        """Return the number of items."""
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of items, or of those that pass a filter."""
 
     def size(self) -> int:
         """Return the number of bytes that everything takes."""
@@ -134,17 +163,20 @@ class Store(Protocol):
     def seqs(self, ids: Sequence[Id]) -> list[int | None]:
         """Return where items are in the stream; None of unknown ids."""
 
-    def ids(self) -> Iterator[Id]:
-        """Yield all ids in order."""
+    def ids(self, where: Filter | None = None) -> Iterator[Id]:
+        """Yield all ids in order, or those of items that pass a filter."""
 
-    def label_counts(self) -> dict[str | None, int]:
-        """Return how many items have which labels, as JSON; None for those without."""
+    def passing(self, where: Filter, after: int = 0) -> NDArray[np.int64]:
+        """Return the sequence numbers, sorted, of items that pass a filter and came after a sequence number."""
+
+    def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
+        """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
 
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
+    def rows_after(self, id: Id | None, limit: int, where: Filter | None = None) -> Rows:
+        """Return the next items in order of id, of those that pass a filter."""
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same ids."""
@@ -155,13 +187,24 @@ class Store(Protocol):
     def delete(self, ids: Sequence[Id], first_seq: int) -> None:
         """Delete known ids and their codes; the sequence numbers of that start at ``first_seq``."""
 
+    # indexes of paths in the payload
+
+    def create_index(self, path: FieldPath) -> None:
+        """Make filters by a path fast."""
+
+    def drop_index(self, path: FieldPath) -> None:
+        """Drop the index of a path."""
+
     # the stream and the state
 
     def position(self) -> Position:
         """Return where the store stands."""
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return the next instances without their payloads."""
+        """Return the next instances that a generation being built has yet to reach, for :meth:`put_codes`.
+
+        Ids, labels and payloads may be left out.
+        """
 
     def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
         """Return the next instances of the stream.
@@ -212,6 +255,32 @@ class Store(Protocol):
 
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
+
+    # a migration: new vectors beside the old ones
+
+    def begin_migration(self, hasher: bytes) -> None:
+        """Make room for new vectors, and keep the hasher that is to learn from them."""
+
+    def new_hasher(self) -> bytes:
+        """Return the hasher that is to learn from the new vectors."""
+
+    def put_new_vectors(self, rows: Rows) -> None:
+        """Write the new vectors of items; payloads are not needed."""
+
+    def n_new_vectors(self) -> int:
+        """Return how many items have a new vector."""
+
+    def without_new_vectors(self, after: int, limit: int) -> Rows:
+        """Return the next items that have no new vector, in order of arrival, as they are."""
+
+    def new_vectors(self, after: int, limit: int) -> Rows:
+        """Return the next items that have a new vector, in order of arrival, with that and without payloads."""
+
+    def adopt_new_vectors(self) -> None:
+        """Put the new vectors of all items in place of the old ones."""
+
+    def end_migration(self) -> None:
+        """Drop the new vectors."""
 
 
 @runtime_checkable

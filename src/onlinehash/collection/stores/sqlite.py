@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,20 +10,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection.filters import Filter
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
-from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED, CodeTables
-from onlinehash.collection.stores.sqlite_rows import SAVED, columns_of, item_checksums, sealed
+from onlinehash.collection.stores.sqlite_care import FileCare
+from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
+from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items, slices
+from onlinehash.collection.stores.sqlite_migration import MigrationTables
+from onlinehash.collection.stores.sqlite_payloads import FilteredItems
+from onlinehash.collection.stores.sqlite_rows import (
+    SAVED,
+    columns_of,
+    item_checksums,
+    seal_codes,
+    seal_items,
+    vector_checksums,
+)
 from onlinehash.collection.types import Id
+from onlinehash.exceptions import DamagedError
 from onlinehash.types import Codes
 
 _FETCH = 50_000
 _ASK = 500  # ids in one question
 
 
-class SqliteStore(CodeTables):
+class SqliteStore(FileCare, MigrationTables, FilteredItems):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
     What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
@@ -35,6 +48,8 @@ class SqliteStore(CodeTables):
     path : Path
     readonly : bool
         Read what another process writes.
+    partial : bool
+        Accept a write-ahead log whose end is damaged, which is refused otherwise.
 
     Examples
     --------
@@ -50,8 +65,8 @@ class SqliteStore(CodeTables):
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        super().__init__(path, readonly=readonly)
+    def __init__(self, path: Path, *, readonly: bool = False, partial: bool = False) -> None:
+        super().__init__(path, readonly=readonly, partial=partial)
         try:
             self._inspect()
             if not readonly:
@@ -64,10 +79,11 @@ class SqliteStore(CodeTables):
         """Refuse a file in which tables or rows cannot be found; the content of rows is verified when it is read."""
         with self.reading():
             made = {("table", name, name, sql) for name, sql in self._tables().items()}
+            made |= {("index", name, "items", sql) for name, sql in self._indexes().items()}
             if made != set(self._query("SELECT type, name, tbl_name, sql FROM sqlite_master")):
                 raise self._damage("its tables are not those of a collection")
-            for _, name, _, _ in sorted(made):
-                if name != "items":
+            for _, name, table, _ in sorted(made):
+                if table not in ("items", "new_vectors"):
                     self._check_tree(name)
             self._check_tree("sqlite_master")
             self._small("retired", "seq", "true")
@@ -76,17 +92,16 @@ class SqliteStore(CodeTables):
 
     def _tables(self) -> dict[str, str]:
         """Return the statements that have made the tables there should be, by name."""
-        return schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
+        made = schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
+        return made if self.setting("migration") is None else made | schema.MIGRATION
 
     # ------------------------------------------------------------------ items
 
     def seqs(self, ids: Sequence[Id]) -> list[int | None]:
         """Return where items are in the stream; None of unknown ids."""
         with self.reading():
-            table = self._table()
-            join = f"{table} codes LEFT JOIN items USING (seq)"
-            select = f"SELECT codes.id, codes.seq, items.id FROM {join} WHERE codes.id"
-            found = {} if table is None else {id: (seq, there) for id, seq, there in self._among(select, ids)}
+            select = "SELECT ids.id, ids.seq, items.id FROM ids LEFT JOIN items USING (seq) WHERE ids.id"
+            found = {id: (seq, there) for id, seq, there in self._among(select, ids)} if self._has_ids() else {}
         for id, (_, there) in found.items():
             if id != there:
                 raise self._damage(f"item {id!r} is not where it should be")
@@ -100,91 +115,108 @@ class SqliteStore(CodeTables):
             found += self._query(f"{select} IN ({', '.join('?' * len(some))})", *some)
         return found
 
-    def ids(self) -> Iterator[Id]:
-        """Yield all ids in order."""
+    def ids(self, where: Filter | None = None) -> Iterator[Id]:
+        """Yield all ids in order, or those of items that pass a filter."""
+        if where is not None:
+            yield from self._passing_ids(where)
+            return
         last: Id | None = None
-        while rows := self._after("codes.id", last, _FETCH):
+        while rows := self._after("ids.id", last, _FETCH):
             yield from (id for (id,) in rows)
             last = rows[-1][0]
 
-    def label_counts(self) -> dict[str | None, int]:
-        """Return how many items have which labels, as JSON; None for those without."""
+    def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
+        """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
+        if where is not None:
+            return dict(self._passing(f"{_LABELS}, count(*)", where, "GROUP BY 1"))
         with self.reading():
-            table = self._table()
-            return {} if table is None else dict(self._query(f"SELECT {_LABELS}, count(*) FROM {table} GROUP BY 1"))
+            return dict(self._query(f"SELECT {_LABELS}, count(*) FROM ids GROUP BY 1")) if self._has_ids() else {}
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
         with self.reading():
-            table = self._table()
-            select = f"SELECT {_ROW} FROM {table} codes LEFT JOIN items USING (seq) WHERE codes.id"
-            found = {} if table is None else {row[0]: row for row in self._among(select, ids)}
+            select = f"SELECT {_ROW} FROM ids LEFT JOIN items USING (seq) WHERE ids.id"
+            found = {row[0]: row for row in self._among(select, ids)} if self._has_ids() else {}
             return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
-        with self.reading():
+    def rows_after(self, id: Id | None, limit: int, where: Filter | None = None) -> Rows:
+        """Return the next items in order of id, of those that pass a filter."""
+        with self.reading(), self._naming(lambda: [row[0] for row in self._after("ids.id", id, limit)]):
+            if where is not None:
+                return self._rows(self._passing_after(_ROW, id, limit, where))
             return self._rows(self._after(_ROW, id, limit, join="LEFT JOIN items USING (seq)"))
 
     def _after(self, columns: str, id: Id | None, limit: int, *, join: str = "") -> list[tuple[Any, ...]]:
-        """Return the next rows of the table of the generation in use, in order of id."""
+        """Return the next rows of the table of ids, in order."""
         with self.reading():
-            table = self._table()
-            if table is None:
+            if not self._has_ids():
                 return []
-            query = f"SELECT {columns} FROM {table} codes {join}"
+            query = f"SELECT {columns} FROM ids {join}"
             if id is None:
-                return self._query(f"{query} ORDER BY codes.id LIMIT ?", limit)
-            return self._query(f"{query} WHERE codes.id > ? ORDER BY codes.id LIMIT ?", id, limit)
+                return self._query(f"{query} ORDER BY ids.id LIMIT ?", limit)
+            return self._query(f"{query} WHERE ids.id > ? ORDER BY ids.id LIMIT ?", id, limit)
 
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         """Return rows of items, verified."""
+        if len(found) > 1:
+            try:
+                return self._verified(found)
+            except DamagedError:
+                for row in found:  # to name the one that is damaged
+                    self._verified([row])
+                raise
+        return self._verified(found)
+
+    def _verified(self, found: list[tuple[Any, ...]]) -> Rows:
         ids, seqs, batches, labels, sums, vectors, payloads = columns_of(found, 7)
         if None in sums:
             raise self._damage(f"item {ids[sums.index(None)]!r} is not where it should be", SAVED)
-        with self._checking("an item"):
+        with self._checking(f"item {ids[0]!r}" if ids else "an item", SAVED):
             features_crc, payload_crc = self._check_items(ids, seqs, batches, labels, b"".join(sums))
-            self._check_parts("vector", ids, features_crc, checksums.blobs(vectors))
             self._check_parts("payload", ids, payload_crc, checksums.texts(payloads))
-            return Rows(ids, seqs, from_blobs(vectors, self._dtype()), labels, payloads)
+            matrix = self._matrix(ids, vectors)
+            self._check_parts("vector", ids, features_crc, vector_checksums(checksums.integers(seqs), matrix))
+            return Rows(ids, seqs, matrix, labels, payloads)
+
+    def _matrix(self, ids: list[Any], blobs: list[bytes]) -> NDArray[Any]:
+        size = self.setting("n_features", 0) * np.dtype(self._dtype()).itemsize
+        if any(len(blob) != size for blob in blobs):
+            odd = next(id for id, blob in zip(ids, blobs, strict=True) if len(blob) != size)
+            raise self._damage(f"the vector of item {odd!r} does not match its checksum", SAVED)
+        return from_blobs(blobs, self._dtype())
 
     def _dtype(self) -> str:
         return str(self.setting("vector_dtype", "float32"))
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same ids."""
-        if self._table() is None:
-            self.put_setting("id_type", "TEXT" if isinstance(rows.ids[0], str) else "INTEGER")
-            self._create_codes(0)
-        before = self._seqs_before(rows.ids)
-        self._retire(before)
-        first, last = rows.seqs[0], rows.seqs[-1]
-        vectors = to_blobs(rows.vectors)
-        ids, labels = checksums.ids(rows.ids), checksums.texts(rows.labels)
-        crc = checksums.blobs(vectors), checksums.texts(rows.payloads)
-        seqs, batch = checksums.integers(rows.seqs), [first] * len(rows)
-        sums = item_checksums(ids, seqs, checksums.integers(batch), labels, *crc)
-        self._writer.executemany(
-            "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?)",
-            zip(rows.seqs, batch, rows.ids, rows.labels, to_blobs(sums), vectors, rows.payloads, strict=True),
-        )
-        place = "seq - :after"  # there are no gaps between rows that come together
-        if not self.position().generation:
-            codes = {0: np.empty((len(rows), 0), np.uint8), **codes}
-        columns = ids, seqs, labels
-        for number, some in codes.items():
-            self._put_codes(number, first - 1, last, sealed(number, some, *columns), place)
-        self.put_setting("n_items", self.count() + len(rows) - len(before))
+        if not self._has_ids():
+            id_type = "TEXT" if isinstance(rows.ids[0], str) else "INTEGER"
+            self.put_setting("id_type", id_type)
+            self._writer.execute(schema.ids_table(id_type))
+        n_before = sum(self._put_some(rows[some], rows.seqs[0], codes, some) for some in slices(rows.vectors))
+        self.put_setting("n_items", self.setting("n_items") + len(rows) - n_before)
         self.put_setting("n_stream", self.setting("n_stream") + len(rows))
-        self.put_setting("seq", last)
+        self.put_setting("seq", rows.seqs[-1])
 
-    def _seqs_before(self, ids: Sequence[Any]) -> list[int]:
-        """Return where items are that ids replace; many ids beyond the last, the common case, take one look."""
-        if len(ids) > _ASK:
-            last = self._query(f"SELECT max(id) FROM {self._table()}")[0][0]
-            if last is None or min(ids) > last:
-                return []
-        return [seq for seq in self.seqs(ids) if seq is not None]
+    def _put_some(self, rows: Rows, batch: int, codes: Mapping[int, Codes], place: slice) -> int:
+        """Write rows as few statements, and return how many items they replace."""
+        item_sums, id_sums = seal_items(rows, batch)
+        insert_items(self._writer, rows, batch, item_sums)
+        own, current = b"", self.setting("generation")
+        for number, some in codes.items():
+            if number == current:
+                own = seal_codes(rows.seqs, some[place])
+            else:
+                self._put_chunk(number, rows.seqs, some[place])
+        try:
+            insert_ids(self._writer, rows, id_sums, own, replace=False)
+        except sqlite3.IntegrityError:  # some are there already
+            before = [seq for seq in self.seqs(rows.ids) if seq is not None]
+            self._retire(before)
+            insert_ids(self._writer, rows, id_sums, own, replace=True)
+            return len(before)
+        return 0
 
     def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
         """Write the payloads of known ids."""
@@ -202,8 +234,7 @@ class SqliteStore(CodeTables):
     def delete(self, ids: Sequence[Id], first_seq: int) -> None:
         """Delete known ids and their codes; the sequence numbers of that start at ``first_seq``."""
         self._retire([seq for seq in self.seqs(ids) if seq is not None])
-        for number in {self.position().generation, *self._numbers()}:
-            self._writer.executemany(f"DELETE FROM codes_{number} WHERE id = ?", [(id,) for id in ids])
+        self._writer.executemany("DELETE FROM ids WHERE id = ?", [(id,) for id in ids])
         self._insert("deleted", range(first_seq, first_seq + len(ids)), ids)
         dropped = self._writer.execute(
             "DELETE FROM deleted WHERE seq <= (SELECT seq FROM deleted ORDER BY seq DESC LIMIT 1 OFFSET ?)",
@@ -216,6 +247,7 @@ class SqliteStore(CodeTables):
     def _retire(self, seqs: Sequence[int]) -> None:
         """Drop rows of the stream, those that the hasher has learned since its last state not before the next."""
         if seqs:
+            self._forget_codes(seqs)
             learned_to = self.state_seq()
             self._writer.executemany("DELETE FROM items WHERE seq = ?", [(seq,) for seq in seqs if seq <= learned_to])
             self._insert("retired", [seq for seq in seqs if seq > learned_to])
@@ -234,14 +266,10 @@ class SqliteStore(CodeTables):
                     limit,
                 )
             )
+            self._check_order(after, rows.seqs)
             if not retired and not after:
                 self._check_all_items()
         return rows
-
-    def _check_all_items(self) -> None:
-        self._check_tree("items")
-        ((n_items,),) = self._query("SELECT (SELECT count(*) FROM items) - (SELECT count(*) FROM retired)")
-        self._check_count("items", n_items)
 
     def commits(self, after: int) -> list[int]:
         """Return the last sequence number of every :meth:`put` after one that the hasher's state does not reach."""
@@ -254,30 +282,26 @@ class SqliteStore(CodeTables):
             return [last for (last,) in found]
 
     def vectors(self, after: int, limit: int) -> Rows:
-        """Return the next instances without their payloads."""
-        with self.reading(), self._checking("an item"):
-            condition = f"seq > ?{NOT_RETIRED} ORDER BY seq LIMIT ?"
-            ids, seqs, labels, features_crc, content = self._joined("vectors", condition, after, limit)
-            matrix = from_blobs([content], self._dtype()).reshape(len(ids), -1 if ids else 0)
-            self._check_parts("vector", ids, features_crc, checksums.blobs(to_blobs(matrix) if ids else []))
-            return Rows(ids, seqs, matrix, labels, [])
-
-    def _joined(
-        self, content: str, condition: str, *values: Any
-    ) -> tuple[list[Any], list[int], list[Any], NDArray[np.uint32], bytes]:
-        """Return ids, sequence numbers, labels, checksums of vectors and a column of items, verified.
+        """Return the next instances, with sequence numbers and vectors only.
 
         As one row of the database: a thread that fetches many gives up the interpreter at each, and waits for it
         where others search without a break.
         """
-        arrays = ", ".join(f"json_group_array({name})" for name in ("id", "seq", "batch", "labels"))
-        columns = f"{arrays}, {JOINED.format('checksums')}, {JOINED.format(content)}"
-        *texts, sums, other = self._query(
-            f"SELECT {columns} FROM (SELECT {_HEAD}, {content} FROM items WHERE {condition})", *values
-        )[0]
-        ids, seqs, batches, labels = map(json.loads, texts)
-        features_crc, _ = self._check_items(ids, seqs, batches, labels, sums or b"")
-        return ids, seqs, labels, features_crc, other or b""
+        with self.reading(), self._checking("an item"):
+            where = f"WHERE seq > ? AND seq <= ?{NOT_RETIRED} ORDER BY seq LIMIT ?"
+            some = f"SELECT seq, checksums, vectors FROM items {where}"
+            columns = f"group_concat(seq), {JOINED.format('checksums')}, {JOINED.format('vectors')}"
+            seqs, sums, content = self._query(f"SELECT {columns} FROM ({some})", after, self.setting("until"), limit)[0]
+            if seqs is None:
+                return Rows([], [], np.empty((0, 0), self._dtype()), [], [])
+            listed = np.fromstring(seqs, np.int64, sep=",")
+            self._check_order(after, listed.tolist())
+            matrix = from_blobs([content], self._dtype()).reshape(len(listed), -1)
+            found = np.frombuffer(sums, "<u4").reshape(len(listed), 3)[:, 0]
+            if not np.array_equal(vector_checksums(checksums.integers(listed), matrix), found):
+                self.stream(after, limit)  # which names it
+                raise self._damage("a vector does not match its checksum")
+            return Rows([], listed.tolist(), matrix, [], [])
 
     def state(self) -> bytes:
         """Return the last state of the hasher."""
@@ -300,4 +324,4 @@ class SqliteStore(CodeTables):
 
 _LABELS = "CAST(labels AS TEXT)"
 _HEAD = "id, seq, batch, labels, checksums"
-_ROW = "codes.id, codes.seq, batch, items.labels, checksums, vectors, payload"
+_ROW = "ids.id, ids.seq, batch, items.labels, checksums, vectors, payload"

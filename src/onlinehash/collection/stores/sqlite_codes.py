@@ -1,21 +1,23 @@
-"""CodeTables: the codes of a collection in SQLite, one table per generation."""
+"""CodeTables: the codes of a collection in SQLite, with the ids of its items or in chunks by generation."""
 
 from __future__ import annotations
 
 import json
-from itertools import chain, pairwise
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
 from onlinehash.collection.stores.protocol import TOMBSTONES, Changes, CodedItems, GenerationRow, Rows
-from onlinehash.collection.stores.sqlite_rows import CheckedRows, columns_of, sealed
+from onlinehash.collection.stores.sqlite_rows import CheckedRows, columns_of, is_rising
 from onlinehash.types import Codes
 
 _FETCH_CODES = 1_000_000
+_CHUNK = 50_000  # codes
 NOT_RETIRED = " AND items.seq NOT IN (SELECT seq FROM retired)"
 JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the text of a file of ours is UTF-8
 
@@ -29,14 +31,9 @@ class CodeTables(CheckedRows):
     readonly : bool
     """
 
-    def _table(self) -> str | None:
-        """Return the table of the generation in use, which has all items; number 0 has no codes yet.
-
-        To be asked inside :meth:`reading` or :meth:`writing`: a refresh may drop it.
-        """
-        if self.setting("id_type") is None:
-            return None
-        return f"codes_{self.position().generation}"
+    def _has_ids(self) -> bool:
+        """Return whether there is a table of ids: since the first item."""
+        return self.setting("id_type") is not None
 
     def generations(self) -> list[GenerationRow]:
         """Return the generations: the one in use, one that is being made, or both."""
@@ -60,57 +57,104 @@ class CodeTables(CheckedRows):
                 self._drop(number)
         begun = int(self.setting("n_generations", 0)) + 1
         self.put_setting("n_generations", begun)
+        self.put_setting("until", self.position().seq)
         self.put_setting("cursor", 0)
+        self.put_setting("n_coded", 0)
         self._put_blob("generations", begun, encoder)
-        self._create_codes(begun)
+        self._writer.execute(schema.codes_table(begun))
         return begun
 
     def finish_generation(self, number: int) -> None:
         """Take a generation into use and drop the others."""
-        self._check_count("codes", self._n_rows(number))
-        self._drop(self.position().generation)
+        self._check_count("codes", self.setting("n_coded"))
+        seq, before = self.position()
+        if before:
+            self._drop(before)
         self.put_setting("generation", number)
+        self.put_setting("since", seq)
 
     def n_coded(self, number: int) -> int:
         """Return how many items have a code in a generation."""
         with self.reading():
-            return self.count() if number == self.position().generation else self._n_rows(number)
+            return self.count() if number == self.position().generation else int(self.setting("n_coded"))
 
-    def _n_rows(self, number: int) -> int:
-        return int(self._query(f"SELECT count(*) FROM codes_{number}")[0][0])
+    def _is_building(self) -> bool:
+        return bool(self.setting("n_generations") > self.setting("generation"))
+
+    def _forget_codes(self, seqs: Sequence[int]) -> None:
+        """Count codes out of the generation being built; those of items that it has yet to reach are not in yet."""
+        if self._is_building():
+            cursor, until = self.setting("cursor"), self.setting("until")
+            n_gone = sum(seq <= cursor or seq > until for seq in seqs)
+            self.put_setting("n_coded", self.setting("n_coded") - n_gone)
 
     def codes(self, number: int) -> CodedItems:
-        """Return all items that have a code, in order of arrival."""
-        if self.setting("id_type") is None:
+        """Return all items that have a code, in order of arrival; of generation 0 all items, and empty codes."""
+        if not self._has_ids():
             return CodedItems([], [], np.empty((0, 0), np.uint8), [])
         with self.reading(), self._checking("a code"):
-            parts = [self._codes_between(number, *ends) for ends in pairwise(self._ends(number))]
-            found = [part for part in parts if part[0]] or parts[:1]
-            ids, labels = (list(chain.from_iterable(some[part] for some in found)) for part in (0, 2))
-            seqs, codes = (np.concatenate([some[part] for some in found]) for part in (1, 3))
-            if number == self.position().generation:
-                self._check_count("codes", len(ids))
-        order = np.argsort(seqs)
-        if (np.diff(seqs[order]) <= 0).any():
-            raise self._damage(f"two rows of the table codes_{number} have one sequence number")
-        if (order[1:] < order[:-1]).any():
-            ids, labels = ([column[row] for row in order.tolist()] for column in (ids, labels))
-            seqs, codes = seqs[order], codes[order]
-        return CodedItems(ids, seqs.tolist(), codes, labels)
+            is_current = number == self.position().generation
+            since = self.setting("since") if is_current else self.position().seq
+            ids, seqs, labels, own = self._ids(since)
+            self._check_count("ids", len(ids))
+            chunked, codes = self._chunks(number)
+            places = np.searchsorted(chunked, seqs)
+            there = places < len(chunked)
+            there[there] = chunked[places[there]] == seqs[there]
+            found = np.empty((len(seqs), (codes if len(codes) else own).shape[1]), np.uint8)
+            has_code = there | (seqs > since)
+            if len(codes):
+                found[there] = codes[places[there]]
+            if len(own):
+                found[seqs > since] = own
+            if is_current:
+                self._check_count("codes", int(has_code.sum()))
+        if not has_code.all():
+            kept = np.flatnonzero(has_code)
+            ids, labels = ([column[row] for row in kept.tolist()] for column in (ids, labels))
+            seqs, found = seqs[kept], found[kept]
+        return CodedItems(ids, seqs.tolist(), found, labels)
 
-    def _ends(self, number: int) -> list[Any]:
-        """Return ids that part the codes of a generation, with None at both ends."""
+    def _chunks(self, number: int) -> tuple[NDArray[np.int64], Codes]:
+        """Return the sequence numbers, rising, and the codes of all chunks of a generation."""
+        rows = self._query(f"SELECT seq, codes, checksum FROM codes_{number} ORDER BY seq") if number else []
+        firsts, blobs, sums = columns_of(rows, 3)
+        self._check_rows(f"codes_{number}", firsts, sums, checksums.integers(firsts), checksums.blobs(blobs))
+        parts = [_parted(blob) for blob in blobs]
+        if not parts:
+            return np.empty(0, np.int64), np.empty((0, 0), np.uint8)
+        seqs, codes = (np.concatenate(some) for some in zip(*parts, strict=True))
+        if (np.diff(seqs) <= 0).any():
+            raise self._damage(f"chunks of the table codes_{number} overlap")
+        return seqs, codes
+
+    def _ids(self, since: int) -> tuple[list[Any], NDArray[np.int64], list[str | None], Codes]:
+        """Return ids, sequence numbers and labels of all items, in order of arrival, and the codes since one."""
+        parts = [self._ids_between(*ends, since) for ends in pairwise(self._ends())]
+        found = [part for part in parts if len(part[0])] or parts[:1]
+        ids, seqs, labels = (np.concatenate([some[part] for some in found]) for part in range(3))
+        own = np.concatenate([some[3] for some in found if len(some[3])] or [found[0][3]])
+        if (np.diff(seqs) <= 0).any():
+            order = np.argsort(seqs, kind="stable")
+            own = own[np.argsort(seqs[seqs > since], kind="stable")]
+            ids, seqs, labels = ids[order], seqs[order], labels[order]
+            if (np.diff(seqs) <= 0).any():
+                raise self._damage("two rows of the table ids have one sequence number")
+        return ids.tolist(), seqs, labels.tolist(), own
+
+    def _ends(self) -> list[Any]:
+        """Return ids that part the table of ids, with None at both ends."""
         ends: list[Any] = [None]
         while ends[-1] is not None or len(ends) == 1:
             where, values = _between(ends[-1], None)
-            select = f"SELECT id FROM codes_{number} WHERE {where} ORDER BY id LIMIT 1 OFFSET {_FETCH_CODES - 1}"
+            select = f"SELECT id FROM ids WHERE {where} ORDER BY id LIMIT 1 OFFSET {_FETCH_CODES - 1}"
             ends += [id for (id,) in self._query(select, *values)] or [None]
         return ends
 
-    def _codes_between(
-        self, number: int, after: Any, last: Any
-    ) -> tuple[list[Any], NDArray[np.int64], list[str | None], Codes]:
-        """Return ids, sequence numbers, labels and codes from one id to another.
+    def _ids_between(
+        self, after: Any, last: Any, since: int
+    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], Codes]:
+        """Return ids, sequence numbers and labels from one id to another, and the codes since a sequence number.
 
         SQLite joins what it finds to long texts, which is much faster than many small rows. It finds them in order.
         """
@@ -118,40 +162,43 @@ class CodeTables(CheckedRows):
         integer = self.setting("id_type") == "INTEGER"
         listed = "group_concat(id)" if integer else "json_group_array(id)"
         query = f"""SELECT {listed}, group_concat(seq), group_concat(ifnull(labels, ''), '\n'),
-                    {JOINED.format("code")} FROM codes_{number} WHERE {where}"""
-        found_ids, found_seqs, found_labels, blob = self._query(query, *values)[0]
-        if blob is None:
-            return [], np.empty(0, np.int64), [], np.empty((0, 0), np.uint8)
+                    {JOINED.format("checksum")}, {JOINED.format("CASE WHEN seq > ? THEN code END")}
+                    FROM ids WHERE {where}"""
+        found_ids, found_seqs, found_labels, sums, blob = self._query(query, since, *values)[0]
+        if sums is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, object), np.empty((0, 0), np.uint8)
         seqs = np.fromstring(found_seqs, np.int64, sep=",")
         ids: Any = np.fromstring(found_ids, np.int64, sep=",") if integer else json.loads(found_ids)
         texts = found_labels.split("\n")
         labels = [text or None for text in texts] if "" in texts else texts
-        codes = self._unsealed(number, ids, seqs, labels, blob)
-        if (np.diff(ids) <= 0).any() if integer else sorted(set(ids)) != ids:
-            raise self._damage(f"rows of the table codes_{number} are not in order")
-        return ids.tolist() if integer else ids, seqs, labels, codes
+        self._check_ids(ids, seqs, labels, sums)
+        if not is_rising(ids):
+            raise self._damage("rows of the table ids are not in order")
+        own = self._unsealed(seqs[seqs > since], blob or b"")
+        return ids if integer else np.array(ids, object), seqs, np.array(labels, object), own
 
     def put_codes(self, number: int, after: int, rows: Rows, codes: Codes) -> None:
         """Write the codes of instances that :meth:`vectors` returned after a sequence number."""
-        columns = checksums.ids(rows.ids), checksums.integers(rows.seqs), checksums.texts(rows.labels)
-        place = "row_number() OVER (ORDER BY seq)"
-        self._put_codes(number, after, rows.seqs[-1], sealed(number, codes, *columns), place)
+        self._put_chunk(number, rows.seqs, codes)
         self.put_setting("cursor", rows.seqs[-1])
 
-    def _put_codes(self, number: int, after: int, last: int, rows: NDArray[np.uint8], place: str) -> None:
-        """Write codes beside the labels of their items; one statement is faster than one per code.
+    def _put_chunk(self, number: int, seqs: Sequence[int], codes: Codes) -> None:
+        """Write codes as one blob."""
+        self._put_blob(f"codes_{number}", seqs[0], _joined(seqs, codes))
+        self.put_setting("n_coded", self.setting("n_coded") + len(seqs))
 
-        ``place`` tells in SQL which code is that of an item, from 1.
-        """
-        self._writer.execute(
-            f"""INSERT OR REPLACE INTO codes_{number}
-                SELECT id, seq, labels, substr(:codes, 1 + :width * ({place} - 1), :width)
-                FROM items WHERE seq > :after AND seq <= :last{NOT_RETIRED}""",
-            {"codes": rows.tobytes(), "width": rows.shape[1], "after": after, "last": last},
-        )
-
-    def _create_codes(self, number: int) -> None:
-        self._writer.execute(schema.codes_table(number, self.setting("id_type")))
+    def _drop_dead_codes(self) -> None:
+        """Write the chunks of the generation in use again, without the codes of items that are gone."""
+        number = self.position().generation
+        if not number:
+            return
+        seqs, codes = self._chunks(number)
+        living = np.isin(seqs, self._ids(self.position().seq)[1])
+        seqs, codes = seqs[living], codes[living]
+        self._writer.execute(f"DELETE FROM codes_{number}")
+        for start in range(0, len(seqs), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            self._put_blob(f"codes_{number}", int(seqs[start]), _joined(seqs[some], codes[some]))
 
     def _drop(self, number: int) -> None:
         self._writer.execute(f"DROP TABLE codes_{number}")
@@ -163,21 +210,32 @@ class CodeTables(CheckedRows):
             n_deleted, reach = self._query("SELECT count(*), min(seq) FROM deleted")[0]
             if n_deleted != self.setting("n_deleted"):
                 raise self._damage("rows of the table deleted are missing")
-            if n_deleted >= TOMBSTONES and reach > after:
+            if (n_deleted >= TOMBSTONES and reach > after) or after < self.setting("since"):
                 return None
-            generation = self.position().generation
             found = self._query(
-                f"""SELECT items.id, items.seq, items.seq = codes.seq, codes.labels, code FROM items
-                    LEFT JOIN {self._table()} codes ON codes.id = items.id WHERE items.seq > ?{NOT_RETIRED}
-                    ORDER BY items.seq""",
+                f"""SELECT items.id, items.seq, items.seq = ids.seq, ids.labels, checksum, code FROM items
+                    LEFT JOIN ids ON ids.id = items.id WHERE items.seq > ?{NOT_RETIRED} ORDER BY items.seq""",
                 after,
             )
-            ids, seqs, there, labels, blobs = columns_of(found, 5)
+            ids, seqs, there, labels, sums, blobs = columns_of(found, 6)
             if not all(there):
                 raise self._damage(f"the code of item {ids[there.index(0 if 0 in there else None)]!r} is missing")
-            codes = self._unsealed(generation, ids, seqs, labels, b"".join(blobs))
+            self._check_ids(ids, seqs, labels, b"".join(sums))
+            codes = self._unsealed(seqs, b"".join(filter(None, blobs)))
             deleted = self._small("deleted", "seq, id", "seq > ?", after)[1]
             return Changes(ids, seqs, codes, labels, list(dict.fromkeys(deleted)))
+
+
+def _joined(seqs: ArrayLike, codes: Codes) -> bytes:
+    """Return a chunk."""
+    return len(codes).to_bytes(8, "little") + np.asarray(seqs, "<i8").tobytes() + codes.tobytes()
+
+
+def _parted(blob: bytes) -> tuple[NDArray[np.int64], Codes]:
+    """Return the sequence numbers and the codes of a chunk."""
+    n_rows = int.from_bytes(blob[:8], "little")
+    seqs = np.frombuffer(blob, "<i8", n_rows, 8)
+    return seqs, np.frombuffer(blob, np.uint8, offset=8 + 8 * n_rows).reshape(n_rows, -1)
 
 
 def _between(after: Any, last: Any) -> tuple[str, list[Any]]:

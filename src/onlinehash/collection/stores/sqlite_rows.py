@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from itertools import islice
+from operator import lt
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores import checksums
-from onlinehash.collection.stores.checksums import row_checksums
+from onlinehash.collection.stores.checksums import number, row_checksum, row_checksums
+from onlinehash.collection.stores.protocol import Rows
 from onlinehash.collection.stores.sqlite_settings import SettingsFile
 from onlinehash.types import Codes
 
@@ -37,9 +42,19 @@ class CheckedRows(SettingsFile):
             what, saved = ("item", SAVED) if table == "items" else (f"in the table {table}, the row of", "")
             raise self._damage(f"{what} {_plain(names[row])!r} does not match its checksum", saved)
 
+    def _check_order(self, after: int, seqs: list[int]) -> None:
+        """Refuse rows of items that do not come in order: whoever reads on from the last one would never end."""
+        if not is_rising([after, *seqs]):
+            raise self._damage("rows of the table items are not in order")
+
     def _check_count(self, what: str, n_rows: int) -> None:
         if n_rows != self.count():
             raise self._damage(f"there are {n_rows} {what} of {self.count()}")
+
+    def _check_ids(self, ids: Any, seqs: Any, labels: Sequence[str | None], sums: bytes) -> None:
+        """Refuse rows of the table of ids that do not match their checksums; their codes have their own."""
+        columns = checksums.ids(ids), checksums.integers(seqs), checksums.texts(labels)
+        self._check_rows("ids", ids, np.frombuffer(sums, "<u4"), *columns)
 
     def _check_items(
         self, ids: list[Any], seqs: list[int], batches: list[int], labels: list[str | None], sums: bytes
@@ -79,18 +94,27 @@ class CheckedRows(SettingsFile):
         return bytes(blob)
 
     def _put_blob(self, table: str, number: int, blob: bytes) -> None:
-        sums = row_checksums(table, checksums.integers([number]), checksums.blobs([blob]))
-        self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (number, int(sums[0]), blob))
+        row = (number, row_checksum(table, number, crc32(blob)), blob)
+        self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", row)
 
-    def _unsealed(self, number: int, ids: Any, seqs: Any, labels: Sequence[str | None], content: bytes) -> Codes:
+    def _unsealed(self, seqs: Any, content: bytes) -> Codes:
         """Return codes without their checksums, verified."""
-        if not len(ids):
-            return np.empty((0, 0), np.uint8)
-        rows = np.frombuffer(content, np.uint8).reshape(len(ids), -1)
+        rows = np.frombuffer(content, np.uint8).reshape(len(seqs), -1 if len(seqs) else 0)
+        if not rows.shape[1]:  # generation 0
+            return rows
         codes, sums = rows[:, : -checksums.BYTES], np.ascontiguousarray(rows[:, -checksums.BYTES :]).view("<u4")[:, 0]
-        columns = (checksums.ids(ids), checksums.integers(seqs), checksums.texts(labels), *checksums.words(codes))
-        self._check_rows(f"codes_{number}", ids, sums, *columns)
+        for row in np.flatnonzero(row_checksums("codes", checksums.integers(seqs), *checksums.words(codes)) != sums)[
+            :1
+        ]:
+            raise self._damage(f"the code of sequence number {seqs[row]} does not match its checksum")
         return np.ascontiguousarray(codes)
+
+
+def is_rising(values: Any) -> bool:
+    """Return whether every value is larger than the one before it."""
+    if isinstance(values, np.ndarray):
+        return bool((values[1:] > values[:-1]).all())
+    return all(map(lt, values, islice(values, 1, None)))
 
 
 def columns_of(rows: list[tuple[Any, ...]], n: int) -> list[list[Any]]:
@@ -102,12 +126,36 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def item_checksums(*columns: checksums.Column) -> NDArray[np.uint32]:
+def vector_checksums(seqs: checksums.Column, vectors: NDArray[Any]) -> Sums:
+    """Return the checksums of vectors and their sequence numbers."""
+    return row_checksums("vectors", seqs, checksums.rows(vectors))
+
+
+def seal_items(rows: Rows, batch: int) -> tuple[bytes, bytes]:
+    """Return the checksums of new rows of ``items``, three each, and of the rows of ``ids`` that go with them."""
+    if len(rows) == 1:
+        id, seq, labels, payload = map(number, (rows.ids[0], rows.seqs[0], rows.labels[0], rows.payloads[0]))
+        vector = row_checksum("vectors", seq, int(checksums.rows(rows.vectors)[0]))
+        item = row_checksum("items", id, seq, batch, labels, vector, payload)
+        return struct.pack("<3I", vector, payload, item), struct.pack("<I", row_checksum("ids", id, seq, labels))
+    columns = checksums.ids(rows.ids), checksums.integers(rows.seqs), checksums.texts(rows.labels)
+    parts = vector_checksums(columns[1], rows.vectors), checksums.texts(rows.payloads)
+    items = item_checksums(*columns[:2], np.full(len(rows), batch, np.uint64), columns[2], *parts)
+    return items.tobytes(), row_checksums("ids", *columns).tobytes()
+
+
+def item_checksums(*columns: checksums.Column) -> Sums:
     """Return the three checksums of items: those of vectors and payloads, which are the last columns, and of all."""
-    return np.stack([*(crc.astype("<u4") for crc in columns[-2:]), row_checksums("items", *columns)], axis=1)
+    sums = np.empty((len(columns[0]), 3), "<u4")
+    sums[:, 0], sums[:, 1], sums[:, 2] = *columns[-2:], row_checksums("items", *columns)
+    return sums
 
 
-def sealed(number: int, codes: Codes, *columns: checksums.Column) -> NDArray[np.uint8]:
-    """Return codes, each with its checksum behind it; ``columns`` are ids, sequence numbers and labels."""
-    sums = row_checksums(f"codes_{number}", *columns, *checksums.words(codes))
-    return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)])
+def seal_codes(seqs: Sequence[int], codes: Codes) -> bytes:
+    """Return codes, each with the checksum of it and its sequence number behind it."""
+    if len(codes) == 1:
+        code = codes.tobytes()
+        words = (int.from_bytes(code[start : start + 8], "little") for start in range(0, len(code), 8))
+        return code + struct.pack("<I", row_checksum("codes", seqs[0], *words))
+    sums = row_checksums("codes", checksums.integers(seqs), *checksums.words(codes))
+    return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)]).tobytes()

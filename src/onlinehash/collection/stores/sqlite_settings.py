@@ -27,7 +27,10 @@ HEAD = (
     "n_learned",
     "generation",
     "n_generations",
+    "since",
+    "until",
     "cursor",
+    "n_coded",
     "bits_recomputed",
 )
 """Names of the counters, which are one setting."""
@@ -161,7 +164,7 @@ class SettingsFile(Database):
                 text = json.dumps(value)
                 row = (name, text, _setting_checksum(name, text))
                 self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", row)
-        before, after = (_head_text(values) for values in (self._settings, self._settings | self._written))
+        before, after = _head_text(self._settings), _head_text(self._settings | self._written)
         changed = self._writer.execute(
             "UPDATE settings SET value = ?, checksum = ? WHERE name = 'head' AND value = ?",
             (after, _setting_checksum("head", after), before),
@@ -188,7 +191,7 @@ class SettingsFile(Database):
 
 
 def _head_text(values: Mapping[str, Any]) -> str:
-    return json.dumps([values[name] for name in HEAD])
+    return str([values[name] for name in HEAD])  # which is JSON
 
 
 def _setting_checksum(name: str, text: str) -> int:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onlinehash.indexes.engines.faiss import FaissIndex
+    from onlinehash.indexes.engines.gpu import GpuIndex
     from onlinehash.indexes.engines.milvus import MilvusIndex
     from onlinehash.indexes.engines.postgres import PostgresIndex
 
-__all__ = ["FaissIndex", "MilvusIndex", "PostgresIndex"]
+__all__ = ["FaissIndex", "GpuIndex", "MilvusIndex", "PostgresIndex"]
 
-_MODULES = {"FaissIndex": "faiss", "MilvusIndex": "milvus", "PostgresIndex": "postgres"}
+_MODULES = {"FaissIndex": "faiss", "GpuIndex": "gpu", "MilvusIndex": "milvus", "PostgresIndex": "postgres"}
 
 
 def __getattr__(name: str) -> Any:

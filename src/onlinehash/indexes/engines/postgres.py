@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from onlinehash._validation import check_process
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.indexes.engines.postgres_client import (
+    Answer,
     CodeScan,
     Connection,
     code_from,
@@ -183,7 +184,7 @@ class PostgresIndex(Index):
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         with errors(self._place):
             found = self._among(among).range_search(self._connection, queries, radius)
-        return [(np.array(ids, np.int64), np.array(distances, np.int32)) for ids, distances in found]
+        return [(np.array(ids, np.int64), np.array(distances, np.int32)) for ids, distances, _ in found]
 
     # ------------------------------------------------------------------ storage
 
@@ -209,9 +210,9 @@ class PostgresIndex(Index):
         if unknown:
             raise UnknownIdError(f"There is no item with id {unknown[0]} in this index of {len(self) + n_gone}.")
 
-    def _result(self, found: list[tuple[list[Any], list[Any]]], k: int, dtype: type, among: Ids | None) -> SearchResult:
+    def _result(self, found: list[Answer], k: int, dtype: type, among: Ids | None) -> SearchResult:
         if not found:  # with the shape of a result
             n_among = len(self) if among is None else sum(id in self for id in among.tolist())
             return SearchResult(np.empty((0, min(k, n_among)), np.int64), np.empty((0, min(k, n_among)), dtype))
-        ids, distances = zip(*found, strict=True)
+        ids, distances, _ = zip(*found, strict=True)
         return SearchResult(np.array(ids, np.int64), np.array(distances, dtype))

@@ -34,6 +34,8 @@ LockNotAvailable = psycopg.errors.LockNotAvailable
 UndefinedTable = psycopg.errors.UndefinedTable
 InvalidParameterValue = psycopg.errors.InvalidParameterValue
 Values = Mapping[str, Any]
+Answer = tuple[list[Any], list[Any], list[Any]]
+"""Ids, distances and places in the order of ties of what was found for a query."""
 
 _OLDEST = 140000  # version 14: the first with bit_count
 _PATIENCE = 10  # seconds to connect
@@ -78,7 +80,8 @@ def connect(url: str, *, readonly: bool = False) -> Connection:
             raise StorageError(f"The encoding of the database {place} is not UTF8; use one whose is.")
         with errors(place):
             # A generic plan would look up the tables of asymmetric queries again for every row.
-            connection.execute("SET plan_cache_mode = force_custom_plan")
+            # Keys in filters are quoted as the standard says.
+            connection.execute("SET plan_cache_mode = force_custom_plan; SET standard_conforming_strings = on")
             if readonly:
                 connection.execute("SET default_transaction_read_only = on")
     except BaseException:
@@ -195,34 +198,32 @@ class CodeScan(NamedTuple):
     approximate: bool = False
     order: str = "id"
 
-    def search(self, connection: Connection, queries: Codes, k: int) -> list[tuple[list[Any], list[Any]]]:
-        """Return ids and distances of the k nearest of every query, ties by ``order``."""
+    def search(self, connection: Connection, queries: Codes, k: int) -> list[Answer]:
+        """Return ids, distances and places of the k nearest of every query, ties by ``order``."""
         if self.approximate and self.pgvector is not None and self.where == "true" and k <= _WIDEST:
             distance = self.pgvector.hamming("code", f"%(query)s::bit({self.n_bits})")
             columns = f"id, {self.order} AS place, ({distance})::int AS distance"
             near = f"SELECT {columns} FROM {self.table} ORDER BY {distance} LIMIT {k}"
-            sql = f"SELECT id, distance FROM ({near}) near ORDER BY distance, place"
+            sql = f"SELECT id, distance, place FROM ({near}) near ORDER BY distance, place"
             connection.execute(f"SET hnsw.ef_search = {min(_WIDEST, max(100, 2 * k))}")
             found = self._ask(connection, sql, self._texts(queries))
-            if all(len(ids) == k for ids, _ in found):
+            if all(len(ids) == k for ids, _, _ in found):
                 return found
         sql = f"{self._distances(self._hamming())} ORDER BY distance, {self.order} LIMIT {k}"
         return self._ask(connection, sql, self._texts(queries))
 
     def range_search(
         self, connection: Connection, queries: Codes, radius: int, limit: int | None = None
-    ) -> list[tuple[list[Any], list[Any]]]:
-        """Return ids and distances of all items at most ``radius`` away, or of the nearest ``limit``, per query."""
-        all_of_them = self._distances(f"{self.order} AS place, {self._hamming()}")
+    ) -> list[Answer]:
+        """Return ids, distances and places of all items at most ``radius`` away, or of the nearest ``limit``."""
+        all_of_them = self._distances(self._hamming())
         most = "ALL" if limit is None else limit
-        near = f"SELECT id, distance FROM ({all_of_them}) codes WHERE distance <= {radius}"
+        near = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius}"
         sql = f"{near} ORDER BY distance, place LIMIT {most}"
         return self._ask(connection, sql, self._texts(queries))
 
-    def search_asymmetric(
-        self, connection: Connection, queries: QueryValues, k: int
-    ) -> list[tuple[list[Any], list[Any]]]:
-        """Return ids and asymmetric distances of the k nearest of every query, ties by ``order``."""
+    def search_asymmetric(self, connection: Connection, queries: QueryValues, k: int) -> list[Answer]:
+        """Return ids, asymmetric distances and places of the k nearest of every query, ties by ``order``."""
         sql = f"{self._distances(self._asymmetric())} ORDER BY distance, {self.order} LIMIT {k}"
         found = []
         for _, tables in byte_tables(queries):
@@ -230,7 +231,7 @@ class CodeScan(NamedTuple):
         return found
 
     def _distances(self, distance: str) -> str:
-        return f"SELECT id, {distance} AS distance FROM {self.table} WHERE {self.where}"
+        return f"SELECT id, {distance} AS distance, {self.order} AS place FROM {self.table} WHERE {self.where}"
 
     def _hamming(self) -> str:
         query = f"%(query)s::bit({self.n_bits})"
@@ -251,7 +252,7 @@ class CodeScan(NamedTuple):
     def _texts(self, queries: Codes) -> list[str]:
         return ["".join(map(str, bits)) for bits in unpack_bits(queries, self.n_bits).tolist()]
 
-    def _ask(self, connection: Connection, sql: str, queries: list[Any]) -> list[tuple[list[Any], list[Any]]]:
+    def _ask(self, connection: Connection, sql: str, queries: list[Any]) -> list[Answer]:
         values = [{**self.values, "query": query} for query in queries]
         with connection.cursor(binary=True) as cursor:
             if len(values) == 1:
@@ -264,5 +265,5 @@ class CodeScan(NamedTuple):
         return found
 
 
-def _answer(rows: list[tuple[Any, ...]]) -> tuple[list[Any], list[Any]]:
-    return [id for id, _ in rows], [distance for _, distance in rows]
+def _answer(rows: list[tuple[Any, ...]]) -> Answer:
+    return [id for id, _, _ in rows], [distance for _, distance, _ in rows], [place for _, _, place in rows]

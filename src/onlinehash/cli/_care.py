@@ -1,0 +1,71 @@
+"""The commands ``onlinehash collection check``, ``backup``, ``restore`` and ``compact``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onlinehash.cli._options import Json
+from onlinehash.cli._screen import note, print_json, printable, progress_bar
+from onlinehash.cli._target import TARGET, Target, open_existing
+
+app = typer.Typer()
+
+_Target = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
+
+
+@app.command("check")
+def check(
+    target: _Target,
+    sample: Annotated[int, typer.Option(min=0, help="Items whose codes are computed again, about.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Verify everything that is stored; list what is damaged, and end with 1 if anything is."""
+    from onlinehash.collection import check_collection
+
+    with progress_bar("Checking") as progress:
+        report = check_collection(target.name, store=target.store, sample=sample, progress=progress)
+    if as_json:
+        print_json({"ok": report.ok, **asdict(report)})
+    else:
+        for line in str(report).splitlines():
+            typer.echo(printable(line))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command("backup")
+def backup(target: _Target, out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]) -> None:
+    """Copy a collection to a file while it is in use, and check the copy, which is itself a collection."""
+    with open_existing(target, readonly=True) as collection, progress_bar("Copying") as progress:
+        collection.backup(out, progress=progress)
+    note(f"Wrote {out}, and checked it.")
+
+
+@app.command("restore")
+def restore(
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A file that 'onlinehash collection backup' wrote.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file of the collection.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a collection that is there.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Accept a damaged write-ahead log, and lose the last changes.")
+    ] = False,
+) -> None:
+    """Check a backup, and put a copy of it where a collection is to be."""
+    from onlinehash.collection import Collection
+
+    with progress_bar("Copying") as progress:
+        Collection.restore(backup, out, overwrite=overwrite, partial=partial, progress=progress)
+    note(f"Restored {out} from {backup}.")
+
+
+@app.command("compact")
+def compact(target: _Target) -> None:
+    """Give the space of deleted and replaced items back to the disk."""
+    with open_existing(target) as collection, progress_bar("Compacting") as progress:
+        freed = collection.compact(progress=progress)
+        left = collection.stats().n_bytes
+    note(f"{target} has {left} bytes, {max(0, freed)} fewer than before.")

@@ -1,0 +1,147 @@
+"""Documents: what a collection embeds, with which embedder, and what it keeps of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.collection.stores.protocol import Store
+from onlinehash.embedders import Embedder, as_embedder, is_document, make_embedder
+from onlinehash.exceptions import InvalidInputError, UnknownNameError
+
+FIELD = "document"
+"""Field of a payload that holds the document."""
+
+
+class Documents:
+    """Embed the documents of a collection, which remembers the name of its embedder.
+
+    Parameters
+    ----------
+    store : Store
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.given: Embedder | None = None
+        """The embedder that the collection was opened with, or that was made by its name."""
+
+    @property
+    def name(self) -> str | None:
+        """Name of the embedder of the collection; None if it has none."""
+        name: str | None = self._store.setting("embedder")
+        return name
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether documents are kept in the payload."""
+        return bool(self._store.setting("keep_documents", True))
+
+    def use(self, embed: Any, keep: bool | None) -> None:
+        """Embed with this, and note its name and what to keep; raise if the collection has another."""
+        settings: dict[str, Any] = {} if keep is None else {"keep_documents": bool(keep)}
+        if embed is not None:
+            self.given = given = as_embedder(embed)
+            if self.name is None:
+                settings["embedder"] = given.name
+            elif self.name != given.name:
+                raise InvalidInputError(
+                    f"This collection embeds with {self.name!r}, not {given.name!r}, and their vectors cannot be "
+                    "compared. Open it without embed=, and call collection.migrate(embed=...) to change the embedder."
+                )
+        if not self._store.readonly and any(self._store.setting(name) != value for name, value in settings.items()):
+            with self._store.writing():
+                for name, value in settings.items():
+                    self._store.put_setting(name, value)
+
+    def embedder(self) -> Embedder:
+        """Return the embedder of the collection."""
+        name, given = self.name, self.given
+        if given is not None and name in (None, given.name):
+            return given
+        if name is None:
+            raise InvalidInputError(
+                "This collection has no embedder for documents; pass vectors, or open it with embed=, such as "
+                "embed='char_ngrams'."
+            )
+        try:
+            self.given = make_embedder(name)
+        except UnknownNameError:
+            raise InvalidInputError(
+                f"This collection embeds with {name!r}, which is not registered by that name; open it with embed=."
+            ) from None
+        return self.given
+
+    def vectors(self, documents: Sequence[Any]) -> NDArray[np.float32]:
+        """Return one vector per document, of the width of the collection."""
+        embedder, width = self.embedder(), self._store.setting("n_features")
+        rows = embedder(documents)
+        if width not in (None, rows.shape[1]):
+            raise InvalidInputError(
+                f"The embedder {embedder.name!r} gives {rows.shape[1]} numbers per document, and this collection has "
+                f"vectors of {width}. Call collection.migrate(embed=...) to change the embedder."
+            )
+        return rows
+
+    def queries(self, given: Any) -> Any:
+        """Return the vectors of queries that are documents, and others as they are."""
+        if is_document(given):
+            return self.vectors([given])[0]
+        if isinstance(given, (list, tuple)) and given and is_document(given[0]):
+            return self.vectors(given)
+        return given
+
+    def columns(self, vectors: Any, documents: Any, payload: Any, single: bool) -> tuple[Any, Any]:
+        """Return vectors and payload of items, from their documents if these are given; ``single`` is for one id."""
+        if (vectors is None) == (documents is None):
+            raise InvalidInputError("Pass vectors or documents, one of the two.")
+        if documents is None:
+            return vectors, payload
+        if not single and is_document(documents):
+            raise InvalidInputError(f"documents={documents!r} is one document; pass a list with one per id.")
+        listed = [documents] if single else list(documents)
+        if self.name is not None and self.are_kept:
+            kept = with_documents(listed, [payload] if single else payload)
+            payload = kept[0] if single else kept
+        rows = self.vectors(listed)
+        return rows[0] if single else rows, payload
+
+    def changed(
+        self, vectors: Any, documents: Any, payload: Any, single: bool, texts: Sequence[str | None]
+    ) -> tuple[Any, Any]:
+        """Return new vectors and payload of items from their documents; ``texts`` are the payloads they have."""
+        if payload is ... and self.are_kept:
+            old = [json.loads(text or "null") for text in texts]
+            return self.columns(vectors, documents, old[0] if single else old, single)
+        rows, kept = self.columns(vectors, documents, None if payload is ... else payload, single)
+        return rows, kept if self.are_kept else payload
+
+
+def with_documents(documents: Sequence[Any], payload: Any) -> list[dict[str, Any]]:
+    """Return payloads that hold the documents too.
+
+    Examples
+    --------
+    >>> with_documents(["hello"], None), with_documents(["hello"], [{"user": 7}])
+    ([{'document': 'hello'}], [{'user': 7, 'document': 'hello'}])
+    """
+    payloads = [None] * len(documents) if payload is None else list(payload)
+    if len(payloads) != len(documents):
+        raise InvalidInputError(f"payload has {len(payloads)} entries for {len(documents)} documents; pass one each.")
+    for document, value in zip(documents, payloads, strict=True):
+        if not isinstance(document, (str, os.PathLike)):
+            raise InvalidInputError(
+                f"A document of type {type(document).__name__} cannot be kept in the payload, which is JSON. Open the "
+                "collection with keep_documents=False, or pass paths."
+            )
+        if not isinstance(value, (dict, type(None))):
+            raise InvalidInputError(
+                f"payload={value!r} has no fields to keep the document in; pass a dict, or open the collection with "
+                "keep_documents=False."
+            )
+    return [{**(value or {}), FIELD: os.fspath(doc)} for doc, value in zip(documents, payloads, strict=True)]

@@ -1,0 +1,35 @@
+"""GpuEngine: codes in the memory of a GPU, searched exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
+from onlinehash.collection.engines.engine import Engine
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.indexes import Index
+from onlinehash.indexes.engines.gpu import GpuIndex, cupy, demand_gpu
+
+
+class GpuEngine(Engine):
+    """Keep the codes of the generation in use on a GPU, which also encodes vectors."""
+
+    def __init__(self) -> None:
+        demand_gpu()
+
+    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
+        """Return an empty index: a GPU keeps nothing."""
+        return GpuIndex(n_bits)
+
+    def put(self, vectors: NDArray[Any]) -> Any:
+        """Return a copy of the vectors on the GPU."""
+        return cupy.asarray(vectors)
+
+
+def open_engine(rest: str, name: str) -> Engine:
+    """Return the engine; it needs nothing."""
+    if rest:
+        raise InvalidInputError(f"search='gpu:{rest}', but gpu takes no options; use search='gpu'.")
+    return GpuEngine()

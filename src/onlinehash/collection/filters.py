@@ -1,0 +1,266 @@
+"""Filters on payloads: a ``where`` as users write it becomes a small tree, checked once.
+
+The rule, which is the same in every store. A path leads to a value in the payload, or to none. A comparison is true or
+false, never unknown. Numbers compare with numbers (``1`` equals ``1.0``), strings with strings by code points, ``true``
+and ``false`` with booleans, ``None`` with a null that is there; values of different types are different, and no order
+holds between them. Where there is no value, or a list or an object, no comparison holds but ``$ne`` and ``$nin``, which
+are the opposites of ``$eq`` and ``$in``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from onlinehash.exceptions import InvalidInputError
+
+FieldPath = tuple[str, ...]
+"""Keys that lead from the payload to a value."""
+
+Type = Literal["number", "string", "boolean", "null"]
+
+MAX_CONDITIONS = 200
+MAX_DEPTH = 16
+MAX_VALUES = 10_000
+_MAX_TEXT = 1 << 16
+_ORDERS = {"$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="}
+_FIELD = ("$eq", "$ne", *_ORDERS, "$in", "$nin", "$exists", "$not")
+_WHOLE = ("$and", "$or", "$not")
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A value of one type is any of some values (``in``), or in order with one (``<``, ``<=``, ``>``, ``>=``)."""
+
+    path: FieldPath
+    operator: str
+    type: Type
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Exists:
+    """A path leads to a value, which may be null."""
+
+    path: FieldPath
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """All parts hold."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Any part holds."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """A part does not hold."""
+
+    part: Filter
+
+
+Filter = Compare | Exists | AllOf | AnyOf | Not
+"""A condition on a payload."""
+
+
+def parse_where(where: Any) -> Filter:
+    """Return the tree of a filter.
+
+    Parameters
+    ----------
+    where : mapping
+        Conditions by path, all of which hold; ``$and``, ``$or``, ``$not``.
+
+    Examples
+    --------
+    >>> parse_where({"price": {"$lt": 20}})
+    Compare(path=('price',), operator='<', type='number', values=(20,))
+    >>> parse_where({"price": {"$near": 20}})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    onlinehash.exceptions.InvalidInputError: where: unknown operator '$near' for 'price'; use $eq, $ne, $lt, $lte, ...
+    """
+    counted: Counter[str] = Counter()
+    return _all_of(where, MAX_DEPTH, counted)
+
+
+def _all_of(where: Any, depth: int, counted: Counter[str]) -> Filter:
+    """Return the tree of a mapping of conditions by path or operator."""
+    if not isinstance(where, Mapping):
+        raise InvalidInputError(f"where: {_shown(where)} is no filter; pass conditions by path, as {_EXAMPLE}.")
+    if not where:
+        raise InvalidInputError(f"where: {{}} has no condition; leave it out, or pass one, as {_EXAMPLE}.")
+    if not depth:
+        raise InvalidInputError(f"where is nested more than {MAX_DEPTH} levels deep; write it flatter.")
+    parts: list[Filter] = []
+    for name, given in where.items():
+        if name in ("$and", "$or"):
+            if not isinstance(given, (list, tuple)) or not given:
+                raise InvalidInputError(f"where: {name} takes a list of filters, not {_shown(given)}.")
+            some = tuple(_all_of(part, depth - 1, counted) for part in given)
+            parts.append(AllOf(some) if name == "$and" else AnyOf(some))
+        elif name == "$not":
+            parts.append(Not(_all_of(given, depth - 1, counted)))
+        elif isinstance(name, str) and name.startswith("$"):
+            raise InvalidInputError(f"where: unknown operator {name!r}; use {', '.join(_WHOLE)}, or start with a path.")
+        else:
+            parts.append(_field(parse_path(name), given, depth - 1, counted))
+    return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+
+
+def _field(path: FieldPath, given: Any, depth: int, counted: Counter[str]) -> Filter:
+    """Return the tree of what a value should be: a value, or conditions by operator, all of which hold."""
+    if not isinstance(given, Mapping):
+        given = {"$eq": given}
+    if not given or not depth:
+        raise InvalidInputError(f"where: {_name(path)} has no condition, or is nested too deep.")
+    parts: list[Filter] = []
+    for operator, value in given.items():
+        counted["conditions"] += 1
+        if counted["conditions"] > MAX_CONDITIONS:
+            raise InvalidInputError(f"where has more than {MAX_CONDITIONS} conditions; use $in for many values.")
+        if operator not in _FIELD:
+            raise InvalidInputError(f"where: unknown operator {operator!r} for {_name(path)}; use {', '.join(_FIELD)}.")
+        parts.append(_condition(path, operator, value, depth, counted))
+    return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+
+
+def _condition(path: FieldPath, operator: str, value: Any, depth: int, counted: Counter[str]) -> Filter:
+    if operator == "$not":
+        return Not(_field(path, value, depth - 1, counted))
+    if operator == "$exists":
+        if not isinstance(value, (bool, np.bool_)):
+            raise InvalidInputError(f"where: $exists of {_name(path)} is {_shown(value)}; use True or False.")
+        return Exists(path) if value else Not(Exists(path))
+    if operator in _ORDERS:
+        type_, plain = _typed(path, operator, value)
+        if type_ not in ("number", "string"):
+            raise InvalidInputError(
+                f"where: {operator} of {_name(path)} is {_shown(value)}, which has no order; use a number or a string."
+            )
+        return Compare(path, _ORDERS[operator], type_, (plain,))
+    if operator in ("$in", "$nin"):
+        if not isinstance(value, (list, tuple, set, frozenset, np.ndarray)) or np.ndim(value) > 1:  # type: ignore[arg-type]
+            raise InvalidInputError(f"where: {operator} of {_name(path)} takes a list of values, not {_shown(value)}.")
+        values = list(value)
+    else:
+        values = [value]
+    counted["values"] += len(values)
+    if counted["values"] > MAX_VALUES:
+        raise InvalidInputError(f"where has more than {MAX_VALUES} values; ask in several calls.")
+    listed: dict[Type, dict[Any, None]] = {}
+    for each in values:
+        type_, plain = _typed(path, operator, each)
+        listed.setdefault(type_, {})[plain] = None
+    parts = tuple(Compare(path, "in", type_, tuple(some)) for type_, some in listed.items())
+    one_of = parts[0] if len(parts) == 1 else AnyOf(parts)
+    return Not(one_of) if operator in ("$ne", "$nin") else one_of
+
+
+def _typed(path: FieldPath, operator: str, value: Any) -> tuple[Type, Any]:
+    """Return a value and its type; a float without a fraction becomes an integer, which is exact."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None:
+        return "null", None
+    if isinstance(value, bool):
+        return "boolean", value
+    if isinstance(value, str):
+        if not is_plain_text(value) or len(value) > _MAX_TEXT:
+            raise InvalidInputError(
+                f"where: {operator} of {_name(path)} is a string that no payload holds; use at most {_MAX_TEXT} "
+                "characters, without U+0000 and lone surrogates."
+            )
+        return "string", str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        whole = value.is_integer() and abs(value) < 1 << 63
+        return "number", int(value) if whole else float(value)
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return "number", int(value)
+    raise InvalidInputError(
+        f"where: {operator} of {_name(path)} is {_shown(value)}; compare with a string, a number of at most 64 bits, a "
+        "boolean or None."
+    )
+
+
+def conjuncts(where: Filter) -> list[Filter]:
+    """Return the parts of a filter that all must hold.
+
+    Examples
+    --------
+    >>> len(conjuncts(parse_where({"a": {"$gt": 1, "$lt": 5}, "b": 2})))
+    3
+    """
+    return [each for part in where.parts for each in conjuncts(part)] if isinstance(where, AllOf) else [where]
+
+
+def paths_of(where: Filter) -> set[FieldPath]:
+    """Return all paths of a filter.
+
+    Examples
+    --------
+    >>> sorted(paths_of(parse_where({"a": 1, "$not": {"b.c": 2}})))
+    [('a',), ('b', 'c')]
+    """
+    if isinstance(where, Not):
+        return paths_of(where.part)
+    if isinstance(where, (AllOf, AnyOf)):
+        return set().union(*map(paths_of, where.parts))
+    return {where.path}
+
+
+def parse_path(name: Any) -> FieldPath:
+    """Return the keys of a dotted path.
+
+    Examples
+    --------
+    >>> parse_path("maker.country")
+    ('maker', 'country')
+    """
+    parts = tuple(name.split(".")) if isinstance(name, str) else ()
+    if not parts or not all(parts) or '"' in name or len(name) > 1000 or len(parts) > MAX_DEPTH:
+        raise InvalidInputError(
+            f"{_shown(name)} is no path; join at most {MAX_DEPTH} keys of the payload by dots, none empty or with "
+            "quotation marks."
+        )
+    if not is_plain_text(name):
+        raise InvalidInputError(f"{_shown(name)} is no path: it has U+0000 or a lone surrogate.")
+    return parts
+
+
+def is_plain_text(text: str) -> bool:
+    r"""Return whether every database can hold a text: without U+0000 and lone surrogates.
+
+    Examples
+    --------
+    >>> is_plain_text("größe"), is_plain_text("a\0b")
+    (True, False)
+    """
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+_EXAMPLE = json.dumps({"price": {"$lt": 20}})
+
+
+def _name(path: FieldPath) -> str:
+    return repr(".".join(path))
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,96 @@
+"""Prequential quality of a collection: items with labels are searched for before they are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._validation import check_positive_int
+from onlinehash.collection._validation import LabelColumn, labels_of
+from onlinehash.collection.reader import CollectionReader
+from onlinehash.collection.stores.protocol import Among
+from onlinehash.collection.types import Id, Label, Stats
+from onlinehash.exceptions import OnlineHashError
+from onlinehash.metrics import Prequential
+
+
+class WithPrequentialQuality(CollectionReader):
+    """Measure how well new items find those of their labels, before they are learned from."""
+
+    _quality: Prequential | None = None
+    _per_call: int = 0
+
+    def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16) -> None:
+        """Search for new items that have labels before they are stored and learned from.
+
+        :meth:`stats` then has ``precision``, the mean share of items with a label of the query among the k nearest. It
+        needs no held-out queries. It is kept while the collection is open, and starts again with every call.
+
+        Parameters
+        ----------
+        k : int, default=10
+        window : int, default=1000
+            Number of last queries that the precision is the mean of.
+        per_call : int, default=16
+            At most this many items of one :meth:`upsert` are queries, spread evenly over it. Each costs one search.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
+        ...     digits.measure_quality(window=100)
+        ...     for start in range(0, 1500, 100):
+        ...         digits.upsert(range(start, start + 100), X[start : start + 100], y[start : start + 100])
+        ...     stats = digits.stats()
+        >>> stats.n_queries, stats.precision > 0.8
+        (224, True)
+        """
+        check_positive_int("per_call", per_call)
+        quality = Prequential(k, window=window)
+        with self._exclusive():
+            self._quality, self._per_call = quality, per_call
+
+    def stats(self) -> Stats:
+        """Return the statistics of the collection."""
+        stats, quality = super().stats(), self._quality
+        if quality is None or not quality.n_queries:
+            return stats
+        return replace(stats, precision=quality.precision, n_queries=quality.n_queries)
+
+    def _search_before_learning(self, ids: Sequence[Id], vectors: NDArray[np.generic], labels: LabelColumn) -> None:
+        """Search for some of the items that are about to be stored."""
+        if self._quality is None or self._index.current is None:
+            return
+        labelled = [row for row, text in enumerate(labels.texts) if text is not None]
+        n_queries = min(self._per_call, len(labelled))
+        if not n_queries:
+            return
+        rows = [labelled[i * len(labelled) // n_queries] for i in range(n_queries)]
+        k = self._quality.k
+        # One more: an item that is there already finds itself.
+        try:
+            found = self._index.search(np.asarray(vectors[rows], np.float32), k + 1, Among())
+        except OnlineHashError:  # a search engine that is away is no reason to refuse items
+            return
+        stored = self._store.rows(list(dict.fromkeys(id for ids_found in found.ids for id in ids_found)))
+        labels_by_id = dict(zip(stored.ids, map(_as_set, stored.labels), strict=True))
+        for row, ids_found in zip(rows, found.ids, strict=True):
+            wanted = _as_set(labels.texts[row])
+            nearest = [id for id in ids_found if id != ids[row] and id in labels_by_id][:k]
+            relevant = np.array([not wanted.isdisjoint(labels_by_id[id]) for id in nearest], bool)
+            places = np.flatnonzero(relevant) + 1
+            average = (np.arange(1, len(places) + 1) / places).mean() if len(places) else np.nan
+            self._quality.add(relevant.mean() if len(relevant) else 0.0, average)
+
+
+def _as_set(text: str | None) -> frozenset[Label]:
+    """Return stored labels as a set."""
+    labels = labels_of(text)
+    if labels is None:
+        return frozenset()
+    return frozenset(labels) if isinstance(labels, tuple) else frozenset([labels])

@@ -1,0 +1,86 @@
+"""Filters on payloads in the SQL of PostgreSQL, and the indexes that serve them."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+
+from onlinehash.collection.filters import AllOf, AnyOf, Compare, Exists, FieldPath, Filter, Not
+from onlinehash.collection.stores.sqlite_filters import index_name
+
+_PREFIX = 250  # characters of a string that an index holds: PostgreSQL refuses entries of more than 2700 bytes
+
+
+def condition(where: Filter) -> tuple[str, dict[str, Any]]:
+    """Return a condition on the column ``payload``, and its values by name; where it is unknown, it does not hold.
+
+    Examples
+    --------
+    >>> from onlinehash.collection.filters import parse_where
+    >>> condition(parse_where({"a": {"$ne": True}}))
+    ("((payload::jsonb -> 'a') = ANY(%(where_0)s::text[]::jsonb[])) IS NOT TRUE", {'where_0': ['true']})
+    """
+    values: dict[str, Any] = {}
+    numbers = count()
+
+    def mark(value: Any) -> str:
+        name = f"where_{next(numbers)}"
+        values[name] = value
+        return f"%({name})s"
+
+    def sql(part: Filter) -> str:
+        if isinstance(part, Not):
+            return f"({sql(part.part)}) IS NOT TRUE"
+        if isinstance(part, AllOf):
+            return " AND ".join(f"({sql(each)})" for each in part.parts) or "true"
+        if isinstance(part, AnyOf):
+            return " OR ".join(f"({sql(each)})" for each in part.parts) or "false"
+        if isinstance(part, Exists):
+            return f"{_value(part.path)} IS NOT NULL"
+        return compared(part)
+
+    def compared(part: Compare) -> str:
+        texts = [json.dumps(value) for value in part.values]
+        is_any = f"= ANY({mark(texts)}::text[]::jsonb[])" if part.operator == "in" else ""
+        if part.type == "number":
+            return f"{_number(part.path)} {is_any or f'{part.operator} {mark(texts[0])}::jsonb'}"
+        if part.type != "string":
+            return f"{_value(part.path)} {is_any}"
+        starts = [value[:_PREFIX] for value in part.values]
+        if part.operator == "in":
+            return f"{_start(part.path)} = ANY({mark(starts)}::text[]) AND {_value(part.path)} {is_any}"
+        within = part.operator[0] + "="  # what is in order is so, or equal, at its start
+        exact = f'{_text(part.path)} COLLATE "C" {part.operator} {mark(part.values[0])}'
+        return f"{_start(part.path)} {within} {mark(starts[0])} AND {exact}"
+
+    return sql(where), values
+
+
+def _value(path: FieldPath) -> str:
+    """Return the value at a path; one key at a time, so that a number is a key and never a place in a list."""
+    keys = "".join(" -> '{}'".format(key.replace("'", "''").replace("%", "%%")) for key in path)
+    return f"(payload::jsonb{keys})"
+
+
+def _number(path: FieldPath) -> str:
+    return f"(CASE WHEN jsonb_typeof({_value(path)}) = 'number' THEN {_value(path)} END)"
+
+
+def _text(path: FieldPath) -> str:
+    return f"(CASE WHEN jsonb_typeof({_value(path)}) = 'string' THEN {_value(path)} #>> '{{}}' END)"
+
+
+def _start(path: FieldPath) -> str:
+    return f'(left({_text(path)}, {_PREFIX}) COLLATE "C")'
+
+
+def index_names(path: FieldPath) -> list[str]:
+    """Return the names of the indexes of a path: of numbers, and of strings."""
+    return [f"{index_name(path)}_{kind}" for kind in ("number", "string")]
+
+
+def create_indexes(table: str, path: FieldPath) -> list[str]:
+    """Return the statements that make the indexes of a path."""
+    parts = zip(index_names(path), (_number(path), _start(path)), strict=True)
+    return [f"CREATE INDEX {name} ON {table} ({part})" for name, part in parts]

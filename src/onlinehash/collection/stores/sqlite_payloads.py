@@ -1,0 +1,120 @@
+"""FilteredItems: the items of a SQLite file whose payloads pass a filter, and the indexes of payloads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.collection.filters import AllOf, Compare, FieldPath, Filter, conjuncts, parse_path, paths_of
+from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
+from onlinehash.collection.stores.sqlite_filters import condition, create_index, index_name
+from onlinehash.collection.types import Id
+
+_FEW = 10_000  # items
+_NARROW = 20_000  # items that an index finds, up to which it is read
+_SEQS = "group_concat(seq)"  # as one row: a thread that fetches many waits for the interpreter at each
+
+
+class FilteredItems(CodeTables):
+    """Ask SQLite which items pass a filter.
+
+    Parameters
+    ----------
+    path : FieldPath
+    readonly : bool
+    """
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of items, or of those that pass a filter."""
+        return super().count() if where is None else int(self._passing("count(*)", where)[0][0])
+
+    def passing(self, where: Filter, after: int = 0) -> NDArray[np.int64]:
+        """Return the sequence numbers, sorted, of items that pass a filter and came after a sequence number."""
+        with self.reading():
+            if not after and (narrowed := self._narrowed(where)) is not None:
+                return narrowed
+            return self._seqs(self._passing(_SEQS, where, "AND seq > ?", after))
+
+    @staticmethod
+    def _seqs(found: list[tuple[Any, ...]]) -> NDArray[np.int64]:
+        text = found[0][0]
+        return np.sort(np.fromstring(text, np.int64, sep=",")) if text else np.empty(0, np.int64)
+
+    def _narrowed(self, where: Filter) -> NDArray[np.int64] | None:
+        """Return what passes a filter by several indexes, where any of them tells that few items do; else None.
+
+        SQLite itself would use one, perhaps that of most items, and read the payloads of all it finds there.
+        """
+        parts = conjuncts(where)
+        indexed = set(map(parse_path, self.setting("indexes", [])))
+        by_path: dict[FieldPath, list[Filter]] = {}
+        for part in parts:
+            if isinstance(part, Compare) and part.path in indexed:
+                by_path.setdefault(part.path, []).append(part)
+        if len(by_path) < 2:
+            return None
+        seqs, done = None, list[Filter]()
+        for some in by_path.values():
+            passes, values = condition(AllOf(tuple(some)))
+            few = f"SELECT {_SEQS} FROM (SELECT seq FROM items WHERE {passes}{NOT_RETIRED} LIMIT {_NARROW})"
+            found = self._seqs(self._query(few, *values))
+            if len(found) < _NARROW:
+                seqs = found if seqs is None else np.intersect1d(seqs, found, assume_unique=True)
+                done += some
+        rest = tuple(part for part in parts if part not in done)
+        if seqs is None or not len(seqs) or not rest:
+            return seqs
+        passes, values = condition(AllOf(rest))
+        given = "json_each(?) given CROSS JOIN items ON items.seq = given.value"
+        return self._seqs(
+            self._query(f"SELECT {_SEQS} FROM {given} WHERE {passes}", json.dumps(seqs.tolist()), *values)
+        )
+
+    def _passing(self, columns: str, where: Filter, rest: str = "", *values: Any) -> list[tuple[Any, ...]]:
+        """Return columns of the items that pass a filter."""
+        passes, given = condition(where)
+        return self._query(f"SELECT {columns} FROM items WHERE ({passes}){NOT_RETIRED} {rest}", *given, *values)
+
+    def _passing_ids(self, where: Filter) -> list[Id]:
+        return sorted(id for (id,) in self._passing("id", where))
+
+    def _passing_after(self, columns: str, id: Id | None, limit: int, where: Filter) -> list[tuple[Any, ...]]:
+        """Return the next rows in order of id: of the few that an index finds, or in that order until enough pass."""
+        if not self._has_ids():
+            return []
+        passes, values = condition(where)
+        join = "JOIN" if self._are_few(where) else "CROSS JOIN"  # which SQLite leaves in this order
+        after, given = ("true", []) if id is None else ("ids.id > ?", [id])
+        return self._query(
+            f"""SELECT {columns} FROM ids {join} items ON items.seq = ids.seq AND items.id = ids.id
+                WHERE {after} AND ({passes}) ORDER BY ids.id LIMIT ?""",
+            *given,
+            *values,
+            limit,
+        )
+
+    def _are_few(self, where: Filter) -> bool:
+        """Return whether few items pass a filter, if an index may tell that quickly."""
+        if paths_of(where).isdisjoint(map(parse_path, self.setting("indexes", []))):
+            return False
+        passes, values = condition(where)
+        counted = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE {passes} LIMIT {_FEW})"
+        return bool(self._query(counted, *values)[0][0] < _FEW)
+
+    # ------------------------------------------------------------------ indexes
+
+    def create_index(self, path: FieldPath) -> None:
+        """Make filters by a path fast."""
+        self._writer.execute(create_index(path))
+
+    def drop_index(self, path: FieldPath) -> None:
+        """Drop the index of a path."""
+        self._writer.execute(f"DROP INDEX {index_name(path)}")
+
+    def _indexes(self) -> dict[str, str]:
+        """Return the statements that have made the indexes there should be, by name."""
+        paths = [parse_path(name) for name in self.setting("indexes", [])]
+        return {index_name(path): create_index(path) for path in paths}

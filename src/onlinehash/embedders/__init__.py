@@ -1,0 +1,108 @@
+"""Embedders: from documents (text, images, anything) to vectors.
+
+A collection that is opened with ``embed=`` takes documents. An embedder is a name of this registry, a callable, an
+object with ``transform`` (scikit-learn) or ``encode`` (sentence-transformers), or an :class:`Embedder`. A new one is a
+new file with a function ``make`` and an entry in the registry; register your own with :func:`register_embedder`.
+
+Examples
+--------
+>>> embed = make_embedder("char_ngrams")
+>>> embed(["Where is my card?", "where is my card"]).shape
+(2, 1024)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from onlinehash.embedders.embedder import Embedder, Function, embedder_of, is_document
+from onlinehash.exceptions import InvalidInputError, UnknownNameError
+
+# By kind: the module here, whose function ``make`` takes what follows the colon of a name.
+_MODULES = {
+    "char_ngrams": "char_ngrams",
+    "fastembed": "fastembed",
+    "onnx": "onnx",
+    "sentence-transformers": "sentence_transformers",
+    "timm": "timm",
+    "torchvision": "torchvision",
+    "wordllama": "wordllama",
+}
+_own: dict[str, Callable[[str], Function]] = {}
+
+
+def make_embedder(name: str) -> Embedder:
+    """Make an embedder by its name.
+
+    Parameters
+    ----------
+    name : str
+        ``"char_ngrams"`` and ``"wordllama"`` need no download. Others are a kind and a model:
+        ``"sentence-transformers:all-MiniLM-L6-v2"``,
+        ``"fastembed:BAAI/bge-small-en-v1.5"``, ``"timm:mobilenetv3_small_100"``, ``"torchvision:resnet18"``,
+        ``"onnx:model.onnx"``. Weights are downloaded by these libraries where they are not on this machine yet.
+
+    Examples
+    --------
+    >>> make_embedder("char_ngrams:256").name
+    'char_ngrams:256'
+    """
+    kind, _, model = str(name).partition(":")
+    if kind in _own:
+        return Embedder(name, _own[kind](model))
+    if kind not in _MODULES:
+        raise UnknownNameError.among("embedder", kind, known_embedders())
+    made: Function = import_module(f"{__name__}.{_MODULES[kind]}").make(model)
+    return Embedder(name, made)
+
+
+def register_embedder(kind: str, make: Callable[[str], Function]) -> None:
+    """Register an embedder of your own, so that collections find it by its name, in this process.
+
+    Parameters
+    ----------
+    kind : str
+        The name up to a colon.
+    make : callable
+        ``make(model)`` gets what follows the colon, "" if nothing does, and returns ``f(documents) -> vectors``.
+
+    Examples
+    --------
+    >>> register_embedder("lengths", lambda model: lambda texts: [[len(text)] for text in texts])
+    >>> make_embedder("lengths")(["cat"])
+    array([[3.]], dtype=float32)
+    >>> del _own["lengths"]
+    """
+    if not isinstance(kind, str) or not kind or ":" in kind:
+        raise InvalidInputError(f"kind={kind!r} is no name for embedders; use text without a colon.")
+    if kind in _MODULES:
+        raise InvalidInputError(f"The name {kind!r} is taken; choose another.")
+    _own[kind] = make
+
+
+def known_embedders() -> list[str]:
+    """Return the kinds of embedders that have a name.
+
+    Examples
+    --------
+    >>> "char_ngrams" in known_embedders()
+    True
+    """
+    return sorted(_MODULES.keys() | _own.keys())
+
+
+def as_embedder(embed: Any) -> Embedder:
+    """Return an embedder from a name, a callable, or an object with ``transform`` or ``encode``.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import HashingVectorizer
+    >>> as_embedder(HashingVectorizer(n_features=64)).name
+    'HashingVectorizer(n_features=64)'
+    """
+    return make_embedder(embed) if isinstance(embed, str) else embedder_of(embed)
+
+
+__all__ = ["Embedder", "as_embedder", "is_document", "known_embedders", "make_embedder", "register_embedder"]

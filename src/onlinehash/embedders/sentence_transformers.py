@@ -1,0 +1,24 @@
+"""``sentence-transformers:MODEL``: text through a model of sentence-transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onlinehash.embedders.embedder import Function
+from onlinehash.exceptions import InvalidInputError, MissingExtraError
+
+
+def make(model: str) -> Function:
+    """Return the ``encode`` of a model, with vectors of unit length."""
+    if not model:
+        raise InvalidInputError("Name the model: 'sentence-transformers:all-MiniLM-L6-v2'.")
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingExtraError.of("sentence-transformers", "sentence-transformers") from error
+    loaded = SentenceTransformer(model)
+
+    def embed(texts: list[Any]) -> Any:
+        return loaded.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+
+    return embed

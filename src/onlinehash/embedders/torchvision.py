@@ -1,0 +1,31 @@
+"""``torchvision:MODEL``: images through a pretrained network of torchvision, without its last layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onlinehash.embedders.embedder import Function
+from onlinehash.embedders.images import open_image, pooled
+from onlinehash.exceptions import InvalidInputError, MissingExtraError
+
+
+def make(model: str) -> Function:
+    """Return a network without its classifier, with the transform of its weights."""
+    if not model:
+        raise InvalidInputError("Name the model: 'torchvision:resnet18'.")
+    try:
+        import torch
+        from torchvision import models
+    except ImportError as error:
+        raise MissingExtraError.of("torchvision", "torchvision") from error
+    weights = models.get_model_weights(model).DEFAULT
+    network = models.get_model(model, weights=weights).eval()
+    last = next(name for name in ("fc", "classifier", "head", "heads") if hasattr(network, name))
+    setattr(network, last, torch.nn.Identity())
+    transform = weights.transforms()
+
+    def embed(images: list[Any]) -> Any:
+        with torch.inference_mode():
+            return pooled(network(torch.stack([transform(open_image(image)) for image in images])).numpy())
+
+    return embed

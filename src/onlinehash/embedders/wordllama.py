@@ -1,0 +1,28 @@
+"""``wordllama``: text through the token embeddings of WordLlama, whose weights come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from onlinehash.embedders.embedder import Function
+from onlinehash.exceptions import InvalidInputError, MissingExtraError
+
+_WIDTHS = (64, 128, 256)
+
+
+def make(model: str = "") -> Function:
+    """Return the mean of token embeddings, of unit length; ``model`` is its width, 256 if empty."""
+    if model and model not in map(str, _WIDTHS):
+        raise InvalidInputError(f"'wordllama:{model}' has no width of {_WIDTHS}; use 'wordllama:128'.")
+    try:
+        import wordllama
+    except ImportError as error:
+        raise MissingExtraError.of("wordllama", "wordllama") from error
+    weights = Path(wordllama.__file__).parent  # with the tokenizer: nothing is downloaded
+    loaded = wordllama.WordLlama.load(cache_dir=weights, trunc_dim=int(model) if model else None, disable_download=True)
+
+    def embed(texts: list[Any]) -> Any:
+        return loaded.embed(texts, norm=True)
+
+    return embed

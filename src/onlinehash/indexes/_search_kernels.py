@@ -1,0 +1,204 @@
+"""Compiled loops that find the k nearest codes.
+
+A search has two passes. The first writes the smallest distance of every tile of rows: it has no branch, becomes vector
+instructions, and reads a tile once for several queries. The k-th smallest of them is a bound that k rows keep. The
+second pass opens only the tiles that hold a row within the bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onlinehash._kernel import kernel
+from onlinehash.codes.kernels import distances, popcount
+
+FAR = 0x7FFFFFFF  # more than any distance
+NO_ID = 0x7FFFFFFFFFFFFFFF
+_PART = 64  # rows of an open tile that are skipped at once
+
+
+@kernel(fastmath={"nnan", "nsz"})  # else no vector loop for floats
+def _lowest(values: Any) -> Any:
+    """Return the smallest value."""
+    smallest = values[0]
+    for i in range(values.shape[0]):
+        if values[i] < smallest:  # noqa: PLR1730 (min() would widen to 64 bits and lose the vector loop)
+            smallest = values[i]
+    return smallest
+
+
+@kernel()
+def nearest_in_tiles(queries: Any, words: Any, buffer: Any, out: Any) -> None:
+    """Fill ``out`` (n_queries, n_tiles) with the smallest distance of every query in every tile."""
+    tile_size = buffer.shape[0]
+    for tile in range(out.shape[1]):
+        start = tile * tile_size
+        rows = words[start : min(start + tile_size, words.shape[0])]
+        for q in range(queries.shape[0]):
+            distances(queries[q], rows, buffer)
+            out[q, tile] = _lowest(buffer[: rows.shape[0]])
+
+
+@kernel()
+def nearest_in_planes(queries: Any, words: Any, planes: Any, out: Any) -> None:
+    """Do as :func:`nearest_in_tiles` for rows of three or four words, faster for several queries.
+
+    A tile is transposed to ``planes``, four rows of a tile's size that are zero at first: the same word of successive
+    rows then fills a vector register.
+    """
+    tile_size = planes.shape[1]
+    p0, p1, p2, p3 = planes[0], planes[1], planes[2], planes[3]
+    for tile in range(out.shape[1]):
+        start = tile * tile_size
+        size = min(tile_size, words.shape[0] - start)
+        for w in range(words.shape[1]):
+            for i in range(size):
+                planes[w, i] = words[start + i, w]
+        for q in range(queries.shape[0]):
+            q0, q1, q2 = queries[q, 0], queries[q, 1], queries[q, 2]
+            q3 = queries[q, 3] if words.shape[1] == 4 else p3[0]  # a plane of zeros
+            smallest = popcount(p0[0] ^ q0) + popcount(p1[0] ^ q1) + popcount(p2[0] ^ q2) + popcount(p3[0] ^ q3)
+            for i in range(1, size):
+                distance = popcount(p0[i] ^ q0) + popcount(p1[i] ^ q1) + popcount(p2[i] ^ q2) + popcount(p3[i] ^ q3)
+                smallest = min(smallest, distance)
+            out[q, tile] = smallest
+
+
+@kernel()
+def _sift_down(distances: Any, ids: Any, size: int) -> None:
+    """Restore the heap (largest distance, then largest id, on top) after its top was replaced."""
+    distance, id = distances[0], ids[0]
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            distances[right] > distances[child] or (distances[right] == distances[child] and ids[right] > ids[child])
+        ):
+            child = right
+        if distances[child] < distance or (distances[child] == distance and ids[child] < id):
+            break
+        distances[hole] = distances[child]
+        ids[hole] = ids[child]
+        hole = child
+    distances[hole] = distance
+    ids[hole] = id
+
+
+@kernel()
+def _unwind(distances: Any, ids: Any) -> None:
+    """Sort a heap: the worst goes to the end, then the next."""
+    for size in range(ids.shape[0] - 1, 0, -1):
+        distances[0], distances[size] = distances[size], distances[0]
+        ids[0], ids[size] = ids[size], ids[0]
+        _sift_down(distances, ids, size)
+
+
+@kernel()
+def _start(nearest: Any, best: Any, best_ids: Any) -> Any:
+    """Fill a heap with places that any row within the bound takes; the bound is far if there are fewer than k tiles."""
+    for i in range(best.shape[0]):
+        best[i] = FAR
+        best_ids[i] = NO_ID
+    if best.shape[0] <= nearest.shape[0]:
+        for distance in nearest:
+            if distance < best[0]:
+                best[0] = distance
+                _sift_down(best, best_ids, best.shape[0])
+        bound = best[0]
+        for i in range(best.shape[0]):
+            best[i] = bound
+
+
+@kernel()
+def _is_masked(id: int, mask: Any, base: int) -> bool:
+    """Return whether a mask of the ids from ``base`` on leaves an id out; an empty mask leaves out none."""
+    place = id - base
+    return mask.shape[0] > 0 and (place < 0 or place >= mask.shape[0] or mask[place] == 0)
+
+
+@kernel()
+def top_k(
+    queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, nearest: Any, buffer: Any,
+    out_distances: Any, out_ids: Any,
+) -> None:  # fmt: skip
+    """Find the k nearest rows of each query that a mask leaves, ties by id; the largest id where there are fewer.
+
+    A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a
+    tile of later rows at the same distance cannot win.
+    """
+    n_rows = words.shape[0]
+    tile_size = buffer.shape[0]
+    k = out_ids.shape[1]
+    for q in range(queries.shape[0]):
+        best, best_ids = out_distances[q], out_ids[q]
+        _start(nearest[q] if mask.shape[0] == 0 else nearest[q, :0], best, best_ids)
+        for tile in range(nearest.shape[1]):
+            start = tile * tile_size
+            if nearest[q, tile] > best[0] or (ordered and nearest[q, tile] == best[0] and ids[start] > best_ids[0]):
+                continue
+            stop = min(start + tile_size, n_rows)
+            distances(queries[q], words[start:stop], buffer)
+            for part in range(0, stop - start, _PART):
+                last = min(part + _PART, stop - start)
+                bound = best[0]
+                if _lowest(buffer[part:last]) > bound:
+                    continue
+                for i in range(part, last):
+                    distance = buffer[i]
+                    if distance < bound or (distance == bound and ids[start + i] < best_ids[0]):
+                        if _is_masked(ids[start + i], mask, base):
+                            continue
+                        best[0] = distance
+                        best_ids[0] = ids[start + i]
+                        _sift_down(best, best_ids, k)
+                        bound = best[0]
+        _unwind(best, best_ids)
+
+
+@kernel()
+def top_k_members(
+    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, mask: Any, base: int, nearest: Any, buffer: Any,
+    out_distances: Any, out_ids: Any,
+) -> None:  # fmt: skip
+    """Find the k nearest members of each query that a mask leaves, ties by id, from one row of words per bucket.
+
+    As :func:`top_k`. Ids of a bucket are sorted, so that the first that cannot win ends it: at most k ids of a bucket
+    are read, and those that are masked.
+    """
+    n_rows = words.shape[0]
+    tile_size = buffer.shape[0]
+    k = out_ids.shape[1]
+    for q in range(queries.shape[0]):
+        best, best_ids = out_distances[q], out_ids[q]
+        for bounded in (mask.shape[0] == 0, False):
+            _start(nearest[q] if bounded else nearest[q, :0], best, best_ids)
+            for tile in range(nearest.shape[1]):
+                if nearest[q, tile] > best[0]:
+                    continue
+                start = tile * tile_size
+                stop = min(start + tile_size, n_rows)
+                distances(queries[q], words[start:stop], buffer)
+                for part in range(0, stop - start, _PART):
+                    last = min(part + _PART, stop - start)
+                    if _lowest(buffer[part:last]) > best[0]:
+                        continue
+                    for i in range(part, last):
+                        distance = buffer[i]
+                        if distance > best[0]:
+                            continue
+                        first = starts[start + i]
+                        for place in range(first, first + sizes[start + i]):
+                            id = pool[place]
+                            if distance > best[0] or (distance == best[0] and id > best_ids[0]):
+                                break
+                            if _is_masked(id, mask, base):
+                                continue
+                            best[0] = distance
+                            best_ids[0] = id
+                            _sift_down(best, best_ids, k)
+            if best_ids[0] != NO_ID or not bounded:
+                break  # else empty buckets were the nearest of some tiles, and fewer than k members are in the bound
+        _unwind(best, best_ids)

@@ -1,0 +1,133 @@
+"""Files of documents: one column of text, or of paths, in place of vectors."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
+from onlinehash.tables.columns import Columns, Layout, select
+from onlinehash.tables.parquet import open_parquet, read_records
+from onlinehash.tables.rows import json_object, json_or_text
+
+FORMATS = (".csv", ".jsonl", ".parquet")
+_Record = tuple[int, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class DocumentChunk:
+    """Some rows of a file of documents; ids, labels and payloads are None where the file has none.
+
+    Parameters
+    ----------
+    documents : list
+    ids, labels, payloads : list or None
+    places : list of int
+        Number of the line or row in the file, counted from 1.
+
+    Examples
+    --------
+    >>> len(DocumentChunk(["a text"], [1], None, None, [2]))
+    1
+    """
+
+    documents: list[Any]
+    ids: list[Any] | None
+    labels: list[Any] | None
+    payloads: list[Any] | None
+    places: list[int]
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+
+def read_documents(
+    path: Path, documents: str, columns: Columns | None = None, *, batch_size: int = 1000
+) -> Iterator[DocumentChunk]:
+    r"""Yield the rows of a file in chunks.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv`` with a header, ``.jsonl`` or ``.parquet``.
+    documents : str
+        Name or number of the column of the documents.
+    columns : Columns, optional
+        Those of ids, labels and payloads; by default they are found by their usual names.
+    batch_size : int, default=1000
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "tickets.csv")
+    ...     _ = path.write_text("id,text,label\n7,where is my card?,card\n8,money back!,refund\n")
+    ...     [(chunk.ids, chunk.documents, chunk.labels) for chunk in read_documents(path, "text")]
+    [([7, 8], ['where is my card?', 'money back!'], ['card', 'refund'])]
+    """
+    if not path.is_file():
+        raise DataNotFoundError(f"There is no file {path}.")
+    if path.suffix.lower() not in FORMATS:
+        raise FileFormatError(f"{path} has the extension {path.suffix!r}; documents come in {', '.join(FORMATS)}.")
+    records = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}[path.suffix.lower()](path)
+    layout: Layout | None = None
+    while some := list(islice(records, batch_size)):
+        names = list(some[0][1])
+        (column,) = select(documents, names, path)
+        layout = layout or (columns or Columns()).layout(path, names, numbers=())
+        for place, record in some:
+            if record.get(column) in (None, ""):
+                raise InvalidInputError(f"{path}, line {place}: there is no {column!r}.")
+        meant = _meant if path.suffix.lower() == ".csv" else lambda value: value
+        values = {
+            role: None
+            if (name := getattr(layout, role)) in (None, column)
+            else [meant(row.get(name)) for _, row in some]
+            for role in ("id", "labels", "payload")
+        }
+        texts = [row[column] for _, row in some]
+        yield DocumentChunk(texts, values["id"], values["labels"], values["payload"], [place for place, _ in some])
+
+
+def _csv(path: Path) -> Iterator[_Record]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        table = csv.DictReader(file, strict=True)
+        try:
+            for row in table:
+                if None in row or None in row.values():
+                    raise FileFormatError(f"{path}, line {table.line_num}: not as many fields as the header has.")
+                yield table.line_num, row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise FileFormatError(f"{path}, line {table.line_num}: {error}.") from error
+
+
+def _meant(text: Any) -> Any:
+    """Return what a field of a CSV file means: nothing, an integer, a list or an object, or else the text."""
+    if not isinstance(text, str) or not text:
+        return text or None
+    is_integer = text.removeprefix("-").isdecimal() and str(int(text)) == text
+    return json_or_text(text) if is_integer or text[0] in "[{" else text
+
+
+def _jsonl(path: Path) -> Iterator[_Record]:
+    with path.open("rb") as file:
+        for place, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    yield place, json_object(line)
+                except FileFormatError as error:
+                    raise FileFormatError(f"{path}, line {place}: {error}") from error
+
+
+def _parquet(path: Path) -> Iterator[_Record]:
+    with open_parquet(path) as file:
+        names = file.schema_arrow.names
+    place = 0
+    for batch in read_records(path, names, 0, 1000):
+        for record in batch:
+            place += 1
+            yield place, record

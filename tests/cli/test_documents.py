@@ -1,0 +1,67 @@
+"""Documents on the command line: a file of text in, text searched."""
+
+import json
+
+from onlinehash import Collection
+
+TEXTS = ["where is my card", "my card is lost", "i want a refund", "refund my order"]
+LABELS = ["card", "card", "refund", "refund"]
+
+
+def test_a_file_of_tickets_is_ingested_and_searched(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{i},{text},{label}" for i, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(["id,text,intent", *rows, '4,"[5] is no list, it is text",other']))
+    settings = "--labels intent --set n_components=64 --batch 2"
+    made = run(f"ingest t.csv --into t.oh --documents text --embed char_ngrams {settings}")
+    assert "Added 5 documents, embedded with char_ngrams" in made.output
+    answer = json.loads(run("collection search t.oh 'my lost card' -k 2 --json").stdout)
+    assert answer["ids"][0] == 1 and answer["labels"][0] == "card"
+    assert answer["payload"][0] == {"document": "my card is lost"}
+    with Collection.open("t.oh", readonly=True) as tickets:
+        assert tickets.get(4)[0].payload == {"document": "[5] is no list, it is text"}
+    assert "migrate" in run("ingest t.csv --into t.oh --documents text --embed char_ngrams:64", 1).output
+    said = run("collection migrate t.oh --embed char_ngrams:64").output
+    assert "t.oh embeds with char_ngrams:64: 5 items, 64 features." in said
+    assert json.loads(run("collection search t.oh 'my lost card' -k 1 --json").stdout)["ids"] == [1]
+    assert "char_ngrams:64" in run("collection migrate t.oh --abandon").output
+    assert "without --embed" in run("collection migrate t.oh --abandon --embed char_ngrams", 2).output
+    assert "embeds with 'char_ngrams:64' already" in run("collection migrate t.oh --embed char_ngrams:64", 1).output
+
+
+def test_files_of_documents_name_their_faults(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("collection create t.oh --method hcoh --embed char_ngrams --no-keep-documents")
+    for name, text, error in (
+        ("a.csv", "id,text\n1,", "no 'text'"),
+        ("b.csv", "id,text\n1", "not as many fields"),
+        ("c.csv", "id,words\n1,a", "no column 'text'"),
+        ("d.jsonl", '{"id": 1, "text": "x"}\nno', "line 2: not JSON"),
+        ("e.txt", "x", "extension '.txt'"),
+    ):
+        (tmp_path / name).write_text(text)
+        said = run(f"ingest {name} --into t.oh --documents text", 1)
+        assert error in " ".join(said.output.split())
+    (tmp_path / "f.jsonl").write_text('{"text": "one", "label": 1}\n{"text": "two", "label": 2}\n')
+    run("ingest f.jsonl --into t.oh --documents text")
+    run("ingest f.jsonl --into t.oh --documents text --first-id 2")
+    with Collection.open("t.oh") as tickets:
+        assert list(tickets) == [0, 1, 2, 3] and tickets.get(3)[0].payload is None
+
+
+def test_errors_name_options(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("id,text\n1,hello")
+    run("collection create t.oh --method hcoh")
+    assert "open it with --embed, such as --embed" in run("ingest t.csv --into t.oh --documents text", 1).output
+    with Collection.open("t.oh", embed=len):
+        pass
+    assert "open it from Python" in run("ingest t.csv --into t.oh --documents text", 1).output
+
+
+def test_serve_takes_an_embedder_by_name(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("onlinehash.service.server.run", lambda *given: None)
+    run("serve t.oh --port 0 --method hcoh --embed char_ngrams:128")
+    with Collection.open("t.oh", readonly=True) as tickets:
+        assert tickets.embedder == "char_ngrams:128"

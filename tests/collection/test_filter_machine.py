@@ -1,0 +1,164 @@
+"""Filters against the rule in plain Python, on both stores, with changes in between."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from tests.collection.brute import pairs
+from tests.collection.filter_oracle import filters, passes, payloads
+from tests.collection.places import EnginePlace, FilePlace
+
+from onlinehash import HCOH, hamming_distances
+from onlinehash.collection import Never
+from onlinehash.types import SearchResult
+
+pytestmark = pytest.mark.slow
+
+VECTORS = np.random.default_rng(3).normal(size=(12, 4)).astype(np.float32)
+numbers = st.integers(0, 19)
+rows = st.tuples(st.integers(0, 11), st.integers(0, 2), payloads)
+
+
+class FilterMachine(RuleBasedStateMachine):
+    search = None
+
+    @initialize(strings=st.booleans())
+    def create(self, strings):
+        self.make_place()
+        self.name = (lambda number: f"k{number}") if strings else (lambda number: number)
+        self.items = {}  # by id: number of the vector, label, payload; in order of arrival
+        self.collection = self.place.open(HCOH(n_bits=9, random_state=0), Never(), search=self.search)
+        self.reader = self.place.open(readonly=True)
+
+    def make_place(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.place = FilePlace(Path(self.folder.name))
+
+    def teardown(self):
+        if hasattr(self, "reader"):
+            self.reader.close()
+            self.collection.close()
+            self.leave_place()
+
+    def leave_place(self):
+        self.folder.cleanup()
+
+    @rule(given=st.dictionaries(numbers, rows, min_size=1, max_size=10))
+    def upsert(self, given):
+        """Store, or replace, several items."""
+        ids = [self.name(number) for number in given]
+        vectors, labels, contents = zip(*given.values(), strict=True)
+        self.collection.upsert(ids, VECTORS[list(vectors)], list(labels), list(contents))
+        for id, row in zip(ids, given.values(), strict=True):
+            self.items.pop(id, None)
+            self.items[id] = row
+
+    @precondition(lambda self: self.items)
+    @rule(data=st.data(), payload=payloads, label=st.none() | st.integers(0, 2))
+    def update(self, data, payload, label):
+        """Change the payload of an item, and perhaps its label."""
+        id = data.draw(st.sampled_from(list(self.items)))
+        self.collection.update(id, payload=payload, labels=... if label is None else label)
+        vector, old, _ = self.items[id]
+        if label is not None:
+            del self.items[id]  # it arrives again
+        self.items[id] = (vector, old if label is None else label, payload)
+
+    @rule(where=filters)
+    def delete(self, where):
+        """Delete what passes a filter."""
+        gone = [id for id in self.items if passes(self.items[id][2], where)]
+        assert self.collection.delete(where=where) == len(gone)
+        for id in gone:
+            del self.items[id]
+
+    @rule(given=st.sets(numbers, max_size=3))
+    def delete_ids(self, given):
+        """Delete some ids."""
+        ids = [self.name(number) for number in given]
+        assert self.collection.delete(ids, missing="ignore") == len(self.items.keys() & set(ids))
+        self.items = {id: row for id, row in self.items.items() if id not in ids}
+
+    @rule(path=st.sampled_from(["a", "a.b", "größe", "it's 100%", "\\'"]))
+    def create_or_drop_index(self, path):
+        """Create an index, or drop it if there is one."""
+        if path in self.collection.indexes():
+            self.collection.drop_index(path)
+        else:
+            self.collection.create_index(path)
+
+    @precondition(lambda self: self.items)
+    @rule()
+    def refresh(self):
+        """Make all codes again."""
+        self.collection.refresh()
+
+    @rule()
+    def reopen(self):
+        """Close and open again."""
+        self.collection.close()
+        self.collection = self.place.open(search=self.search)
+
+    @rule(
+        where=filters, query=st.integers(0, 11), k=st.integers(1, 8), label=st.none() | st.integers(0, 2), twice=numbers
+    )
+    def ask(self, where, query, k, label, twice):
+        """Compare all ways to ask, by the writer and by a reader."""
+        passing = [id for id in self.items if passes(self.items[id][2], where)]
+        for collection in (self.collection, self.reader):
+            assert collection.count(where) == len(passing)
+            assert [item.id for item in collection.items(where=where, chunk=4)] == sorted(passing)
+            counted = [self.items[id][1] for id in passing]
+            assert collection.label_counts(where) == {label: counted.count(label) for label in sorted(set(counted))}
+            encoder = collection.encoder
+            if encoder is None:
+                assert collection.search(VECTORS[query], k, where=where).ids == []
+                continue
+            distances = hamming_distances(encoder.encode(VECTORS[[query]]), encoder.encode(VECTORS))[0].tolist()
+            order = {id: place for place, id in enumerate(self.items)}
+            ranked = sorted((distances[self.items[id][0]], order[id], id) for id in passing)
+            ranked = [(distance, id) for distance, _, id in ranked]
+            labelled = [pair for pair in ranked if label is None or self.items[pair[1]][1] == label]
+            found = collection.search(VECTORS[query], k, where=where, labels=label, include=["payload"])
+            assert pairs(found) == labelled[:k]
+            assert found.payload == [self.items[id][2] for id in found.ids]
+            some = [self.name(number) for number in range(twice)]
+            near = [pair for pair in ranked if pair[0] <= 3 and pair[1] in some]
+            assert pairs(collection.range_search(VECTORS[query], 3, where=where, ids=some)) == near
+            pages, page = [], collection.search(VECTORS[query], k, where=where)
+            while page.ids:
+                pages += pairs(page)
+                page = (
+                    collection.search(VECTORS[query], k, where=where, after=page)
+                    if page.cursor
+                    else SearchResult([], [])
+                )
+            assert pages == ranked
+
+
+class FaissMachine(FilterMachine):
+    search = "faiss"
+
+
+@pytest.mark.parametrize(("machine", "n_examples"), [(FilterMachine, 8), (FaissMachine, 2)])
+def test_filters_of_a_file_follow_the_rule(machine, n_examples):
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=n_examples, stateful_step_count=20, deadline=None)
+    )
+
+
+@pytest.mark.parametrize("search", [None, "memory"])
+def test_filters_in_postgres_follow_the_rule(server, search):
+    class PostgresMachine(FilterMachine):
+        def make_place(self):
+            self.search = search
+            self.place = EnginePlace(server.url)
+
+        def leave_place(self):
+            server.execute(f"DROP SCHEMA onlinehash_{self.place.name} CASCADE")
+
+    run_state_machine_as_test(PostgresMachine, settings=settings(max_examples=2, stateful_step_count=20, deadline=None))

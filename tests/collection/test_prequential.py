@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+
+from onlinehash import Collection, load_dataset
+from onlinehash.exceptions import InvalidInputError
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return load_dataset("digits").split().stream
+
+
+def test_new_items_are_searched_for_before_they_are_learned_from(tmp_path, stream):
+    X, y = stream
+    with Collection.open(tmp_path / "digits.oh", "hcoh") as digits:
+        assert digits.stats().precision is None
+        digits.measure_quality(k=5, window=200, per_call=50)
+        for start in range(0, 1000, 50):
+            digits.upsert(range(start, start + 50), X[start : start + 50], y[start : start + 50])
+        stats = digits.stats()
+        assert stats.n_queries == 950  # the first items find no codes
+        assert 0.6 < stats.precision <= 1.0
+        wrong = (y[:200] + 1) % 10  # labels that nothing near has: found out before they are learned
+        digits.upsert(range(2000, 2200), X[:200], wrong)
+        assert digits.stats().precision < stats.precision - 0.1
+
+
+def test_an_item_that_is_replaced_does_not_find_itself(tmp_path):
+    with Collection.open(tmp_path / "few.oh", "hcoh") as few:
+        few.upsert([1, 2], [[1.0, 0.0], [-1.0, 0.5]], ["a", "b"])
+        few.refresh()
+        few.measure_quality(k=1)
+        few.upsert(1, [1.0, 0.0], "a")
+        assert (few.stats().precision, few.stats().n_queries) == (0.0, 1)
+
+
+def test_labels_that_overlap_are_relevant_and_items_without_are_no_queries(tmp_path):
+    rng = np.random.default_rng(0)
+    with Collection.open(tmp_path / "pets.oh", "hroh") as pets:
+        pets.upsert(range(20), rng.normal(size=(20, 4)), [["pet", "cat"], ["pet", "dog"]] * 10)
+        pets.refresh()
+        pets.measure_quality(k=3)
+        pets.upsert([30, 31], rng.normal(size=(2, 4)), [["pet"], None])
+        assert (pets.stats().precision, pets.stats().n_queries) == (1.0, 1)
+        with pytest.raises(InvalidInputError, match="per_call"):
+            pets.measure_quality(per_call=0)
