@@ -253,8 +253,14 @@ def sharpness_figure() -> str:
 
 
 def scaling_page() -> str:
-    """Put what was measured of all engines into the page on scaling."""
-    return str(run_path(str(ROOT / "docs" / "_scaling.py"))["scaling_page"]())
+    """Put what was measured of all engines, and on a GPU, into the page on scaling."""
+    engines = run_path(str(ROOT / "docs" / "_scaling.py"))["scaling_page"]()
+    return str(run_path(str(ROOT / "docs" / "_gpu.py"))["with_tables"](engines))
+
+
+def gpu_page() -> str:
+    """Put what was measured into the page on GPUs."""
+    return str(run_path(str(ROOT / "docs" / "_gpu.py"))["gpu_page"]())
 
 
 def benchmarks_page() -> str:
@@ -272,6 +278,7 @@ PAGES = {
     ROOT / "README.md": readme_page,
     ROOT / "benchmarks" / "README.md": benchmarks_page,
     ROOT / "docs" / "cli.md": cli_page,
+    ROOT / "docs" / "guides" / "on-a-gpu.md": gpu_page,
     ROOT / "docs" / "hashers" / "index.md": hashers_page,
     ROOT / "docs" / "hashers" / "hroh.md": hroh_page,
     ROOT / "docs" / "http.md": http_page,

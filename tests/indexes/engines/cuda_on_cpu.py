@@ -31,6 +31,7 @@ template <class T> T __shfl_sync(unsigned, T value, int) { return value; }
 inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long value) {
     return std::atomic_ref<unsigned long long>(*p).fetch_add(value);
 }
+inline unsigned atomicAdd(unsigned* p, unsigned value) { return std::atomic_ref<unsigned>(*p).fetch_add(value); }
 std::barrier all(32);
 inline void __syncthreads() { all.arrive_and_wait(); }
 inline void __syncwarp() { all.arrive_and_wait(); }
@@ -77,6 +78,14 @@ extern "C" void run_tensor(const u32* codes, i64 first, i64 last, const u32* que
 extern "C" void run_asymmetric(const u32* codes, i64 first, i64 last, const float* table, REST) {
     run(2, [=] { scan_asymmetric(codes, first, last, table, GIVEN); });
 }
+extern "C" void run_bound(const u32* codes, i64 n_first, i64 n_spread, i64 stride, const u32* query, u32* counts,
+                          i64 k, const i64* ids, int ordered, int* bound, i64* limit) {
+    run(3, [=] { count_distances(codes, n_first, n_spread, stride, query, counts); });
+    run(1, [=] { find_bound(counts, k, ids, n_first, ordered, bound, limit); });
+}
+extern "C" void run_take(const u64* keys, const u64* count, i64 most, const i64* ids, i64 k, u64* out) {
+    run(1, [=] { take_nearest(keys, count, most, ids, k, out); });
+}
 """
 
 
@@ -85,7 +94,7 @@ class Kernels:
 
     def __init__(self, source, folder, n_words, n_bytes, n_queries, ahead):
         source = re.sub(r'asm\("mma.*?\)\);', "mma(d, a, b0, b1, c0, c1, c2, c3);", source, flags=re.DOTALL)
-        source = re.sub(r"__launch_bounds__\([^)]*\)", "", source).replace("__shared__ float", "static float")
+        source = re.sub(r"__launch_bounds__\([^)]*\)", "", source).replace("    __shared__", "    static")
         (folder / "kernels.cpp").write_text(_BEFORE + source + _AFTER)
         sizes = f"-DW={n_words}", f"-DN_BYTES={n_bytes}", f"-DQ={n_queries}", f"-DAHEAD={ahead}"
         options = "-std=c++20", "-w", "-shared", "-fPIC", "-pthread", *sizes
@@ -99,6 +108,20 @@ class Kernels:
 
     def scan_asymmetric(self, words, first, last, table, wanted):
         _call(self._library.run_asymmetric, words, first, last, np.ascontiguousarray(table), *wanted)
+
+    def find_bound(self, sample, words, ids, n_items, query, k, *, ordered):
+        n_first, n_spread, stride = sample(n_items)
+        counts = np.zeros(2 * (32 * words.shape[1] + 1), np.uint32)
+        bound, limit = np.zeros(1, np.int32), np.zeros(1, np.int64)
+        limited = ctypes.c_int(ordered and n_first < n_items)
+        given = words, n_first, n_spread, stride, query, counts, k, ids, limited, bound, limit
+        _call(self._library.run_bound, *given)
+        return bound, limit
+
+    def take_nearest(self, most_keys, keys, count, ids, n_words, k):
+        out = np.zeros(2 + 2 * most_keys, np.uint64)
+        _call(self._library.run_take, keys, count, min(most_keys, len(keys)), ids, k, out)
+        return out
 
 
 def _call(function, *arguments):

@@ -10,6 +10,7 @@ import numpy as np
 _MODULES = (
     "onlinehash.indexes.engines.gpu",
     "onlinehash.indexes.engines.gpu_kernels",
+    "onlinehash.indexes.engines.gpu_single",
     "onlinehash.collection.engines.gpu",
 )
 _NAMES = (
@@ -19,8 +20,8 @@ _NAMES = (
 
 
 @contextmanager
-def stand_in(scans=None):
-    """Give the modules of GpuIndex a stand-in for CuPy; ``scans`` are other kernels than those of NumPy."""
+def stand_in():
+    """Give the modules of GpuIndex a stand-in for CuPy, and kernels of NumPy."""
     cupy = ModuleType("cupy")
     for name in _NAMES:
         setattr(cupy, name, getattr(np, name))
@@ -29,8 +30,10 @@ def stand_in(scans=None):
     before = {name: sys.modules.pop(name, None) for name in ("cupy", *_MODULES)}
     sys.modules["cupy"] = cupy
     try:
-        kernels = import_module(_MODULES[1])
-        kernels.scan, kernels.scan_asymmetric = scans or (scan, scan_asymmetric)
+        kernels, single = (import_module(name) for name in _MODULES[1:3])
+        kernels.scan, kernels.scan_asymmetric = scan, scan_asymmetric
+        single.find_bound = lambda *given, **options: find_bound(single.sample, *given, **options)
+        single.take_nearest = lambda *given: take_nearest(single._MOST_KEYS, *given)
         yield import_module(_MODULES[0])
     finally:
         for name, module in before.items():
@@ -57,6 +60,30 @@ def scan_asymmetric(words, first, last, table, wanted):
     for b in range(len(table) - len(table) % 4, len(table)):
         out += table[b][codes[:, b]]
     _keep(out.view(np.int32).astype(np.int64)[None], first, wanted)
+
+
+def find_bound(sample, words, ids, n_items, query, k, *, ordered):
+    n_first, n_spread, stride = sample(n_items)
+    over = np.arange(n_spread)
+    rows = np.concatenate([np.arange(n_first), n_first + over // 64 * 64 * stride + over % 64])
+    assert len(set(rows)) == n_first + n_spread
+    assert rows.max() < n_items
+    distances = np.bitwise_count(words[rows] ^ query).sum(axis=1)
+    bound = np.sort(distances)[k - 1]
+    if ordered and n_first < n_items and (distances[:n_first] <= bound).sum() >= k and bound < 32 * words.shape[1]:
+        return np.array([bound], np.int32), ids[n_first : n_first + 1]
+    return np.array([bound + 1], np.int32), np.array([-(2**63)])
+
+
+def take_nearest(most_keys, keys, count, ids, n_words, k):
+    out = np.zeros(2 + 2 * most_keys, np.uint64)
+    found = keys[: int(count[0])] if count[0] <= min(most_keys, len(keys)) else keys[:0]
+    distances = found >> np.uint64(32)
+    near = found[distances <= np.sort(distances)[k - 1]] if len(found) else found
+    out[:2] = len(near), count[0]
+    out[2 : 2 + 2 * len(near) : 2] = near
+    out[3 : 2 + 2 * len(near) : 2] = ids[(near & np.uint64(2**32 - 1)).astype(np.int64)].view(np.uint64)
+    return out
 
 
 def _keep(distances, first, wanted):

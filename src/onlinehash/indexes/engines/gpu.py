@@ -17,6 +17,7 @@ from onlinehash.exceptions import DeviceError, InvalidCodesError, InvalidInputEr
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import read_index, write_index
 from onlinehash.indexes.engines import gpu_kernels as kernels
+from onlinehash.indexes.engines import gpu_single
 from onlinehash.indexes.engines.gpu_kernels import TILE, cupy
 from onlinehash.indexes.index import Index
 from onlinehash.indexes.tables import IdTable
@@ -47,9 +48,9 @@ class _View(NamedTuple):
 class GpuIndex(Index):
     """Search packed codes exactly by Hamming distance on one GPU, by scanning all of them.
 
-    A search reads every code once per batch of up to 256 queries. It computes the distances to a few rows in full; the
-    k-th smallest bounds the distances that are worth keeping further on. One query is compared with codes by counting
-    bits, which takes as long as reading them; several are multiplied with codes by the tensor cores.
+    A search reads every code once per batch of up to 256 queries. It computes the distances to some rows first; the
+    k-th smallest bounds the distances that are worth keeping. One query is compared with codes by counting bits, which
+    takes as long as reading them; several are multiplied with codes by the tensor cores.
 
     Codes and queries may be NumPy arrays, or arrays of PyTorch or CuPy on the GPU, which stay there. Results are NumPy
     arrays. Items are added, replaced and deleted in place, with O(1) cost per item.
@@ -238,8 +239,13 @@ class GpuIndex(Index):
         with device_memory(f"A search for {k} items"):
             for start in range(0, len(queries), at_once):
                 some = words[start : start + at_once]
-                keys = self._nearest(view, self._scan(view, some), len(some), k, kernels.SHIFT)
                 rows = slice(start, start + len(some))
+                if len(some) == 1 and k <= gpu_single.MOST_NEIGHBOURS:
+                    near = gpu_single.nearest(view.words, view.ids, view.n_items, some, k, ordered=view.ordered)
+                    if near is not None:
+                        found.ids[start], found.distances[start] = near
+                        continue
+                keys = self._nearest(view, self._scan(view, some), len(some), k, kernels.SHIFT)
                 found.ids[rows] = cupy.asnumpy(view.ids[_rows_of(keys)]).reshape(-1, k)
                 found.distances[rows] = _distances_of(cupy.asnumpy(keys), kernels.SHIFT).reshape(-1, k)
         return found

@@ -17,7 +17,7 @@ except ImportError as error:
 
     raise MissingExtraError.of("cupy", "gpu") from error
 
-__all__ = ["SHIFT", "TILE", "cupy", "has_tensor_cores", "most_queries", "scan", "scan_asymmetric"]
+__all__ = ["SHIFT", "TILE", "cupy", "has_tensor_cores", "most_queries", "n_multiprocessors", "scan", "scan_asymmetric"]
 
 TILE = 64
 """Rows that a scan reads together; it starts at a multiple of them."""
@@ -26,7 +26,7 @@ SHIFT = 41
 """Bits below the number of the query in a key: 9 of a Hamming distance, 32 of a row."""
 
 _THREADS = 256
-_BLOCKS = 16  # per multiprocessor
+_BLOCKS = 10  # per multiprocessor
 
 _SOURCE = r"""
 typedef unsigned int u32;
@@ -258,7 +258,8 @@ def _kernel(name: str, n_words: int, n_bytes: int, n_queries: int, device: int) 
 
 
 @cache
-def _n_multiprocessors(device: int) -> int:
+def n_multiprocessors(device: int) -> int:
+    """Return how many multiprocessors a device has."""
     return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
 
 
@@ -280,7 +281,7 @@ def scan(words: Any, first: int, last: int, queries: Any, wanted: tuple[Any, ...
     """
     (n_queries, n_words), n_rows = queries.shape, last - first
     device = cupy.cuda.Device().id
-    n_blocks = _BLOCKS * _n_multiprocessors(device)
+    n_blocks = _BLOCKS * n_multiprocessors(device)
     if tensor:
         kernel = _kernel("scan_tensor", n_words, 1, 1, device)
         blocks = min(n_blocks, -(-n_rows // (TILE // 2 * _THREADS // 32)))
@@ -298,7 +299,7 @@ def scan_asymmetric(words: Any, first: int, last: int, table: Any, wanted: tuple
     """Write the keys of rows whose asymmetric distance to one query, given as a table, is small enough."""
     device = cupy.cuda.Device().id
     kernel = _kernel("scan_asymmetric", words.shape[1], table.shape[0], 1, device)
-    blocks = min(_BLOCKS * _n_multiprocessors(device), -(-(last - first) // _THREADS))
+    blocks = min(_BLOCKS * n_multiprocessors(device), -(-(last - first) // _THREADS))
     kernel((blocks,), (_THREADS,), (words, first, last, table, *wanted))
 
 
