@@ -1,8 +1,10 @@
-"""Search over HTTP from a second process on loopback, beside a bare FastAPI echo, with and without a writer.
+"""Search over HTTP from a second process on loopback, beside a bare FastAPI echo and faiss behind FastAPI.
 
-100 000 items of 128 numbers; every connection asks for the 10 nearest of one vector, as JSON, and asks again when the
-answer is there. The echo takes the same body, reads it as JSON, and answers with as many bytes. The writer, a third
+100 000 items of 128 numbers, 64 bits; every connection asks for the 10 nearest of one vector, as JSON, and asks again
+when the answer is there. The echo takes the same body, reads it as JSON, and answers with as many bytes. The faiss
+service is what one writes in ten lines: a pydantic model, a projection, ``IndexBinaryFlat``. The writer, a third
 process, replaces and adds 1000 items per second in batches of 100; all it was acknowledged must be there at the end.
+The refresh is that of HROH.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import Row
-from onlinehash import HCOH, Collection
+from onlinehash import HCOH, HROH, Collection
 from onlinehash.client import Client
 
 N, D, N_CLASSES, K = 100_000, 128, 100, 10
@@ -42,6 +44,29 @@ answer = b"x" * int(sys.argv[1])
 async def echo(request: Request) -> Response:
     await request.json()
     return Response(answer)
+listening = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listening.getsockname()[1]} ", file=sys.stderr, flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
+"""
+_FAISS = """
+import os
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # the threads of one query disturb the others
+import faiss, numpy as np, socket, sys, uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+rng = np.random.default_rng(0)
+projection = rng.standard_normal((int(sys.argv[2]), 64), np.float32)
+index = faiss.IndexBinaryFlat(64)
+index.add(rng.integers(0, 256, (int(sys.argv[1]), 8), dtype=np.uint8))
+class Query(BaseModel):
+    vectors: list[list[float]]
+    k: int = 10
+app = FastAPI()
+@app.post("/search")
+def search(query: Query) -> dict[str, list[list[int]]]:
+    bits = np.array(query.vectors, np.float32) @ projection >= 0
+    distances, ids = index.search(np.packbits(bits, axis=1, bitorder="little"), query.k)
+    return {"ids": ids.tolist(), "distances": distances.tolist()}
 listening = socket.create_server(("127.0.0.1", 0))
 print(f"http://127.0.0.1:{listening.getsockname()[1]} ", file=sys.stderr, flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
@@ -151,9 +176,7 @@ def measure(urls: dict[str, tuple[str, list[bytes]]], what: str) -> list[Row]:
         for quantile, meaning in ((50, "p50"), (99, "p99")):
             values = {name: [float(np.percentile(some, quantile)) for some in runs] for name, runs in taken.items()}
             ratios = [a / b for a, b in zip(values["search"], values["echo"], strict=True)]
-            rates = {
-                f"{name}, 1 / (requests a second)": SECONDS / median(map(len, runs)) for name, runs in taken.items()
-            }
+            rates = {f"{name}, seconds per request": SECONDS / median(map(len, runs)) for name, runs in taken.items()}
             rows.append(
                 Row(
                     f"{K} nearest of {N} items over HTTP, {n_connections} connections{what}, {meaning}",
@@ -165,7 +188,47 @@ def measure(urls: dict[str, tuple[str, list[bytes]]], what: str) -> list[Row]:
                     {name: median(some) for name, some in values.items()} | rates,
                 )
             )
+        for name, bar in (("echo", "at least 0.5"), ("faiss", "at least 1.5 at 64")):
+            if name in taken:
+                ratios = [len(a) / len(b) for a, b in zip(taken["search"], taken[name], strict=True)]
+                rows.append(
+                    Row(
+                        f"requests per second, {n_connections} connections{what}",
+                        median(ratios),
+                        min(ratios),
+                        max(ratios),
+                        f"search / {name}",
+                        bar,
+                    )
+                )
     return rows
+
+
+def p99(url: str, requests: list[bytes], n_connections: int) -> float:
+    return float(np.percentile(asyncio.run(load(url, requests, n_connections)), 99))
+
+
+def during_refresh(requests: list[bytes]) -> Row:
+    """Compare the p99 of searches while HROH is refreshed with the quiet one."""
+    X, y = make_items(N, seed=1)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "items.oh"
+        with Collection.open(path, HROH(n_bits=64, random_state=0)) as collection:
+            for start in range(0, N, 10_000):
+                some = slice(start, start + 10_000)
+                collection.upsert(range(start, min(start + 10_000, N)), X[some], y[some])
+            collection.refresh()
+        with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
+            p99(url, requests, 1)
+            ratios = []
+            for _ in range(ROUNDS):
+                quiet = p99(url, requests, 1)
+                client.upsert(range(100), X[:100], y[:100])
+                client.refresh(wait=False)
+                ratios.append(p99(url, requests, 1) / quiet)
+                client.refresh()
+    what = "p99 of a search while HROH is refreshed, 1 connection"
+    return Row(what, median(ratios), min(ratios), max(ratios), "refreshing / quiet", "at most 4")
 
 
 def run() -> list[Row]:
@@ -174,17 +237,18 @@ def run() -> list[Row]:
     bodies = [json.dumps({"vectors": [query.tolist()], "k": K}).encode() for query in queries]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "items.oh"
-        with Collection.open(path, HCOH(random_state=0)) as collection:
+        with Collection.open(path, HCOH(n_bits=64, random_state=0)) as collection:
             for start in range(0, N, 1000):
                 some = slice(start, start + 1000)
                 collection.upsert(range(start, min(start + 1000, N)), X[some], y[some])
             collection.refresh()
         with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
             size = len(json.dumps({"version": N, "ids": [[N] * K], "distances": [[1] * K]}))
-            with process("-c", _ECHO, str(size)) as echo:
+            with process("-c", _ECHO, str(size)) as echo, process("-c", _FAISS, str(N), str(D)) as faiss:
                 urls = {
                     "search": (url, [request_bytes("/api/v1/search", body) for body in bodies]),
                     "echo": (echo, [request_bytes("/echo", body) for body in bodies]),
+                    "faiss": (faiss, [request_bytes("/search", body) for body in bodies]),
                 }
                 rows = measure(urls, "")
                 with writer(url) as told:
@@ -196,4 +260,5 @@ def run() -> list[Row]:
             rows.append(
                 Row("items written a second during that", rate, rate, rate, "written / wanted", "at least 0.99")
             )
+    rows.append(during_refresh([request_bytes("/api/v1/search", body) for body in bodies]))
     return rows

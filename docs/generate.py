@@ -182,9 +182,8 @@ def _type(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
     if schema.get("type") == "array":
-        return (
-            f"list of ({_type(schema['items'])})" if "anyOf" in schema["items"] else f"list of {_type(schema['items'])}"
-        )
+        inner = schema.get("items", {})
+        return f"list of ({_type(inner)})" if "anyOf" in inner else f"list of {_type(inner)}"
     return str(schema.get("type", "anything"))
 
 

@@ -39,7 +39,7 @@ def test_every_package_of_the_reference_is_reached_by_attribute():
 
 @pytest.mark.slow
 def test_a_star_import_works_without_any_extra():
-    program = "import sys; sys.modules.update(httpx=None, fastapi=None); from onlinehash import *; print(WhenDrifted)"
+    program = "import sys; sys.modules.update(httpx=None, starlette=None); from onlinehash import *; print(WhenDrifted)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "WhenDrifted" in run.stdout, run.stderr
 
@@ -58,7 +58,19 @@ def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path
         "client": "oh.Client",
         "serve": "oh.service.create_app",
     }
-    modules = ("psycopg", "pymilvus", "faiss", "redis", "nats", "pyarrow", "ray", "httpx", "fastapi", "uvicorn")
+    modules = (
+        "psycopg",
+        "pymilvus",
+        "faiss",
+        "redis",
+        "nats",
+        "pyarrow",
+        "ray",
+        "httpx",
+        "starlette",
+        "msgspec",
+        "uvicorn",
+    )
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys({modules}))  # as if they were not there

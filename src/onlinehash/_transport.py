@@ -1,17 +1,20 @@
-"""HTTP requests that are repeated after a failure, with JSON or array bodies."""
+"""HTTP requests that are repeated after a failure, with JSON or array bodies, for both clients."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import random
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash._calls import Call, Calls
 from onlinehash._validation import check_non_negative_int, check_positive
 from onlinehash.exceptions import (
     InvalidInputError,
@@ -26,58 +29,134 @@ try:
 except ImportError:
     raise MissingExtraError.of("httpx", "client") from None
 
+T = TypeVar("T")
+
 _RETRIED = {408, 429, 502, 503, 504}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds
 
 
-class Transport:
-    """Connections to a service; the parameters are those of :class:`onlinehash.Client`."""
+class Settings:
+    """The address of a service, and when a request is sent again; the parameters are those of the clients."""
 
-    def __init__(self, url: str, key: str | None, timeout: float, retries: int) -> None:
+    def __init__(
+        self, url: str, key: str | None, timeout: float, retries: int, collection: str | None, options: dict[str, Any]
+    ) -> None:
         check_positive("timeout", timeout)
         self._retries = check_non_negative_int("retries", retries)
         if not url.startswith(("http://", "https://")):
             raise InvalidInputError(f"url={url!r} does not begin with http:// or https://.")
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
+        self.options = {
+            **options,
+            "base_url": url,
+            "headers": {**headers, **options.get("headers", {})},
+            "timeout": options.get("timeout", timeout),
+        }
+        self._url = url
+        self._root = "/api/v1" if collection is None else f"/api/v1/collections/{quote(collection, safe='')}"
+
+    def request(self, call: Call, n_failed: int) -> dict[str, Any]:
+        """Return the arguments of a request."""
+        content, headers = _content(call.body if call.retry_body is None or not n_failed else call.retry_body)
+        if call.key is not None:
+            headers["Idempotency-Key"] = call.key
+        return {
+            "method": call.method,
+            "url": self._root + call.path,
+            "content": content,
+            "headers": headers,
+            "params": call.query,
+        }
+
+    def pause(self, outcome: httpx.Response | httpx.TransportError, n_failed: int, pause: float) -> float | None:
+        """Return the seconds until a request is sent again, or None if it has its answer; raise if it failed."""
+        if isinstance(outcome, httpx.TransportError):
+            if n_failed >= self._retries:
+                raise ServiceError(
+                    f"{self._url} gives no answer after {n_failed + 1} tries "
+                    f"({type(outcome).__name__}: {outcome}). Does it run?"
+                ) from outcome
+            return pause
+        if outcome.is_success:
+            return None
+        if outcome.status_code not in _RETRIED or n_failed >= self._retries:
+            raise _error(outcome)
+        seconds = outcome.headers.get("Retry-After", "")
+        return max(pause, min(float(seconds), _LONGEST_PAUSE) if seconds.isdecimal() else 0.0)
+
+
+class Transport(Settings):
+    """Connections to a service."""
+
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self._http = httpx.Client(**self.options)
         self.base_url = self._http.base_url
 
     def close(self) -> None:
         """Close all connections."""
         self._http.close()
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any] | NDArray[Any] | None = None,
-        *,
-        retry_body: dict[str, Any] | None = None,
-        query: dict[str, str] | None = None,
-    ) -> Any:
-        """Return the JSON answer to a request.
+    def run(self, calls: Calls[T]) -> T:
+        """Send the requests of a call, and return its result."""
+        try:
+            call = next(calls)
+            while True:
+                call = calls.send(self._send(call))
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
-        The body is sent as JSON or as a .npy file. ``retry_body`` replaces it when the request is repeated.
-        """
+    def _send(self, call: Call) -> Any:
+        """Return the JSON answer to a request."""
         for n_failed, shortest in enumerate(pauses()):
-            pause = shortest
-            content, kind = _content(body if retry_body is None or not n_failed else retry_body)
+            outcome: httpx.Response | httpx.TransportError
             try:
-                answer = self._http.request(method, path, content=content, headers=kind, params=query)
+                outcome = self._http.request(**self.request(call, n_failed))
             except httpx.TransportError as error:
-                if n_failed >= self._retries:
-                    raise ServiceError(
-                        f"{self.base_url} gives no answer after {n_failed + 1} tries "
-                        f"({type(error).__name__}: {error}). Does it run?"
-                    ) from error
-            else:
-                if answer.is_success:
-                    return answer.json()
-                if answer.status_code not in _RETRIED or n_failed >= self._retries:
-                    raise _error(answer)
-                seconds = answer.headers.get("Retry-After", "")
-                pause = max(pause, min(float(seconds), _LONGEST_PAUSE) if seconds.isdecimal() else 0.0)
+                outcome = error
+            pause = self.pause(outcome, n_failed, shortest)
+            if pause is None:
+                assert isinstance(outcome, httpx.Response)
+                return outcome.json()
             time.sleep(pause)
+        raise AssertionError("pauses never end")
+
+
+class AsyncTransport(Settings):
+    """Connections to a service, for use in an event loop."""
+
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self._http = httpx.AsyncClient(**self.options)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def run(self, calls: Calls[T]) -> T:
+        """Send the requests of a call, and return its result."""
+        try:
+            call = next(calls)
+            while True:
+                call = calls.send(await self._send(call))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _send(self, call: Call) -> Any:
+        """Return the JSON answer to a request."""
+        for n_failed, shortest in enumerate(pauses()):
+            outcome: httpx.Response | httpx.TransportError
+            try:
+                outcome = await self._http.request(**self.request(call, n_failed))
+            except httpx.TransportError as error:
+                outcome = error
+            pause = self.pause(outcome, n_failed, shortest)
+            if pause is None:
+                assert isinstance(outcome, httpx.Response)
+                return outcome.json()
+            await asyncio.sleep(pause)
         raise AssertionError("pauses never end")
 
 

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from typing import Any, Self
-from urllib.parse import quote
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from onlinehash._containers import as_array
+from onlinehash import _calls as calls
 from onlinehash._transport import Transport, pauses
-from onlinehash._validation import check_choice, check_features, check_positive_int
+from onlinehash._validation import check_positive_int
+from onlinehash.async_client import AsyncClient
 from onlinehash.collection.types import Id, Item, Label, Stats
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
-from onlinehash.types import SearchResult
+from onlinehash.types import Codes, SearchResult
 
-__all__ = ["Client", "ServiceError"]
-
-_BATCH = 1000
+__all__ = ["AsyncClient", "Client", "ServiceError"]
 
 
 class Client:
     """Use a collection that is served over HTTP.
 
-    A request that gets no answer, or the answer to come back later, is sent again. That is safe: a change that was
-    applied although its answer got lost leaves the same items when applied again, because items have ids. The hasher
-    may then learn from the same items twice.
+    A request that gets no answer, or the answer to come back later, is sent again. That is safe: every change has a
+    key, by which the service knows one that it has applied already although its answer was lost.
+
+    Items and queries are sent in batches of at most 1000. Each batch of a change is applied as a whole or not at all.
 
     Parameters
     ----------
@@ -37,10 +33,14 @@ class Client:
         Address of the service, such as ``"http://127.0.0.1:8000"``.
     key : str, optional
         API key, if the service requires one.
+    collection : str, optional
+        Name of the collection, if the service has several.
     timeout : float, default=30
         Seconds to wait for an answer.
     retries : int, default=5
         Number of times a request is sent again, after pauses that double.
+    **options
+        Options of ``httpx.Client``, such as ``verify``, ``proxy``, ``headers`` or ``limits``.
 
     Examples
     --------
@@ -59,8 +59,17 @@ class Client:
     >>> folder.cleanup()
     """
 
-    def __init__(self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 5) -> None:
-        self._http = Transport(url, key, timeout, retries)
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        collection: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 5,
+        **options: Any,
+    ) -> None:
+        self._http = Transport(url, key, timeout, retries, collection, options)
 
     def close(self) -> None:
         """Close all connections."""
@@ -95,9 +104,7 @@ class Client:
         *,
         documents: Any = None,
     ) -> None:
-        """Insert items or replace existing ones, as :meth:`Collection.upsert`, in batches of 1000 items.
-
-        Each batch is applied as a whole or not at all.
+        """Insert items or replace existing ones, as :meth:`Collection.upsert`.
 
         Parameters
         ----------
@@ -110,41 +117,7 @@ class Client:
         documents : optional
             Instead of vectors, one text per item, if the service has an embedder.
         """
-        listed, single = _listed(ids)
-        if (vectors is None) == (documents is None):
-            raise InvalidInputError("Pass vectors or documents, one of the two.")
-        rows = None if vectors is None else _rows(vectors, single)
-        columns = {
-            "ids": listed,
-            "labels": _per_id(labels, single),
-            "payload": _per_id(payload, single),
-            "documents": _per_id(documents, single),
-            "rows": rows,
-        }
-        for name, column in columns.items():
-            if column is not None and len(column) != len(listed):
-                what = "vectors" if name == "rows" else name
-                raise InvalidInputError(f"{what} has {len(column)} entries for {len(listed)} ids; pass one per id.")
-        for start in range(0, len(listed), _BATCH):
-            some = {name: column[start : start + _BATCH] for name, column in columns.items() if column is not None}
-            self._upsert(**some)
-
-    def _upsert(
-        self,
-        ids: list[Id],
-        rows: NDArray[Any] | None = None,
-        labels: Any = None,
-        payload: Any = None,
-        documents: Any = None,
-    ) -> None:
-        records = None if payload is not None or rows is None else _records(ids, rows, labels)
-        if records is None:
-            vectors = None if rows is None else rows.tolist()
-            body = {"ids": ids, "vectors": vectors, "documents": documents, "labels": _plain(labels)}
-            body["payload"] = payload
-            self._http.send("PUT", "/api/v1/items", {name: one for name, one in body.items() if one is not None})
-        else:
-            self._http.send("PUT", "/api/v1/items", records)
+        self._http.run(calls.upsert(ids, vectors, labels, payload, documents))
 
     def update(
         self,
@@ -155,24 +128,14 @@ class Client:
         *,
         documents: Any = None,
     ) -> None:
-        """Change existing items and keep what is not given, as :meth:`Collection.update`, in one request.
+        """Change existing items and keep what is not given, as :meth:`Collection.update`.
 
         Parameters
         ----------
         ids, vectors, labels, payload, documents
             As for :meth:`upsert`.
         """
-        listed, single = _listed(ids)
-        body: dict[str, Any] = {"ids": listed}
-        if vectors is not None:
-            body["vectors"] = _rows(vectors, single).tolist()
-        if documents is not None:
-            body["documents"] = _per_id(documents, single)
-        if labels is not ...:
-            body["labels"] = _plain(_per_id(labels, single))
-        if payload is not ...:
-            body["payload"] = _per_id(payload, single)
-        self._http.send("PATCH", "/api/v1/items", body)
+        self._http.run(calls.update(ids, vectors, labels, payload, documents))
 
     def delete(self, ids: Any = None, *, where: Any = None, missing: str = "raise", unlearn: bool = False) -> int:
         """Delete items, and return their number.
@@ -183,18 +146,29 @@ class Client:
         where : mapping
             Instead of ids: delete all items whose payload passes, as for :meth:`Collection.search`.
         missing : "raise" or "ignore", default="raise"
-            With "raise", nothing is deleted if any id is unknown.
+            With "raise", nothing of a batch is deleted if any of its ids is unknown.
         unlearn : bool, default=False
             Also remove the items from what the hasher has learned; supported by HROH.
         """
-        check_choice("missing", missing, ("raise", "ignore"))
-        if (ids is None) == (where is None):
-            raise InvalidInputError("delete takes ids or where, one of the two.")
-        chosen = {"ids": _listed(ids)[0]} if where is None else {"where": where}
-        body = {**chosen, "missing": missing, "unlearn": unlearn}
-        # A repeated request may find the items already deleted by the first.
-        answer = self._http.send("POST", "/api/v1/items/delete", body, retry_body=body | {"missing": "ignore"})
-        return int(answer.get("changed", 0))
+        return self._http.run(calls.delete(ids, where, missing, unlearn))
+
+    def create_index(self, path: str) -> None:
+        """Make filters by a path in the payload fast, as :meth:`Collection.create_index`.
+
+        Parameters
+        ----------
+        path : str
+        """
+        self._http.run(calls.create_index(path))
+
+    def drop_index(self, path: str) -> None:
+        """Drop the index of a path in the payload.
+
+        Parameters
+        ----------
+        path : str
+        """
+        self._http.run(calls.drop_index(path))
 
     # ------------------------------------------------------------------ reading
 
@@ -205,8 +179,7 @@ class Client:
         ----------
         ids : int or str, or several
         """
-        found = self._http.send("POST", "/api/v1/items/get", {"ids": _listed(ids)[0]})["items"]
-        return [_item(item) for item in found]
+        return self._http.run(calls.get(ids))
 
     def items(
         self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
@@ -220,28 +193,19 @@ class Client:
         left = limit
         while left is None or left > 0:
             size = chunk if left is None else min(chunk, left)
-            body = {"where": where, "after": after, "limit": size}
-            found = self._http.send("POST", "/api/v1/items/list", body)["items"]
-            yield from map(_item, found)
+            found = self._http.run(calls.page(where, after, size))
+            yield from found
             if len(found) < size:
                 return
-            after, left = found[-1]["id"], None if left is None else left - size
+            after, left = found[-1].id, None if left is None else left - size
 
     def count(self, where: Any = None) -> int:
         """Return the number of items, or of those whose payload passes a filter."""
-        return int(self._http.send("POST", "/api/v1/items/count", {"where": where})["n_items"])
+        return self._http.run(calls.count(where))
 
     def indexes(self) -> list[str]:
         """Return the paths in the payload that have an index."""
-        return list(self._http.send("GET", "/api/v1/indexes")["indexes"])
-
-    def create_index(self, path: str) -> None:
-        """Make filters by a path in the payload fast, as :meth:`Collection.create_index`."""
-        self._http.send("POST", "/api/v1/indexes", {"path": path})
-
-    def drop_index(self, path: str) -> None:
-        """Drop the index of a path in the payload."""
-        self._http.send("DELETE", f"/api/v1/indexes/{quote(path, safe='')}")
+        return self._http.run(calls.indexes())
 
     def search(
         self,
@@ -271,8 +235,7 @@ class Client:
             As for :meth:`Collection.search`.
         """
         options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
-        cursor = after.cursor or "" if isinstance(after, SearchResult) else after
-        return self._search(vectors, options, labels, ids, where=where, include=list(include), after=cursor)
+        return self._http.run(calls.search(vectors, options, labels, ids, where, include, after))
 
     def range_search(
         self,
@@ -292,7 +255,7 @@ class Client:
             As for :meth:`search`.
         radius : int
         """
-        return self._search(vectors, {"radius": radius}, labels, ids, where=where, include=list(include))
+        return self._http.run(calls.search(vectors, {"radius": radius}, labels, ids, where, include))
 
     def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> SearchResult:
         """Find the k nearest items of stored items, which do not find themselves.
@@ -303,38 +266,24 @@ class Client:
         k, labels, rescore
             As for :meth:`search`.
         """
-        listed, single = _listed(ids)
-        body = {"by_id": listed, "k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
-        return _result(self._http.send("POST", "/api/v1/search", body), single)
+        return self._http.run(calls.search_by_id(ids, k, labels, rescore))
 
-    def _search(
-        self, vectors: Any, options: dict[str, Any], labels: Any, ids: Sequence[Id] | None, **more: Any
-    ) -> SearchResult:
-        among = None if ids is None else _listed(ids)[0]
-        more = {name: value for name, value in more.items() if value not in (None, [])}
-        if isinstance(vectors, str) or (isinstance(vectors, (list, tuple)) and vectors and isinstance(vectors[0], str)):
-            single = isinstance(vectors, str)
-            body = {"documents": [vectors] if single else list(vectors), **options, "labels": _plain(labels)}
-            return _result(self._http.send("POST", "/api/v1/search", body | {"ids": among} | more), single)
-        single = as_array(vectors).ndim == 1
-        rows = _rows(vectors, single)
-        if labels is None and ids is None and not more:
-            query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
-            found = self._http.send("POST", "/api/v1/search", _compact(rows), query=query)
-        else:
-            body = {"vectors": rows.tolist(), **options, "labels": _plain(labels), "ids": among, **more}
-            found = self._http.send("POST", "/api/v1/search", body)
-        return _result(found, single)
+    def encode(self, vectors: ArrayLike) -> Codes:
+        """Return the packed codes of vectors, made by the encoder in use.
+
+        Parameters
+        ----------
+        vectors : array-like of shape (n_vectors, n_features), or (n_features,) for one
+        """
+        return self._http.run(calls.encode(vectors))
 
     def label_counts(self, where: Any = None) -> dict[Label, int]:
         """Return the number of items of each label, or of those whose payload passes a filter."""
-        found = self._http.send("POST", "/api/v1/label_counts", {"where": where})["label_counts"]
-        return {one["label"]: one["n_items"] for one in found}
+        return self._http.run(calls.label_counts(where))
 
     def stats(self) -> Stats:
         """Return statistics of the collection."""
-        found = self._http.send("GET", "/api/v1/stats")
-        return Stats(**{field.name: found[field.name] for field in fields(Stats)})
+        return self._http.run(calls.stats())
 
     def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher.
@@ -344,94 +293,11 @@ class Client:
         wait : bool, default=True
             Return when the new codes are in use; raise if the refresh fails.
         """
-        state = self._http.send("POST", "/api/v1/refresh", {"wait": False})
+        state = self._http.run(calls.refresh())
         for pause in pauses():
             if not wait or not state["refreshing"]:
                 break
             time.sleep(pause)
-            state = self._http.send("GET", "/api/v1/versions")
+            state = self._http.run(calls.versions())
         if wait and state["refresh_error"] is not None:
             raise ServiceError(f"The refresh failed: {state['refresh_error']}")
-
-
-def _listed(ids: Any) -> tuple[list[Id], bool]:
-    """Return ids as a list, and whether a single id was given."""
-    if isinstance(ids, (int, str, np.integer)):
-        return [ids.item() if isinstance(ids, np.integer) else ids], True
-    return [id.item() if isinstance(id, np.generic) else id for id in ids], False
-
-
-def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
-    rows = as_array(vectors)
-    return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
-
-
-def _per_id(values: Any, single: bool) -> Any:
-    return [values] if single and values is not None else values
-
-
-def _plain(labels: Any) -> Any:
-    """Return labels as JSON values; NaN, a missing label, as None."""
-    if isinstance(labels, (np.ndarray, np.generic)):
-        labels = labels.tolist()
-    if isinstance(labels, (list, tuple, set, frozenset)):
-        return [_plain(label) for label in (sorted(labels) if isinstance(labels, (set, frozenset)) else labels)]
-    if isinstance(labels, float):
-        return None if np.isnan(labels) else int(labels) if labels.is_integer() else labels
-    return labels
-
-
-def _records(ids: list[Id], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
-    """Return items as an array of records, or None if an array cannot hold them unchanged."""
-    columns = {"id": np.array(ids)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
-    fitting = all(
-        column.dtype.kind in "iuU" and column.ndim == 1 and (column.dtype.kind in "iu" or _keeps_text(column, values))
-        for column, values in zip(columns.values(), (ids, labels), strict=False)
-    )
-    if not fitting:
-        return None
-    vectors = _compact(rows)
-    layout: list[Any] = [(name, column.dtype) for name, column in columns.items()]
-    records = np.empty(len(ids), [*layout, ("vectors", vectors.dtype, (vectors.shape[1],))])
-    records["vectors"] = vectors
-    for name, column in columns.items():
-        records[name] = column
-    return records
-
-
-def _dtype(labels: Any) -> Any:
-    """Return object for labels that hold lists or missing values, else None."""
-    plain = isinstance(labels, np.ndarray) or len({type(label) for label in labels}) == 1
-    several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
-    return None if plain and not several else object
-
-
-def _keeps_text(column: NDArray[Any], values: Any) -> bool:
-    """Return whether an array holds strings unchanged: it drops zero characters at their ends."""
-    return bool(column.dtype.itemsize) and all(
-        kept == given for kept, given in zip(column.tolist(), values, strict=True)
-    )
-
-
-def _compact(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return floating-point vectors of at most single precision as they are, others in double precision."""
-    return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else rows.astype(np.float64)
-
-
-def _item(found: dict[str, Any]) -> Item:
-    vectors, labels = np.array(found["vectors"], np.float32), _labels(found["labels"])
-    return Item(**{**found, "vectors": vectors, "labels": labels})
-
-
-def _labels(found: Any) -> Any:
-    return tuple(found) if isinstance(found, list) else found
-
-
-def _result(found: dict[str, Any], single: bool) -> SearchResult:
-    parts: dict[str, Any] = {name: found.get(name) for name in ("cursor", "payload")}
-    if found.get("labels") is not None:
-        parts["labels"] = [list(map(_labels, row)) for row in found["labels"]]
-    if found.get("vectors") is not None:
-        parts["vectors"] = [np.array(rows, np.float32) for rows in found["vectors"]]
-    result = SearchResult(found["ids"], found["distances"], found["version"], **parts)
-    return result[0] if single else result

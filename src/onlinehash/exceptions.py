@@ -7,7 +7,8 @@ Every error says what was given, the rule, and the way out::
     │   ├── InvalidFeaturesError                    X: shape, width, dtype, NaN or infinity
     │   │   └── NotNumbersError    (TypeError)      X: objects that are not numbers
     │   ├── InvalidLabelsError                      y: length, kind, unknown to a fixed codebook
-    │   └── InvalidCodesError                       codes: dtype, width, padding
+    │   ├── InvalidCodesError                       codes: dtype, width, padding
+    │   └── TooManyResultsError                     a search that finds more than was allowed
     ├── UnknownNameError       (ValueError)         no such hasher, data set, protocol, ...
     ├── UnknownIdError         (KeyError)           no such id in an index
     ├── NotLearnedError        (AttributeError)     used before the first instance was learned
@@ -50,6 +51,15 @@ class InvalidLabelsError(InvalidInputError):
 
 class InvalidCodesError(InvalidInputError):
     """Codes have the wrong dtype or width."""
+
+
+class TooManyResultsError(InvalidInputError):
+    """A search finds more items than the caller allows."""
+
+    @classmethod
+    def of(cls, n_found: int, max_results: int) -> TooManyResultsError:
+        """Make the error of a range search."""
+        return cls(f"radius finds at least {n_found} items, more than {max_results}; use a smaller one, or raise that.")
 
 
 class UnknownNameError(OnlineHashError, ValueError):

@@ -11,6 +11,7 @@ from onlinehash.exceptions import (
     InvalidInputError,
     InvalidLabelsError,
     StorageError,
+    TooManyResultsError,
     UnknownIdError,
     UnknownNameError,
 )
@@ -321,3 +322,24 @@ def test_items_are_counted_by_label(small):
     expected[1] += 1
     assert collection.label_counts() == {**expected, 9: 2, None: 1}
     assert list(collection.label_counts()) == [0, 1, 2, 3, 9, None]
+
+
+def test_a_range_search_stops_at_the_number_of_results_allowed(small):
+    collection, X, _ = small
+    found = collection.range_search(X[:3], 12, max_results=120)
+    assert [len(one) for one in found] == [40, 40, 40]
+    assert found.ids == collection.range_search(X[:3], 1 << 80).ids
+    for queries, most in ((X[:3], 119), (X[0], 39)):
+        with pytest.raises(TooManyResultsError, match=f"more than {most}; use a smaller one"):
+            collection.range_search(queries, 12, max_results=most)
+
+
+def test_a_checkpoint_is_stored_with_every_kind_of_change(small):
+    collection, X, _ = small
+    before = collection.sequence
+    collection.update(1, labels=2, checkpoint={"a": 1})
+    collection.update(1, payload="x", checkpoint={"b": 2})
+    collection.update(2, X[3], checkpoint={"c": 3})
+    collection.update([], checkpoint={"d": 4})
+    assert [collection.checkpoint(name) for name in "abcd"] == [1, 2, 3, 4]
+    assert collection.sequence == before + 2

@@ -1,12 +1,17 @@
 """A served collection in a process of its own."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import contextmanager
+from pathlib import Path
 
+import httpx
 import numpy as np
 
 from onlinehash import HCOH, Collection
@@ -24,11 +29,14 @@ class Server:
 
     def __init__(self, path, *options, env=None, before=None):
         command = [sys.executable, "-m", "onlinehash.cli", "serve", *map(str, (path, "--port", 0, *options))]
+        self.start(command, env or {}, before)
+
+    def start(self, command, env, before=None):
         self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}, preexec_fn=before
+            command, stderr=subprocess.PIPE, text=True, env={**os.environ, **env}, preexec_fn=before
         )
         line = self.process.stderr.readline()
-        found = re.search(r"http://\S+", line)
+        found = re.search(r"https?://\S+", line)
         assert found, line + self.process.stderr.read()
         self.url = found[0]
 
@@ -61,3 +69,51 @@ def make(path, n_items=0):
         if n_items:
             collection.upsert(range(n_items), X[:n_items], Y[:n_items])
     return path
+
+
+PROGRAM = """
+import json, sys
+from onlinehash import Collection
+from onlinehash.service import Limits, create_app, server, ApiKeys
+path, limits, keys = sys.argv[1], Limits(**json.loads(sys.argv[2])), ApiKeys.of(write=json.loads(sys.argv[3]))
+with Collection.open(path) as collection, server.listen("127.0.0.1", 0, keys) as listening:
+    print(server.url_of(listening), file=sys.stderr, flush=True)
+    server.run(create_app(collection, limits=limits, keys=keys), listening, limits)
+"""
+
+
+class LimitedServer(Server):
+    """A process that serves with limits of a test's own, and whose memory and health are watched."""
+
+    def __init__(self, path, keys=(), **limits):
+        command = [sys.executable, "-c", PROGRAM, str(path), json.dumps(limits), json.dumps(list(keys))]
+        self.start(command, {})
+
+    def memory(self, name):
+        """Return a number of /proc/PID/status in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) << 10
+
+    @contextmanager
+    def watched(self, most_bytes, most_seconds=1.0):
+        """Demand that the process grows little, and answers /healthz soon, while the block lasts."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # starts the peak anew
+        before, longest, done = self.memory("VmRSS"), [], threading.Event()
+
+        def ask():
+            with httpx.Client(base_url=self.url, timeout=60) as http:
+                while not (done.is_set() and longest):
+                    start = time.monotonic()
+                    assert http.get("/healthz").status_code == 200
+                    longest.append(time.monotonic() - start)
+                    done.wait(0.02)
+
+        asker = threading.Thread(target=ask)
+        asker.start()
+        try:
+            yield
+        finally:
+            done.set()
+            asker.join()
+        assert self.memory("VmHWM") - before < most_bytes
+        assert max(longest) < most_seconds

@@ -1,12 +1,14 @@
 """Filters, lists and pages over HTTP: what a client gets is what the collection gives."""
 
+import asyncio
+
 import httpx
 import numpy as np
 import pytest
 from tests.service.running import X, Y
 
 from onlinehash import HCOH, Collection
-from onlinehash.client import Client
+from onlinehash.client import AsyncClient, Client
 from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service import serve_in_thread
@@ -109,3 +111,46 @@ def test_a_filter_may_be_long(served):
     assert client.count(long) == collection.count(long) == 50
     assert sum(client.label_counts(long).values()) == 100
     assert len(list(client.items(where=long, chunk=20))) == 50
+
+
+def test_concurrent_searches_keep_their_filters_pages_and_parts(served):
+    client, collection = served
+    first = collection.search(X[0], 3)
+    kinds = [
+        {},
+        {"where": WHERE},
+        {"include": ["labels", "payload", "vectors"]},
+        {"after": first.cursor},
+        {"labels": [int(Y[0])]},
+        {"asymmetric": True},
+    ]
+    asked = [(X[0] if "after" in options else X[i % 50], options) for i, options in enumerate(kinds * 20)]
+
+    async def ask():
+        async with AsyncClient(str(client._http.base_url)) as several:
+            listed = [item.id async for item in several.items(where=WHERE, chunk=7)]
+            return listed, await asyncio.gather(*(several.search(x, 3, **options) for x, options in asked))
+
+    listed, found = asyncio.run(ask())
+    assert listed == [item.id for item in collection.items(where=WHERE)]
+    for (x, options), ours in zip(asked, found, strict=True):
+        theirs = collection.search(x, 3, **options)
+        for name in ("ids", "distances", "cursor", "labels", "payload", "version"):
+            assert getattr(ours, name) == getattr(theirs, name), (name, options)
+
+
+def test_several_queries_carry_their_parts_and_limits_hold(served):
+    client, collection = served
+    options = {"where": WHERE, "include": ["labels", "payload", "vectors"]}
+    ours, theirs = client.search(X[:20], 3, **options), collection.search(X[:20], 3, **options)
+    assert (ours.ids, ours.labels, ours.payload, ours.cursor) == (
+        theirs.ids,
+        theirs.labels,
+        theirs.payload,
+        theirs.cursor,
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(ours.vectors, theirs.vectors, strict=True))
+    with pytest.raises(InvalidInputError, match="limit of this service"):
+        client.range_search(X[:2], 12, include=["vectors"])
+    with pytest.raises(InvalidInputError, match="one vector or document"):
+        client.search(X[:2], 3, after=ours[0])

@@ -14,8 +14,7 @@ from tests.service.test_routes import ARROW, NPY, arrow, npy
 
 from onlinehash import HCOH, Collection
 from onlinehash.client import Client
-from onlinehash.service import Limits, serve_in_thread
-from onlinehash.service import server as servers
+from onlinehash.service import Limits, protocol, serve_in_thread
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +91,7 @@ def read_all(connection):
 @pytest.fixture
 def tight(tmp_path, monkeypatch):
     """A service with small limits."""
-    monkeypatch.setattr(servers, "_HEADER_SECONDS", 1)
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 1)
     limits = Limits(
         max_body_bytes=10_000,
         body_timeout=1,

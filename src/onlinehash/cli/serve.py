@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onlinehash.cli._options import Embed, Engine, registered
 from onlinehash.cli._screen import note
 from onlinehash.cli._target import TARGET, Target
+from onlinehash.exceptions import DataNotFoundError
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+    from onlinehash.collection import Collection
+
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 def run(
@@ -53,37 +62,107 @@ def run(
     max_k: Annotated[int, typer.Option(help="Neighbours per query.", min=1)] = 1000,
     max_width: Annotated[int, typer.Option(help="Dimensions of a vector.", min=1)] = 65_536,
     threads: Annotated[int, typer.Option(help="Threads for searches.", min=1)] = 4,
+    timeout: Annotated[int, typer.Option(help="Seconds for a search.", min=1)] = 30,
+    certfile: Annotated[
+        Path | None, typer.Option(help="Certificate (PEM) for TLS.", exists=True, dir_okay=False, show_default=False)
+    ] = None,
+    keyfile: Annotated[
+        Path | None, typer.Option(help="Private key of --certfile.", exists=True, dir_okay=False, show_default=False)
+    ] = None,
+    root_path: Annotated[str, typer.Option(help="Path below which a proxy serves this, as in /items.")] = "",
+    trusted_proxies: Annotated[
+        str,
+        typer.Option(help="Addresses of proxies whose X-Forwarded-For and -Proto are believed, separated by commas."),
+    ] = "",
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log every request to stderr, as one line of JSON.")
+    ] = False,
+    log_level: Annotated[
+        str, typer.Option(help="Least level that is logged to stderr: debug, info, warning or error.")
+    ] = "warning",
     demo: Annotated[bool, typer.Option("--demo", help="Serve a temporary collection of real data.")] = False,
     dataset: Annotated[
         str | None, typer.Option(help="Data set of --demo.", show_default="MNIST if it is on this machine, else digits")
     ] = None,
 ) -> None:
-    """Serve a collection over HTTP until stopped.
+    """Serve a collection over HTTP until stopped, or all collections (*.oh) of a folder.
 
-    The routes are listed in /openapi.json. Acknowledged changes are on disk; running requests finish before a stop.
+    The routes are listed in /docs. Acknowledged changes are on disk; running requests finish before a stop. SIGHUP
+    reads the key files again. In a folder, NAME.read-keys and NAME.write-keys hold further keys of NAME.oh.
     """
     if demo == (target is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
-    from onlinehash.demo.stream import make_demo_router, open_demo
+    from onlinehash.demo.stream import make_demo_routes, open_demo
     from onlinehash.service import ApiKeys, Limits, create_app, server
 
-    keys = ApiKeys.gather(os.environ, read_keys, write_keys)
+    folder = Path(target.name) if target is not None and target.store is None and Path(target.name).is_dir() else None
+    files = {} if folder is None else {file.stem: file for file in sorted(folder.glob("*.oh"))}
+    if folder is not None and not files:
+        raise DataNotFoundError(f"There is no collection (*.oh) in {folder}.")
+
+    def keys_now() -> ApiKeys | dict[str, ApiKeys]:
+        common = ApiKeys.gather(os.environ, read_keys, write_keys)
+        own = {name: [file.with_suffix(f".{kind}-keys") for kind in ("read", "write")] for name, file in files.items()}
+        return {
+            name: common | ApiKeys.gather({}, *(path if path.is_file() else None for path in paths))
+            for name, paths in own.items()
+        } or common
+
+    keys = keys_now()
+    any_keys = keys if isinstance(keys, ApiKeys) else ApiKeys(required=any(keys.values()))
+    if log_level not in _LEVELS:
+        raise typer.BadParameter(f"--log-level {log_level!r} is not one of {', '.join(_LEVELS)}.")
+    if (certfile is None) != (keyfile is None):
+        raise typer.BadParameter("--certfile and --keyfile: give both.")
     limits = Limits(
         max_body_bytes=max_body << 20,
         max_batch_size=max_batch,
         max_k=max_k,
         max_dimensions=max_width,
         n_threads=threads,
+        timeout=timeout,
     )
     with ExitStack() as stack:
-        listening = stack.enter_context(server.listen(host, port, keys))
+        listening = stack.enter_context(server.listen(host, port, any_keys))
+        collections: dict[str, Collection] = {}
+        routes: list[Route] = []
         if target is None:
             shown = stack.enter_context(open_demo(dataset))
-            collection, routers = shown.collection, [make_demo_router(shown, keys)]
+            collections, routes = {"demo": shown.collection}, make_demo_routes(shown, any_keys)
+        elif folder is not None:
+            for name, file in files.items():
+                collections[name] = Target(str(file)).open(readonly=readonly, search=search, embed=embed)
+                stack.callback(collections[name].close, refresh=False)
         else:
             hasher = None if target.exists() or method is None else registered(method)
-            collection, routers = target.open(hasher, readonly=readonly, search=search, embed=embed), []
-            stack.callback(collection.close, refresh=False)  # a stop must not wait for a refresh
-        app = create_app(collection, limits=limits, keys=keys, routers=routers)
-        note(f"Serving {len(collection)} items on {server.url_of(listening)} (Ctrl-C stops)")
-        server.run(app, listening, limits)
+            name = Path(target.name).stem
+            collections = {name: target.open(hasher, readonly=readonly, search=search, embed=embed)}
+            stack.callback(collections[name].close, refresh=False)  # a stop must not wait for a refresh
+        app = create_app(collections, limits=limits, keys=keys, routes=routes, root_path=root_path)
+        n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
+        held = "" if folder is None else f" in {len(collections)} collections"
+        note(f"Serving {n_items} items{held} on {url} (Ctrl-C stops)")
+        _log_to_stderr(log_level, access_log)
+        server.run(
+            app,
+            listening,
+            limits,
+            read_keys=keys_now,
+            certfile=certfile,
+            keyfile=keyfile,
+            trusted_proxies=trusted_proxies,
+        )
+
+
+def _log_to_stderr(level: str, access_log: bool) -> None:
+    """Write the log of the package, and that of requests if wanted, to stderr."""
+    for name, layout, least in (
+        ("onlinehash", "%(asctime)s %(levelname)s %(name)s: %(message)s", level.upper()),
+        ("onlinehash.access", "%(message)s", "INFO" if access_log else "CRITICAL"),
+    ):
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(layout))
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(least)
+    logger.propagate = False

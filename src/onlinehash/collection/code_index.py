@@ -212,13 +212,15 @@ class CodeIndex:
 
             return replace(paged(ask, k, after, generation.encoder.version), sequence=self._seq)
 
-    def range_search(self, vectors: NDArray[Any], radius: int, among: Among) -> SearchResult:
-        """Return all items at most ``radius`` away from every query."""
+    def range_search(
+        self, vectors: NDArray[Any], radius: int, among: Among, max_results: int | None = None
+    ) -> SearchResult:
+        """Return all items at most ``radius`` away from every query; raise if they are more than ``max_results``."""
         with self._searching(among) as (generation, index, passing):
             if generation is None or index is None:
                 return _nothing(len(vectors), self._seq)
             codes = generation.encoder.encode(self._engine.put(vectors))
-            answers = self._answers(index.range_search(codes, radius, ids=passing))
+            answers = self._answers(index.range_search(codes, radius, ids=passing, max_results=max_results))
             ids, distances = [ids for ids, _, _ in answers], [distances for _, distances, _ in answers]
             return SearchResult(ids, distances, generation.encoder.version, self._seq)
 

@@ -263,18 +263,22 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         payload: Any = ...,
         *,
         documents: Any = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Change what is given of existing items; the hasher learns from them again if vectors or labels are given.
 
         Parameters
         ----------
-        ids, vectors, labels, payload, documents
+        ids, vectors, labels, payload, documents, checkpoint
             As for :meth:`upsert`. If an id is unknown, nothing changes.
         """
         with self._writing():
             single = check.is_single(ids)
             listed = self._demand_known(check.check_item_ids(ids, self.id_type, ordered=True))
+            noted = check.checkpoint_settings(checkpoint)
             if not listed:
+                with self._store.writing():
+                    self._put_settings(noted)
                 return
             old = self._store.rows(listed)
             rows, texts, payloads, kind = old.vectors, old.labels, old.payloads, self.label_kind
@@ -292,12 +296,14 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
                 new = Rows(listed, self._next_seqs(len(listed)), rows, texts, payloads)
                 with self._learner.changing() as hasher:
                     self._learner.learn_again(hasher, new)
-                    self._put(hasher, new, {"label_kind": kind, **names})
+                    self._put(hasher, new, {"label_kind": kind, **names, **noted})
                 self._reencoder.after_change()
-            elif payload is not ...:
+            else:
                 with self._store.writing():
-                    self._store.put_payloads(listed, payloads)
-                    self._store.put_setting(PAYLOAD_CHANGES, self._store.setting(PAYLOAD_CHANGES, 0) + 1)
+                    self._put_settings(noted)
+                    if payload is not ...:
+                        self._store.put_payloads(listed, payloads)
+                        self._store.put_setting(PAYLOAD_CHANGES, self._store.setting(PAYLOAD_CHANGES, 0) + 1)
 
     def delete(
         self,

@@ -100,6 +100,12 @@ class CollectionReader(Listing, StoreFollower):
         return kind
 
     @property
+    def sequence(self) -> int:
+        """Sequence number of the last change that was applied here."""
+        self._catch_up()
+        return self._position.seq
+
+    @property
     def readonly(self) -> bool:
         """Whether changes are refused."""
         return self._store.readonly
@@ -301,6 +307,7 @@ class CollectionReader(Listing, StoreFollower):
         where: Any = None,
         include: Iterable[str] | None = None,
         wait: bool = True,
+        max_results: int | None = None,
     ) -> SearchResult:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
@@ -309,13 +316,15 @@ class CollectionReader(Listing, StoreFollower):
         vectors, labels, ids, where, include, wait
             As for :meth:`search`.
         radius : int
+        max_results : int, optional
+            Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
         radius, parts = check_non_negative_int("radius", radius), check_include(include)
         among = self._ready_to_search(wait, labels, ids, where)
 
         def search() -> tuple[SearchResult, bool]:
             queries, single = self._queries(vectors)
-            return self._index.range_search(queries, radius, among), single
+            return self._index.range_search(queries, radius, among, max_results), single
 
         return self._found(search, parts, uses_store=is_document(_first(vectors)))
 

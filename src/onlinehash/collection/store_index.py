@@ -19,7 +19,7 @@ from onlinehash.collection.stores.protocol import (
     SearchingStore,
 )
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import StorageError
+from onlinehash.exceptions import StorageError, TooManyResultsError
 from onlinehash.types import Codes, SearchResult
 
 T = TypeVar("T")
@@ -99,12 +99,23 @@ class StoreIndex:
 
         return self._in_use(search, self._nothing(len(vectors)))
 
-    def range_search(self, vectors: NDArray[Any], radius: int, among: Among) -> SearchResult:
-        """Return all items at most ``radius`` away from every query."""
+    def range_search(
+        self, vectors: NDArray[Any], radius: int, among: Among, max_results: int | None = None
+    ) -> SearchResult:
+        """Return all items at most ``radius`` away from every query; raise if they are more than ``max_results``."""
 
         def search(generation: Generation) -> SearchResult:
             codes = generation.encoder.encode(vectors)
-            answers = self._store.range_search(generation.number, codes, radius, among)
+            within, limit = min(radius, generation.encoder.n_bits), None
+            if max_results is None:
+                answers = self._store.range_search(generation.number, codes, within, among)
+            else:
+                answers, limit = [], max_results + 1
+                for q in range(len(codes)):
+                    answers += self._store.range_search(generation.number, codes[q : q + 1], within, among, limit)
+                    limit -= len(answers[-1][0])
+                    if limit <= 0:
+                        raise TooManyResultsError.of(max_results + 1, max_results)
             ids, distances = [ids for ids, _, _ in answers], [distances for _, distances, _ in answers]
             return SearchResult(ids, distances, generation.encoder.version, self._seq)
 

@@ -13,10 +13,13 @@ from threading import Lock
 from time import sleep
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
-from fastapi import APIRouter, Depends, Query, Request
 from numpy.typing import NDArray
 from PIL import Image
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from onlinehash.collection import Collection, WhenDrifted
 from onlinehash.datasets import Dataset, Split, load_dataset
@@ -25,7 +28,8 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.metrics import mean_average_precision
 from onlinehash.service.api_keys import ApiKeys
-from onlinehash.service.routes import demand_key
+from onlinehash.service.endpoints import demand_key
+from onlinehash.service.parsing import convert
 from onlinehash.types import Batch
 
 _IMAGES = {"digits": (8, 8), "mnist": (28, 28)}
@@ -190,39 +194,46 @@ def open_demo(dataset: str | None = None) -> Iterator[Demo]:
         yield Demo(collection, data)
 
 
-def make_demo_router(demo: Demo, keys: ApiKeys) -> APIRouter:
+class _Step(msgspec.Struct, forbid_unknown_fields=True):
+    n: Annotated[int, msgspec.Meta(ge=1, le=_MOST_STEPS)] = 10
+
+
+class _Part(msgspec.Struct, forbid_unknown_fields=True):
+    start: Annotated[int, msgspec.Meta(ge=0)] = 0
+    n: Annotated[int, msgspec.Meta(ge=1, le=_MOST_STEPS)] = 1
+
+
+def make_demo_routes(demo: Demo, keys: ApiKeys) -> list[Route]:
     """Return the routes of the demo page, which are not part of the OpenAPI document."""
 
-    def may_read(request: Request) -> None:
+    def is_there(request: Request) -> Response:
+        return JSONResponse(True)
+
+    def state(request: Request) -> Response:
         demand_key(request, keys)
+        return JSONResponse(demo.state())
 
-    def may_write(request: Request) -> None:
+    def step(request: Request) -> Response:
         demand_key(request, keys, write=True)
+        return JSONResponse(demo.step(convert(_Step, dict(request.query_params)).n))
 
-    router = APIRouter(include_in_schema=False)
+    def reset(request: Request) -> Response:
+        demand_key(request, keys, write=True)
+        return JSONResponse(demo.reset())
 
-    @router.get("/demo.json")  # overrides the static file, which says that there is no demo
-    async def is_there() -> bool:
-        return True
+    def race(request: Request) -> Response:
+        demand_key(request, keys)
+        part = convert(_Part, dict(request.query_params))
+        points = demo.race.points(part.start, part.n)
+        return JSONResponse({"n_points": demo.race.n_points, "shuffled": demo.race.shuffled(), "points": points})
 
-    @router.get("/api/v1/demo", dependencies=[Depends(may_read)])
-    def state() -> Answer:
-        return demo.state()
-
-    @router.post("/api/v1/demo/step", dependencies=[Depends(may_write)])
-    def step(n: Annotated[int, Query(ge=1, le=_MOST_STEPS)] = 10) -> Answer:
-        return demo.step(n)
-
-    @router.post("/api/v1/demo/reset", dependencies=[Depends(may_write)])
-    def reset() -> Answer:
-        return demo.reset()
-
-    @router.get("/api/v1/demo/race", dependencies=[Depends(may_read)])
-    def race(start: Annotated[int, Query(ge=0)] = 0, n: Annotated[int, Query(ge=1, le=_MOST_STEPS)] = 1) -> Answer:
-        points = demo.race.points(start, n)
-        return {"n_points": demo.race.n_points, "shuffled": demo.race.shuffled(), "points": points}
-
-    return router
+    return [
+        Route("/demo.json", is_there),  # overrides the static file, which says that there is no demo
+        Route("/api/v1/demo", state),
+        Route("/api/v1/demo/step", step, methods=["POST"]),
+        Route("/api/v1/demo/reset", reset, methods=["POST"]),
+        Route("/api/v1/demo/race", race),
+    ]
 
 
 def picture(pixels: NDArray[np.floating]) -> str:

@@ -13,7 +13,7 @@ from onlinehash._validation import (
     check_positive_int,
     check_query_values,
 )
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, TooManyResultsError
 from onlinehash.indexes._ids import check_different_ids, check_id_filter, check_item_ids, check_new_ids
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
@@ -126,7 +126,9 @@ class Index(ABC):
             return self._search(self._check_codes(codes), k, among)
         return self._search_asymmetric(self._check_values(codes), k, among)
 
-    def range_search(self, codes: ArrayLike, radius: int, *, ids: ArrayLike | None = None) -> SearchResult:
+    def range_search(
+        self, codes: ArrayLike, radius: int, *, ids: ArrayLike | None = None, max_results: int | None = None
+    ) -> SearchResult:
         """Find all items at most ``radius`` away from every query (inclusive).
 
         Parameters
@@ -135,14 +137,25 @@ class Index(ABC):
         radius : int
         ids : array-like of int, optional
             Ids of the items to search among, as for :meth:`search`.
+        max_results : int, optional
+            Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
 
         Returns
         -------
         result : SearchResult
             Ids and distances as lists of one array per query, nearest first, ties by id.
         """
-        queries, radius = self._check_codes(codes), check_non_negative_int("radius", radius)
-        found = self._range_search(queries, radius, None if ids is None else check_id_filter(ids))
+        queries, radius = self._check_codes(codes), min(check_non_negative_int("radius", radius), self.n_bits)
+        among = None if ids is None else check_id_filter(ids)
+        if max_results is None:
+            found = self._range_search(queries, radius, among)
+        else:
+            found, n_found = [], 0
+            for q in range(len(queries)):
+                found += self._range_search(queries[q : q + 1], radius, among)
+                n_found += len(found[-1][0])
+                if n_found > max_results:
+                    raise TooManyResultsError.of(n_found, max_results)
         return SearchResult([ids for ids, _ in found], [distances for _, distances in found])
 
     # ------------------------------------------------------------------ for subclasses

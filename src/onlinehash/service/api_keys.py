@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 
 _SHORTEST = 16
+_ADDRESSES = 10_000
 READ_VARIABLE, WRITE_VARIABLE = "ONLINEHASH_READ_KEY", "ONLINEHASH_WRITE_KEY"
 
 
@@ -25,6 +28,8 @@ class ApiKeys:
     ----------
     read, write : tuple of bytes
         SHA-256 digests of the keys; make them with :meth:`of`.
+    required : bool, default=False
+        Whether a key is needed even if there is none, so that nobody may read or write.
 
     Examples
     --------
@@ -35,6 +40,7 @@ class ApiKeys:
 
     read: tuple[bytes, ...] = ()
     write: tuple[bytes, ...] = ()
+    required: bool = False
 
     @classmethod
     def of(cls, read: Iterable[str] = (), write: Iterable[str] = ()) -> ApiKeys:
@@ -57,7 +63,10 @@ class ApiKeys:
         return cls.of(*found)
 
     def __bool__(self) -> bool:
-        return bool(self.read or self.write)
+        return bool(self.read or self.write or self.required)
+
+    def __or__(self, other: ApiKeys) -> ApiKeys:
+        return ApiKeys(self.read + other.read, self.write + other.write, self.required or other.required)
 
     def may_read(self, key: str) -> bool:
         """Return whether a key may read."""
@@ -66,6 +75,29 @@ class ApiKeys:
     def may_write(self, key: str) -> bool:
         """Return whether a key may write."""
         return _is_among(key, self.write)
+
+
+class WrongKeys:
+    """Wrong API keys per address, in the minute that runs.
+
+    Parameters
+    ----------
+    most : int
+        Wrong keys per minute and address; a right key is taken all the same, so that nobody can lock others out.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._minute = most, 0
+        self._counts: Counter[str] = Counter()
+
+    def count(self, address: str) -> bool:
+        """Count a wrong key; return whether there were too many."""
+        minute = int(monotonic() // 60)
+        if minute != self._minute or len(self._counts) > _ADDRESSES:
+            self._minute = minute
+            self._counts.clear()
+        self._counts[address] += 1
+        return self._counts[address] > self._most
 
 
 def _digest(key: str) -> bytes:

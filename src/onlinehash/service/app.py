@@ -1,48 +1,206 @@
-"""The ASGI application: routes, pages and error handlers."""
+"""The ASGI application: collections, pages and health."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+import msgspec
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import Receive, Scope, Send
 
-from onlinehash import __version__
 from onlinehash.collection import Collection
-from onlinehash.exceptions import OnlineHashError
-from onlinehash.service.api_keys import ApiKeys
+from onlinehash.service import schemas
+from onlinehash.service.api_keys import ApiKeys, WrongKeys
+from onlinehash.service.endpoints import Endpoint, demand_key, not_allowed, respond
 from onlinehash.service.handlers import Service
 from onlinehash.service.limits import Limits
+from onlinehash.service.metrics import MEDIA_TYPE, Metrics
 from onlinehash.service.middleware import RequestMiddleware
+from onlinehash.service.openapi import make_document
+from onlinehash.service.operations import OPERATIONS, Operation
 from onlinehash.service.pages import make_pages
 from onlinehash.service.problems import Problem
-from onlinehash.service.routes import make_router
-from onlinehash.service.schemas import ProblemAnswer
+
+_API = "/api/v1"
+
+
+class Application:
+    """The HTTP service of one or several collections; an ASGI application.
+
+    Made by :func:`create_app`.
+    """
+
+    def __init__(
+        self, services: dict[str, Service], limits: Limits, routes: Iterable[BaseRoute], root_path: str
+    ) -> None:
+        self.services, self.root_path = services, root_path
+        self._wrong_keys = WrongKeys(limits.max_wrong_keys)
+        self._metrics = Metrics(list(services) if len(services) > 1 else [])
+        router = Router(
+            [*self._routes(), *routes, *make_pages()], redirect_slashes=False, lifespan=self._lifespan, default=_nowhere
+        )
+        self._app = RequestMiddleware(router, self._metrics)
+
+    def use_keys(self, keys: ApiKeys | Mapping[str, ApiKeys]) -> None:
+        """Replace the API keys: those of all collections, or of each by name."""
+        for name, service in self.services.items():
+            service.keys = keys if isinstance(keys, ApiKeys) else keys.get(name, ApiKeys())
+        has_keys = any(service.keys for service in self.services.values())
+        for service in self.services.values():
+            service.keys = replace(service.keys, required=has_keys)
+        self._app.local = not has_keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        await self._app(scope, receive, send)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+        yield
+        for service in self.services.values():
+            await asyncio.to_thread(service.executors.close)
+
+    # ------------------------------------------------------------------ routes
+
+    def _paths(self) -> Iterator[tuple[str, Operation]]:
+        """Yield the operations with their full paths; a service of several collections names one in each."""
+        prefix = _API if len(self.services) == 1 else f"{_API}/collections/{{collection}}"
+        return ((prefix + operation.path, operation) for operation in OPERATIONS)
+
+    def _routes(self) -> Iterator[BaseRoute]:
+        by_path: dict[str, list[Operation]] = {}
+        for operation in OPERATIONS:
+            by_path.setdefault(operation.path, []).append(operation)
+        for prefix in (_API, f"{_API}/collections/{{collection}}"):
+            if prefix != _API or len(self.services) == 1:
+                for path, operations in by_path.items():
+                    pattern = prefix + path
+                    yield Route(pattern, Endpoint(pattern, operations, self.services, self._wrong_keys))
+        for operation in _OWN:
+            yield Route(operation.path, _Own(self, operation))
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        listed = ((operation.path, operation) for operation in _OWN if operation.tag)
+        return make_document((*self._paths(), *listed), self.root_path)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document."""
+        return self._document
+
+    # ------------------------------------------------------------------ own operations
+
+    async def healthz(self, request: Request) -> msgspec.Struct:
+        """Return the health status: the process runs."""
+        return schemas.HealthAnswer()
+
+    async def readyz(self, request: Request) -> msgspec.Struct:
+        """Return the readiness status: the collections can be read, and the service accepts requests."""
+        for service in self.services.values():
+            await service.executors.operations.run(service.ready)
+        return schemas.HealthAnswer()
+
+    async def metrics(self, request: Request) -> bytes:
+        """Return metrics for Prometheus."""
+        self._demand_any(request)
+        for name, service in self.services.items():
+            gauges = {
+                "reading_waiting": service.executors.reading.n_waiting,
+                "writing_waiting": service.executors.writing.n_waiting,
+                "body_bytes": service.bodies.n_bytes,
+            }
+            self._metrics.set(name, await service.executors.operations.run(service.collection.stats), gauges)
+        return self._metrics.text()
+
+    async def collections(self, request: Request) -> msgspec.Struct:
+        """List the collections that the API key may read."""
+        self._demand_any(request)
+        return schemas.CollectionsAnswer(
+            [
+                schemas.CollectionAnswer(name, len(service.collection), service.collection.readonly)
+                for name, service in self.services.items()
+                if _may_read(request, service)
+            ]
+        )
+
+    async def document(self, request: Request) -> dict[str, Any]:
+        """Return this document."""
+        return self._document
+
+    def _demand_any(self, request: Request) -> None:
+        """Demand a key that reads any of the collections."""
+        if not any(_may_read(request, service) for service in self.services.values()):
+            demand_key(request, ApiKeys(required=True), self._wrong_keys)
+
+
+_OWN = (
+    Operation("GET", f"{_API}/collections", Application.collections, schemas.CollectionsAnswer, "", "state"),
+    Operation("GET", "/healthz", Application.healthz, schemas.HealthAnswer, "", "health"),
+    Operation("GET", "/readyz", Application.readyz, schemas.HealthAnswer, "", "health"),
+    Operation("GET", "/metrics", Application.metrics, msgspec.Struct, "", "state", media=(MEDIA_TYPE,)),
+    Operation("GET", "/openapi.json", Application.document, msgspec.Struct, "", ""),
+)
+
+
+class _Own:
+    """An operation of the application itself."""
+
+    def __init__(self, application: Application, operation: Operation) -> None:
+        self._application, self._operation = application, operation
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["pattern"] = self._operation.path
+        methods = ["GET", "HEAD"] if self._operation.tag == "health" else ["GET"]
+        if scope["method"] not in methods:
+            raise not_allowed(scope, methods)
+        answer = await self._operation.handler(self._application, Request(scope, receive))
+        if isinstance(answer, bytes):
+            await respond(send, answer, self._operation.media[0])
+        else:
+            await respond(send, msgspec.json.encode(answer))
+
+
+def _may_read(request: Request, service: Service) -> bool:
+    try:
+        demand_key(request, service.keys)
+    except Problem:
+        return False
+    return True
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    detail = f"{scope['method'][:20]} {scope['path'][:80]}: Not Found. The routes are listed in /openapi.json."
+    raise Problem(404, "http", detail)
 
 
 def create_app(
-    collection: Collection,
+    collection: Collection | Mapping[str, Collection],
     *,
     limits: Limits | None = None,
-    keys: ApiKeys | None = None,
-    routers: Iterable[APIRouter] = (),
-) -> FastAPI:
-    """Return the HTTP service of a collection, for any ASGI server.
+    keys: ApiKeys | Mapping[str, ApiKeys] | None = None,
+    routes: Iterable[BaseRoute] = (),
+    root_path: str = "",
+) -> Application:
+    """Return the HTTP service of a collection, or of several by name, for any ASGI server.
 
     Parameters
     ----------
-    collection : Collection
-        Not closed by the application: close it after the server has stopped.
+    collection : Collection, or mapping of str to Collection
+        Not closed by the application: close them after the server has stopped.
     limits : Limits, optional
-    keys : ApiKeys, optional
-        Without keys, every client may read and write.
-    routers : iterable of APIRouter
+        For each collection.
+    keys : ApiKeys, or mapping of str to ApiKeys, optional
+        Without keys, every client may read and write. If some collections have keys, the others are closed.
+    routes : iterable of Starlette routes
         Additional routes.
+    root_path : str, default=""
+        Path below which a proxy serves the application.
 
     Examples
     --------
@@ -54,62 +212,9 @@ def create_app(
     True
     >>> folder.cleanup()
     """
-    service = Service(collection, limits or Limits(), keys or ApiKeys())
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
-        await asyncio.to_thread(service.executors.close)
-
-    app = FastAPI(
-        title="onlinehash",
-        version=__version__,
-        description="A collection of vectors that learns its binary codes as items arrive, and is searched meanwhile.",
-        lifespan=lifespan,
-        docs_url=None,  # these pages load scripts from other sites
-        redoc_url=None,
-        redirect_slashes=False,
-    )
-    app.add_middleware(RequestMiddleware, metrics=service.metrics, local=not service.keys)
-    app.include_router(make_router(service))
-    for router in routers:
-        app.include_router(router)
-    app.include_router(make_pages())
-    for kind in (Problem, OnlineHashError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
-        app.add_exception_handler(kind, _answer_error)
-    plain = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = plain()
-            components = document.setdefault("components", {})
-            components["schemas"]["ProblemAnswer"] = ProblemAnswer.model_json_schema(
-                ref_template="#/components/schemas/{model}"
-            )
-            components["schemas"] |= components["schemas"]["ProblemAnswer"].pop("$defs")
-            components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-            document["security"] = [{}, {"key": []}]
-        return plain()
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    limits = limits or Limits()
+    several = dict(collection) if isinstance(collection, Mapping) else {"default": collection}
+    services = {name: Service(one, limits, ApiKeys()) for name, one in several.items()}
+    app = Application(services, limits, routes, root_path)
+    app.use_keys(keys or ApiKeys())
     return app
-
-
-async def _answer_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, ClientDisconnect):
-        return Response(status_code=400)
-    return _problem(request, error).response()
-
-
-def _problem(request: Request, error: Exception) -> Problem:
-    """Return the problem document of an error."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, OnlineHashError):
-        return Problem.of_error(error)
-    if isinstance(error, RequestValidationError):
-        return Problem.of_validation(error)
-    if isinstance(error, HTTPException):
-        detail = f"{request.method} {request.url.path[:80]}: {error.detail}. The routes are listed in /openapi.json."
-        return Problem(error.status_code, "http", detail, headers=error.headers)
-    return Problem(500, "internal", "The service failed to answer this request; its log has the reason.")

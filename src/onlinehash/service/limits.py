@@ -23,6 +23,8 @@ class Limits:
         Neighbours per query.
     max_hits : int, default=100000
         Neighbours per request, over all queries.
+    max_values : int, default=4000000
+        Values (numbers, strings, lists) in a JSON body, and numbers in an answer; arrays are limited by their bytes.
     max_searches, max_changes : int, default=256, 64
         Requests that run or wait: those that read, those that write.
     n_threads : int, default=4
@@ -32,6 +34,10 @@ class Limits:
     max_connections : int, default=1024
     body_timeout : int, default=30
         Seconds for a body to arrive.
+    timeout : int, default=30
+        Seconds for a request that reads, from its arrival to its answer.
+    max_wrong_keys : int, default=100
+        Wrong API keys per minute and address; further ones are refused unread.
 
     Examples
     --------
@@ -44,12 +50,15 @@ class Limits:
     max_dimensions: int = 65_536
     max_k: int = 1000
     max_hits: int = 100_000
+    max_values: int = 4_000_000
     max_searches: int = 256
     max_changes: int = 64
     n_threads: int = 4
     max_memory_bytes: int = 512 << 20
     max_connections: int = 1024
     body_timeout: int = 30
+    timeout: int = 30
+    max_wrong_keys: int = 100
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -32,29 +32,47 @@ _SERVICE = {
 
 
 class Metrics:
-    """Count requests by route and status, and measure their duration."""
+    """Count requests by route and status, and measure their duration.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    collections : list of str
+        Names of the collections; empty for a service of one.
+    """
+
+    def __init__(self, collections: list[str]) -> None:
         self._registry = registry = CollectorRegistry()
-        labels = ["method", "route", "status"]
-        self._requests = Counter("onlinehash_requests", "Requests answered.", labels, registry=registry)
+        self._requests = Counter(
+            "onlinehash_requests", "Requests answered.", ["method", "route", "status"], registry=registry
+        )
         self._seconds = Histogram(
             "onlinehash_request_seconds", "Seconds per request.", ["route"], buckets=_EDGES, registry=registry
         )
         self.active = Gauge("onlinehash_requests_active", "Requests being answered.", registry=registry)
+        self._by_name, names = bool(collections), ["collection"] if collections else []
         texts = {name: text for name, (_, text) in _COLLECTION.items()} | _SERVICE
-        self._gauges = {name: Gauge(f"onlinehash_{name}", text, registry=registry) for name, text in texts.items()}
+        self._gauges = {
+            name: Gauge(f"onlinehash_{name}", text, names, registry=registry) for name, text in texts.items()
+        }
+        self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request to a route, given as its pattern."""
-        self._requests.labels(method, route, status).inc()
-        self._seconds.labels(route).observe(seconds)
+        key = (method, route, status)
+        if key not in self._counters:
+            self._counters[key] = self._requests.labels(*key), self._seconds.labels(route)
+        requests, durations = self._counters[key]
+        requests.inc()
+        durations.observe(seconds)
 
-    def text(self, stats: Stats, gauges: Mapping[str, float]) -> str:
-        """Return all metrics in the text format of Prometheus, with further gauges by name."""
-        for name, (attribute, _) in _COLLECTION.items():
-            value = getattr(stats, attribute)
-            self._gauges[name].set(value is not None if name == "refresh_failed" else value or 0)
-        for name, value in gauges.items():
-            self._gauges[name].set(value)
-        return generate_latest(self._registry).decode()
+    def set(self, collection: str, stats: Stats, gauges: Mapping[str, float]) -> None:
+        """Set the gauges of a collection: its statistics, and others by name."""
+        values = {name: getattr(stats, attribute) for name, (attribute, _) in _COLLECTION.items()} | dict(gauges)
+        values["refresh_failed"] = values["refresh_failed"] is not None
+        for name, value in values.items():
+            gauge = self._gauges[name].labels(collection) if self._by_name else self._gauges[name]
+            gauge.set(value or 0)
+
+    def text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        return generate_latest(self._registry)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
 from mimetypes import guess_type
 from pathlib import Path
 
-from fastapi import APIRouter, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from onlinehash.service.endpoints import not_allowed, respond
 
 STATIC = Path(__file__).with_name("static")
+_PATHS = {"index.html": "/", "docs.html": "/docs"}
 
 
-def make_pages(folder: Path = STATIC) -> APIRouter:
-    """Return one route per file of a folder; ``index.html`` is at ``/``."""
-    router = APIRouter(include_in_schema=False)
+class _File:
+    """A file, at one path."""
+
+    def __init__(self, path: str, content: bytes, media: str) -> None:
+        self._path, self._content = path, content
+        self._media = f"{media}; charset=utf-8" if media.startswith("text/") else media
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["pattern"] = self._path
+        if scope["method"] not in ("GET", "HEAD"):
+            raise not_allowed(scope, ["GET", "HEAD"])
+        await respond(send, self._content, self._media)
+
+
+def make_pages(folder: Path = STATIC) -> Iterator[BaseRoute]:
+    """Yield one route per file of a folder; ``index.html`` is at ``/`` and ``docs.html`` at ``/docs``."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             name = file.relative_to(folder).as_posix()
-            kind = guess_type(name)[0] or "application/octet-stream"
-            answer = partial(_answer, file.read_bytes(), kind)
-            router.add_api_route("/" if name == "index.html" else f"/{name}", answer, methods=["GET"])
-    return router
-
-
-async def _answer(content: bytes, kind: str) -> Response:
-    return Response(content, media_type=kind)
+            path = _PATHS.get(name, f"/{name}")
+            yield Route(path, _File(path, file.read_bytes(), guess_type(name)[0] or "application/octet-stream"))

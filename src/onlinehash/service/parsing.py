@@ -1,38 +1,26 @@
-"""Bodies of requests: read within limits, and parsed into arrays without trusting their content."""
+"""Bodies of requests: read within limits, and decoded into requests without trusting their content."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
-from fastapi import Request
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
 
 from onlinehash.exceptions import FileFormatError, MissingExtraError
+from onlinehash.service import schemas
 from onlinehash.service.limits import Limits
-from onlinehash.service.problems import Problem, over_limit
-from onlinehash.service.schemas import ALL_IDS, ALL_LABELS
+from onlinehash.service.problems import LATER, Problem, invalid, over_limit
 from onlinehash.tables import arrow
 from onlinehash.tables.npy import parse_array
 
 JSON, NPY, ARROW = "application/json", "application/x-npy", "application/vnd.apache.arrow.stream"
 
-M = TypeVar("M", bound=BaseModel)
-
-
-@dataclass(frozen=True, eq=False)
-class Items:
-    """Columns of items to add."""
-
-    ids: list[Any]
-    vectors: NDArray[Any] | None
-    labels: list[Any] | None = None
-    payload: list[Any] | None = None
-    documents: list[str] | None = None
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class BodyReader:
@@ -50,7 +38,12 @@ class BodyReader:
         size = 0
         try:
             async with asyncio.timeout(self._limits.body_timeout):
-                async for part in request.stream():
+                more = True
+                while more:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    part, more = message.get("body", b""), message.get("more_body", False)
                     size += len(part)
                     self.n_bytes += len(part)
                     parts.append(part)
@@ -71,7 +64,7 @@ class BodyReader:
                 f"The bodies of all requests hold {self.n_bytes} bytes, more than the limit of "
                 f"{self._limits.max_memory_bytes}; wait a moment and ask again."
             )
-            raise Problem(503, "busy", busy, headers={"Retry-After": "1"})
+            raise Problem(503, "busy", busy, headers=LATER)
 
     def release(self, body: bytes) -> None:
         """Give a body back."""
@@ -87,15 +80,77 @@ def media_type(request: Request, *accepted: str) -> str:
     return given
 
 
-def read_json(body: bytes, model: type[M]) -> M:
+def decode(kind: type[T], media: str, body: bytes, query: dict[str, str], limits: Limits) -> T:
+    """Return the request in a body; its vectors are a list of lists from JSON, and an array from all else."""
+    if media == JSON:
+        if query:
+            name = min(query)
+            raise invalid(name, f"{name} is in the query, but the body is JSON; move it there.")
+        return decode_json(kind, body, limits)
+    if kind is schemas.UpsertRequest:
+        return kind(*(_items_of_npy(body, limits) if media == NPY else _items_of_arrow(body, limits)))
+    options = convert(schemas.SearchOptions, query) if kind is schemas.SearchRequest else None
+    make: Any = kind
+    request: T = make(vectors=_vectors_of(_array(body)), **({} if options is None else msgspec.structs.asdict(options)))
+    return request
+
+
+def decode_json(kind: type[T], body: bytes, limits: Limits) -> T:
     """Return the request that JSON describes."""
+    check_values(body.count(b","), limits)  # every value but the first of a list or an object follows one
     try:
-        return model.model_validate_json(body, strict=True)
-    except ValidationError as error:
-        raise Problem.of_validation(error) from None
+        request: T = _decoder(kind).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem.of_decoding(error, body) from None
+    return request
 
 
-def read_npy(body: bytes) -> NDArray[Any]:
+@cache
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(kind)
+
+
+def convert(kind: type[T], query: dict[str, str]) -> T:
+    """Return what a query string describes."""
+    try:
+        return msgspec.convert(query, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem.of_decoding(error, query) from None
+
+
+def rows_of(vectors: list[list[float]] | NDArray[Any], limits: Limits) -> NDArray[Any]:
+    """Return vectors of one width as an array."""
+    if not isinstance(vectors, np.ndarray):
+        width = len(vectors[0])
+        for i, vector in enumerate(vectors):
+            if len(vector) != width:
+                rule = f"vectors.{i} has {len(vector)} numbers, the first has {width}; send vectors of one width."
+                raise invalid(f"vectors.{i}", rule, vector)
+        vectors = np.array(vectors)
+    check_size(len(vectors), limits)
+    if vectors.shape[1] > limits.max_dimensions:
+        raise over_limit(
+            "width", vectors.shape[1], limits.max_dimensions, "start the service with a larger --max-width"
+        )
+    return vectors
+
+
+def check_size(n_rows: int, limits: Limits) -> None:
+    """Refuse more items, ids, labels or queries than the service takes."""
+    if n_rows > limits.max_batch_size:
+        raise over_limit("batch", n_rows, limits.max_batch_size, "send several smaller requests")
+
+
+def check_values(n_values: int, limits: Limits) -> None:
+    """Refuse JSON of more values than the service takes, before any is made."""
+    if n_values > limits.max_values:
+        raise over_limit("values", n_values, limits.max_values, "use smaller batches, or arrays as .npy or Arrow")
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def _array(body: bytes) -> NDArray[Any]:
     """Return the array of an .npy file: numbers, or records of them and of text, never objects."""
     try:
         return parse_array(body)
@@ -103,7 +158,7 @@ def read_npy(body: bytes) -> NDArray[Any]:
         raise _unreadable(f"cannot be read as .npy ({str(error)[:200]}); write it with numpy.save") from None
 
 
-def vectors_of(array: NDArray[Any]) -> NDArray[Any]:
+def _vectors_of(array: NDArray[Any]) -> NDArray[Any]:
     """Return rows of real numbers in the byte order of this machine."""
     if array.ndim != 2 or array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         raise _unreadable(
@@ -113,20 +168,18 @@ def vectors_of(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
-def items_of_npy(body: bytes) -> Items:
-    """Return items from an array of records with the fields id, vectors and, optionally, label."""
-    records = read_npy(body)
+def _items_of_npy(body: bytes, limits: Limits) -> tuple[Any, ...]:
+    """Return ids, vectors and labels from an array of records with the fields id, vectors and, optionally, label."""
+    records = _array(body)
     names = records.dtype.names or ()
     if records.ndim != 1 or not {"id", "vectors"} <= set(names) <= {"id", "vectors", "label"}:
         raise _unreadable(
             f"holds an array of shape {records.shape} and dtype {str(records.dtype)[:200]}; send records with the "
             "fields id, vectors and label (optional), such as np.dtype([('id', 'i8'), ('vectors', 'f4', 128)])"
         )
-    return Items(
-        _column(records, "id"),
-        vectors_of(records["vectors"]),
-        _column(records, "label") if "label" in names else None,
-    )
+    check_size(len(records), limits)
+    ids, labels = (_column(records, name) if name in names else None for name in ("id", "label"))
+    return ids, _vectors_of(records["vectors"]), labels
 
 
 def _column(records: NDArray[Any], name: str) -> list[Any]:
@@ -135,71 +188,28 @@ def _column(records: NDArray[Any], name: str) -> list[Any]:
         raise _unreadable(f"has the field {name} of dtype {column.dtype}; send integers or text, one per record", name)
     try:
         return list(column.tolist())
-    except ValueError:  # a character beyond Unicode
+    except (ValueError, SystemError):  # a character beyond Unicode
         raise _unreadable(f"has a field {name} that is no text", name) from None
 
 
-def items_of_arrow(body: bytes) -> Items:
-    """Return items from an Arrow stream with the columns id, vectors and, optionally, label and payload (JSON text)."""
+def _items_of_arrow(body: bytes, limits: Limits) -> tuple[Any, ...]:
+    """Return ids, vectors, labels and payloads from the columns id, vectors and, optionally, label and payload."""
     try:
-        columns = arrow.parse_stream(body, "vectors")
-        if not {"id", "vectors"} <= columns.keys() <= {"id", "vectors", "label", "payload"}:
-            raise FileFormatError(
-                f"has the columns {', '.join(columns)[:200]}; send id, vectors and, optionally, label and payload"
-            )
-        if not columns["id"]:
-            raise FileFormatError("has no rows; send at least one")
+        columns = arrow.parse_stream(body, limits.max_batch_size, limits.max_values)
     except MissingExtraError as error:
         raise Problem(415, "media-type", str(error), field="Content-Type") from None
-    except FileFormatError as error:
-        raise _unreadable(str(error)) from None
-    lists, payload = columns["vectors"], columns.get("payload")
-    try:
-        if not arrow.is_list(lists.type) or lists.flatten().null_count:
-            raise FileFormatError("no lists, or gaps in them")
-        vectors = vectors_of(arrow.vectors_of(lists, "vectors"))
     except arrow.LengthError:
         raise _unreadable("has vectors of different lengths; send one width", "vectors") from None
-    except FileFormatError:
-        raise _unreadable(
-            "has a column vectors that is no list of numbers in every row, or has gaps", "vectors"
-        ) from None
+    except FileFormatError as error:
+        raise _unreadable(str(error)) from None
+    check_size(len(columns["id"]), limits)
+    payload = columns.get("payload")
+    check_values(sum(text.count(",") for text in payload or () if text), limits)
     try:
-        read = None if payload is None else [None if text is None else json.loads(text) for text in payload]
-    except (TypeError, ValueError, RecursionError):
+        read = None if payload is None else [None if text is None else msgspec.json.decode(text) for text in payload]
+    except (msgspec.DecodeError, RecursionError):
         raise _unreadable("has a payload that is no JSON text", "payload") from None
-    return Items(columns["id"], vectors, columns.get("label"), read)
-
-
-def checked(items: Items, limits: Limits) -> Items:
-    """Return items whose ids and labels are what JSON would have to hold, within limits."""
-    check_size(len(items.ids), items.vectors, limits)
-    for name, rule, values in (("ids", ALL_IDS, items.ids), ("labels", ALL_LABELS, items.labels or [])):
-        try:
-            rule.validate_python(values, strict=True)
-        except ValidationError as error:
-            raise Problem.of_validation(error, name) from None
-    return items
-
-
-def rows_of(vectors: list[list[float]]) -> NDArray[Any]:
-    """Return vectors of one width as an array."""
-    width = len(vectors[0])
-    for i, vector in enumerate(vectors):
-        if len(vector) != width:
-            rule = f"vectors.{i} has {len(vector)} numbers, the first has {width}; send vectors of one width."
-            raise Problem(422, "invalid-input", rule, field=f"vectors.{i}", value=vector)
-    return np.array(vectors)
-
-
-def check_size(n_rows: int, vectors: NDArray[Any] | None, limits: Limits) -> None:
-    """Refuse more rows or wider ones than the service takes."""
-    if n_rows > limits.max_batch_size:
-        raise over_limit("batch", n_rows, limits.max_batch_size, "send several smaller requests")
-    if vectors is not None and vectors.shape[1] > limits.max_dimensions:
-        raise over_limit(
-            "width", vectors.shape[1], limits.max_dimensions, "start the service with a larger --max-width"
-        )
+    return columns["id"], _vectors_of(columns["vectors"]), columns.get("label"), read
 
 
 def _unreadable(what: str, field: str = "body") -> Problem:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import Response
-from pydantic import ValidationError
+import msgspec
 
 from onlinehash.exceptions import (
     FileFormatError,
@@ -21,10 +19,14 @@ from onlinehash.exceptions import (
     StorageError,
     UnknownIdError,
 )
+from onlinehash.service.schemas import FieldError, ProblemAnswer
 
 MEDIA_TYPE = "application/problem+json"
+LATER = {"Retry-After": "1"}
 _SHOWN = 80  # characters of a value
-_MOST = 10  # errors of one request
+_LOOKED_INTO = 1 << 16  # bytes of a body from which the invalid value is shown
+_FIELD = re.compile(r"(?:unknown|missing required) field `(.*?)`")
+_PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$")
 
 
 class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
@@ -42,37 +44,24 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
     ) -> None:
         super().__init__(detail)
         self.status, self.kind, self.detail, self.headers = status, kind, detail, dict(headers or {})
-        self.errors = [] if field is None else [_error(field, value, detail)]
+        self.errors = [] if field is None else [FieldError(field, _shown(value), detail)]
 
-    def response(self) -> Response:
-        """Return the HTTP response."""
-        content: dict[str, Any] = {
-            "type": f"urn:onlinehash:{self.kind}",
-            "title": HTTPStatus(self.status).phrase,
-            "status": self.status,
-            "detail": self.detail,
-            "errors": self.errors,
-        }
-        return Response(json.dumps(content), self.status, self.headers, MEDIA_TYPE)
+    def content(self) -> bytes:
+        """Return the document."""
+        title = HTTPStatus(self.status).phrase
+        return msgspec.json.encode(
+            ProblemAnswer(f"urn:onlinehash:{self.kind}", title, self.status, self.detail, self.errors)
+        )
 
     @classmethod
-    def of_validation(cls, error: ValidationError | Any, place: str = "") -> Problem:
-        """Return the problem of a validation error, with one entry per field."""
-        rules: dict[str, list[str]] = {}
-        values = {}
-        for one in error.errors():
-            field = (
-                ".".join([place] * bool(place) + [str(part) for part in one["loc"] if not _is_branch(part)]) or "body"
-            )
-            rules.setdefault(field, []).append(one["msg"])
-            values[field] = one.get("input", ...)
-        problem = cls(422, "invalid-input", "")
-        problem.errors = [
-            _error(field, values[field], f"{field}: {'; or '.join(dict.fromkeys(some))}.")
-            for field, some in list(rules.items())[:_MOST]
-        ]
-        problem.detail = " ".join(one["detail"] for one in problem.errors)
-        return problem
+    def of_decoding(cls, error: Exception, body: bytes | dict[str, str]) -> Problem:
+        """Return the problem of a body, or of a query string, that cannot be decoded."""
+        text = str(error)
+        named, place = _FIELD.search(text), _PLACE.search(text)
+        path = re.findall(r"[^.\[\]]+", place[1]) if place else []
+        field = ".".join([*path, *([named[1]] if named else [])]) or "body"
+        rule = _PLACE.sub("", text)
+        return invalid(field, f"{field}: {rule[0].lower()}{rule[1:]}.", _value(body, field.split(".")))
 
     @classmethod
     def of_error(cls, error: OnlineHashError) -> Problem:
@@ -106,19 +95,22 @@ def over_limit(field: str, value: int, most: int, way_out: str, status: int = 42
     return Problem(status, "over-limit", detail, field=field, value=value)
 
 
-def _error(field: str, value: Any, detail: str) -> dict[str, Any]:
-    """Describe an invalid field, with its value as a short text."""
+def _shown(value: Any) -> str | None:
+    """Return a value as a short text; None if there is none."""
     if value is ...:
-        return {"field": field, "value": None, "detail": detail}
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
+        return None
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _value(body: bytes | dict[str, str], path: list[str]) -> Any:
+    """Return the value at a place of a small body."""
     try:
-        text = value if isinstance(value, str) else json.dumps(value)
-    except (TypeError, ValueError):
-        text = f"<{type(value).__name__}>"
-    return {"field": field, "value": text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…", "detail": detail}
-
-
-def _is_branch(part: Any) -> bool:
-    """Return whether a part of a pydantic location is a branch of a union and not a field."""
-    return isinstance(part, str) and (part in ("constrained-int", "str", "query", "body") or "[" in part)
+        found: Any = body
+        if isinstance(body, bytes):
+            found = msgspec.json.decode(body) if len(body) <= _LOOKED_INTO else None
+        for part in path:
+            found = found[int(part) if isinstance(found, list) else part]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError, ValueError):
+        return ...
+    return found

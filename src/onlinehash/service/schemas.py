@@ -1,187 +1,192 @@
-"""Models of requests and answers, from which the OpenAPI document is generated."""
+"""Bodies of requests and answers, from which the OpenAPI document is generated.
+
+A request refuses unknown fields, and decoding stops at the first error.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from onlinehash.service.limits import Limits
+_LAST = (1 << 63) - 1
 
-_INT64 = Field(ge=-(1 << 63), le=(1 << 63) - 1)
-_ROWS = Field(min_length=1)
-
-Id = Annotated[int, _INT64] | str
-Label = Annotated[int, _INT64] | str
+Int64 = Annotated[int, Meta(ge=-_LAST - 1, le=_LAST)]
+Id = Int64 | str
+Label = Int64 | str
 Labels = Label | list[Label] | None
-Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
-
-ALL_IDS: TypeAdapter[list[Id]] = TypeAdapter(list[Id])
-ALL_LABELS: TypeAdapter[list[Labels]] = TypeAdapter(list[Labels])
-
-
-class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+Ids = Annotated[list[Id], Meta(min_length=1)]
+Vector = Annotated[list[float], Meta(min_length=1)]
+Vectors = Annotated[list[Vector], Meta(min_length=1)]
+Documents = Annotated[list[str], Meta(min_length=1)]
+Where = Annotated[dict[str, Any] | None, Meta(description="Only items whose payload passes.")]
 
 
-class UpsertRequest(_Request):
+class UpsertRequest(Struct, forbid_unknown_fields=True):
     """Items to insert or replace."""
 
-    ids: Annotated[list[Id], _ROWS] = Field(description="All integers or all strings.")
-    vectors: Annotated[list[Vector], _ROWS] | None = Field(
-        None, description="One vector per id, all of the same width."
-    )
-    documents: Annotated[list[str], _ROWS] | None = Field(
-        None, description="Instead of vectors, one text per id, if the service has an embedder."
-    )
-    labels: list[Labels] | None = Field(None, description="One entry per id: a label, a list of labels, or null.")
-    payload: list[Any] | None = Field(None, description="One small JSON value per id.")
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"ids": [1, 2], "vectors": [[0.5, 1.0], [1.0, 0.0]], "labels": [3, None]}]},
-    )
+    ids: Annotated[Ids, Meta(description="All integers or all strings.", examples=[[1, 2]])]
+    vectors: Annotated[
+        Vectors | None,
+        Meta(description="One vector per id, all of the same width.", examples=[[[0.5, 1.0], [1.0, 0.0]]]),
+    ] = None
+    labels: Annotated[
+        list[Labels] | None, Meta(description="One entry per id: a label, a list of labels, or null.")
+    ] = None
+    payload: Annotated[list[Any] | None, Meta(description="One small JSON value per id.")] = None
+    documents: Annotated[
+        Documents | None, Meta(description="Instead of vectors, one text per id, if the service has an embedder.")
+    ] = None
 
 
-class UpdateRequest(_Request):
+class UpdateRequest(Struct, forbid_unknown_fields=True):
     """Changes to existing items; fields left out are kept."""
 
-    ids: Annotated[list[Id], _ROWS]
-    vectors: Annotated[list[Vector], _ROWS] | None = None
-    documents: Annotated[list[str], _ROWS] | None = None
-    labels: list[Labels] | None = None
-    payload: list[Any] | None = None
+    ids: Ids
+    vectors: Vectors | None = None
+    documents: Documents | None = None
+    labels: list[Labels] | UnsetType | None = UNSET
+    payload: list[Any] | UnsetType | None = UNSET
 
 
-class IdsRequest(_Request):
+class IdsRequest(Struct, forbid_unknown_fields=True):
     """Ids of items."""
 
-    ids: Annotated[list[Id], _ROWS]
+    ids: Ids
 
 
-class WhereRequest(_Request):
+class WhereRequest(Struct, forbid_unknown_fields=True):
     """Which items to count."""
 
-    where: dict[str, Any] | None = Field(None, description="Only items whose payload passes.")
+    where: Where = None
 
 
-class ListRequest(WhereRequest):
+class ListRequest(Struct, forbid_unknown_fields=True):
     """Which items to list."""
 
-    after: Id | None = Field(None, description="Only ids above this one: the last of the page before.")
-    limit: int = Field(100, ge=1, description="Items at most.")
+    where: Where = None
+    after: Annotated[Id | None, Meta(description="Only ids above this one: the last of the page before.")] = None
+    limit: Annotated[Annotated[int, Meta(ge=1, le=_LAST)], Meta(description="Items at most.")] = 100
 
 
-class IndexRequest(_Request):
+class IndexRequest(Struct, forbid_unknown_fields=True):
     """A path in the payload."""
 
-    path: str = Field(description="Keys joined by dots.")
+    path: Annotated[str, Meta(description="Keys joined by dots.")]
 
 
-class DeleteRequest(_Request):
+class DeleteRequest(Struct, forbid_unknown_fields=True):
     """Items to delete: ids, or a filter."""
 
-    ids: Annotated[list[Id], _ROWS] | None = None
-    where: dict[str, Any] | None = Field(None, description="Delete all items whose payload passes.")
-    missing: Literal["raise", "ignore"] = Field("raise", description="Whether an unknown id is an error.")
-    unlearn: bool = Field(False, description="Also unlearn the items; supported by HROH.")
+    ids: Ids | None = None
+    where: Annotated[dict[str, Any] | None, Meta(description="Delete all items whose payload passes.")] = None
+    missing: Annotated[Literal["raise", "ignore"], Meta(description="Whether an unknown id is an error.")] = "raise"
+    unlearn: Annotated[bool, Meta(description="Also unlearn the items; supported by HROH.")] = False
 
 
-class EncodeRequest(_Request):
+class EncodeRequest(Struct, forbid_unknown_fields=True):
     """Vectors to encode."""
 
-    vectors: Annotated[list[Vector], _ROWS]
+    vectors: Vectors
 
 
-class SearchOptions(_Request):
+class SearchOptions(Struct, forbid_unknown_fields=True, kw_only=True):
     """Search options; in the query string if the body is an array."""
 
-    k: int = Field(10, ge=1, description="Neighbours per query.")
-    radius: int | None = Field(
-        None,
-        ge=0,
-        description="Find all items within this distance instead; without k, rescore and asymmetric.",
-    )
-    rescore: Literal["cosine", "l2"] | None = Field(None, description="Reorder the best by their stored vectors.")
-    asymmetric: bool = Field(False, description="Compare the query's real values with the bits of the codes.")
-    items: bool = Field(False, description="Include labels and payload of the items found.")
+    k: Annotated[
+        Annotated[int, Meta(ge=1, le=_LAST)] | None, Meta(description="Neighbours per query, 10 by default.")
+    ] = None
+    radius: Annotated[
+        Annotated[int, Meta(ge=0, le=_LAST)] | None,
+        Meta(description="Find all items within this distance instead; without k, rescore, asymmetric and after."),
+    ] = None
+    rescore: Annotated[
+        Literal["cosine", "l2"] | None, Meta(description="Reorder the best by their stored vectors.")
+    ] = None
+    asymmetric: Annotated[bool, Meta(description="Compare the query's real values with the bits of the codes.")] = False
+    items: Annotated[bool, Meta(description="Include labels and payload of the items found.")] = False
 
 
-class SearchRequest(SearchOptions):
+class SearchRequest(SearchOptions, kw_only=True):
     """Queries: vectors, documents, or ids of stored items."""
 
-    vectors: Annotated[list[Vector], _ROWS] | None = None
-    documents: Annotated[list[str], _ROWS] | None = Field(
-        None, description="Texts to search for, if the service has an embedder."
+    vectors: Annotated[Vectors | None, Meta(examples=[[[0.5, 1.0]]])] = None
+    documents: Annotated[Documents | None, Meta(description="Texts to search for, if the service has an embedder.")] = (
+        None
     )
-    by_id: Annotated[list[Id], _ROWS] | None = Field(
-        None, description="Ids of stored items to use as queries; they do not find themselves."
-    )
-    labels: Label | Annotated[list[Label], _ROWS] | None = Field(
-        None, description="Search only items with any of these."
-    )
-    ids: list[Id] | None = Field(None, description="Search only these ids; unknown ids are ignored.")
-    where: dict[str, Any] | None = Field(None, description="Search only items whose payload passes.")
-    include: list[Literal["labels", "payload", "vectors"]] = Field([], description="Of the items found.")
-    after: str | None = Field(None, description="Cursor of the page before; for one query that is a vector.")
+    by_id: Annotated[
+        Ids | None, Meta(description="Ids of stored items to use as queries; they do not find themselves.")
+    ] = None
+    labels: Annotated[
+        Label | Annotated[list[Label], Meta(min_length=1)] | None,
+        Meta(description="Search only items with any of these."),
+    ] = None
+    ids: Annotated[list[Id] | None, Meta(description="Search only these ids; unknown ids are ignored.")] = None
+    where: Where = None
+    include: Annotated[
+        list[Literal["labels", "payload", "vectors"]], Meta(max_length=3, description="Of the items found.")
+    ] = []
+    after: Annotated[
+        str | None, Meta(description="Cursor of the page before; for one query that is a vector or a document.")
+    ] = None
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, 1.0]], "k": 3}]})
 
-
-class RefreshRequest(_Request):
+class RefreshRequest(Struct, forbid_unknown_fields=True):
     """Refresh options."""
 
-    wait: bool = Field(False, description="Wait until the new codes are in use.")
+    wait: Annotated[bool, Meta(description="Wait until the new codes are in use.")] = False
 
 
-class ItemAnswer(BaseModel):
+class ItemAnswer(Struct):
     """A stored item."""
 
     id: Id
     vectors: list[float]
     labels: Labels
-    payload: Any = None
-    version: int | None = Field(description="Version of the encoder that made its code; null before the first encoder.")
+    payload: Any
+    version: Annotated[
+        int | None, Meta(description="Version of the encoder that made its code; null before the first encoder.")
+    ]
 
 
-class ItemsAnswer(BaseModel):
+class ItemsAnswer(Struct):
     """Items in the order of the ids."""
 
     items: list[ItemAnswer]
 
 
-class ChangeAnswer(BaseModel):
+class ChangeAnswer(Struct):
     """Result of a change, which is durable."""
 
-    changed: int = Field(description="Items inserted, replaced, updated or deleted.")
-    n_items: int = Field(description="Items stored now.")
+    changed: Annotated[int, Meta(description="Items inserted, replaced, updated or deleted.")]
+    n_items: Annotated[int, Meta(description="Items stored now.")]
 
 
-class SearchAnswer(BaseModel):
+class SearchAnswer(Struct):
     """Neighbours of each query, nearest first, ties by id."""
 
-    version: int | None = Field(description="Version of the encoder in use; null before the first.")
-    ids: list[list[Id]] = Field(description="One list per query.")
+    version: Annotated[int | None, Meta(description="Version of the encoder in use; null before the first.")]
+    ids: Annotated[list[list[Id]], Meta(description="One list per query.")]
     distances: list[list[float]]
-    labels: list[list[Labels]] | None = Field(None, description="If included.")
-    payload: list[list[Any]] | None = Field(None, description="If included.")
-    vectors: list[list[list[float]]] | None = Field(None, description="If included.")
-    cursor: list[str | None] | None = Field(None, description="What after takes, if more may follow.")
+    labels: Annotated[list[list[Labels]] | UnsetType, Meta(description="If included.")] = UNSET
+    payload: Annotated[list[list[Any]] | UnsetType, Meta(description="If included.")] = UNSET
+    vectors: Annotated[list[list[list[float]]] | UnsetType, Meta(description="If included.")] = UNSET
+    cursor: Annotated[list[str | None] | UnsetType, Meta(description="What after takes, if more may follow.")] = UNSET
 
 
-class CountAnswer(BaseModel):
+class CountAnswer(Struct):
     """Number of items."""
 
     n_items: int
 
 
-class IndexesAnswer(BaseModel):
+class IndexesAnswer(Struct):
     """Paths in the payload that have an index."""
 
     indexes: list[str]
 
 
-class EncodeAnswer(BaseModel):
+class EncodeAnswer(Struct):
     """Codes as hexadecimal digits: bit i is bit i % 8 of byte i // 8."""
 
     version: int
@@ -189,21 +194,21 @@ class EncodeAnswer(BaseModel):
     codes: list[str]
 
 
-class LabelCount(BaseModel):
+class LabelCount(Struct):
     """A label and the number of items that have it."""
 
     label: Label
     n_items: int
 
 
-class LabelCountsAnswer(BaseModel):
+class LabelCountsAnswer(Struct):
     """Number of items per label, in the order of the labels."""
 
     label_counts: list[LabelCount]
     n_unlabelled: int
 
 
-class VersionAnswer(BaseModel):
+class VersionAnswer(Struct):
     """Version of the encoder in use, and how far the hasher has learned on since."""
 
     generation: int
@@ -232,13 +237,13 @@ class StatsAnswer(VersionAnswer):
     readonly: bool
 
 
-class HealthAnswer(BaseModel):
+class HealthAnswer(Struct):
     """Health status."""
 
-    status: Literal["ok", "stopping"]
+    status: Literal["ok"] = "ok"
 
 
-class LimitsAnswer(BaseModel):
+class LimitsAnswer(Struct):
     """Request limits."""
 
     max_body_bytes: int
@@ -246,26 +251,37 @@ class LimitsAnswer(BaseModel):
     max_dimensions: int
     max_k: int
     max_hits: int
-
-    @classmethod
-    def of(cls, limits: Limits) -> LimitsAnswer:
-        """Return the limits of a single request."""
-        return cls(**{name: getattr(limits, name) for name in cls.model_fields})
+    max_values: int
+    timeout: int
 
 
-class FieldError(BaseModel):
+class CollectionAnswer(Struct):
+    """A collection of this service."""
+
+    name: str
+    n_items: int
+    readonly: bool
+
+
+class CollectionsAnswer(Struct):
+    """The collections of this service."""
+
+    collections: list[CollectionAnswer]
+
+
+class FieldError(Struct):
     """An invalid field."""
 
     field: str
-    value: str | None = Field(description="The value given, shortened.")
+    value: Annotated[str | None, Meta(description="The value given, shortened.")]
     detail: str
 
 
-class ProblemAnswer(BaseModel):
+class ProblemAnswer(Struct):
     """A problem document (RFC 9457): what was given, the rule, and the way out."""
 
     type: str
     title: str
     status: int
     detail: str
-    errors: list[FieldError]
+    errors: list[FieldError] = field(default_factory=list)

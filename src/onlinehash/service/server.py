@@ -2,75 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import errorcode
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from onlinehash.collection import Collection
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.service.api_keys import ApiKeys, check_address
-from onlinehash.service.app import create_app
+from onlinehash.service.app import Application, create_app
 from onlinehash.service.limits import Limits
+from onlinehash.service.protocol import Protocol
 
+_log = logging.getLogger("onlinehash.service")
 _GRACE = 10  # seconds to finish running requests when the service stops
-_HEADER_BYTES = 1 << 16
-_HEADER_SECONDS = 10
 _SWITCH = 0.0005  # seconds between thread switches: short, so that a search need not wait for a change
-
-
-class _Protocol(HttpToolsProtocol):
-    """HTTP with limits on the size of headers and on the time until they are complete."""
-
-    _timer: asyncio.TimerHandle | None = None
-    _n_bytes = 0
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._expect_headers()
-
-    def data_received(self, data: bytes) -> None:
-        if self._timer is not None:
-            self._n_bytes += len(data)
-        super().data_received(data)
-        if self._timer is not None and self._n_bytes > _HEADER_BYTES:
-            self._disconnect()
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        if self._timer is None:
-            self._expect_headers()
-
-    def on_headers_complete(self) -> None:
-        self._stop_timer()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
-        super().connection_lost(exc)
-
-    def _expect_headers(self) -> None:
-        self._n_bytes = 0
-        self._timer = asyncio.get_running_loop().call_later(_HEADER_SECONDS, self._disconnect)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _disconnect(self) -> None:
-        self._stop_timer()
-        self.transport.close()
 
 
 def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
@@ -87,32 +42,79 @@ def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
         ) from error
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, *, tls: bool = False) -> str:
     """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http{'s' * tls}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def run(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
-    """Serve until SIGTERM or SIGINT, then finish running requests."""
+def run(
+    app: Application,
+    listening: socket.socket,
+    limits: Limits,
+    *,
+    read_keys: Callable[[], ApiKeys | Mapping[str, ApiKeys]] | None = None,
+    certfile: Path | None = None,
+    keyfile: Path | None = None,
+    trusted_proxies: str = "",
+) -> None:
+    """Serve until SIGTERM or SIGINT, then finish running requests.
+
+    Parameters
+    ----------
+    app : Application
+    listening : socket
+    limits : Limits
+    read_keys : callable, optional
+        Returns the API keys; called again on SIGHUP. If it fails then, the keys stay as they are.
+    certfile, keyfile : Path, optional
+        Certificate and private key for TLS.
+    trusted_proxies : str
+        Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas.
+    """
     sys.setswitchinterval(_SWITCH)
-    before = signal.signal(signal.SIGTERM, lambda number, frame: None)  # uvicorn raises the signal again at the end
+
+    def read_again(number: int, frame: object) -> None:
+        assert read_keys is not None
+        try:
+            app.use_keys(read_keys())
+            _log.info("The API keys were read again.")
+        except OnlineHashError as error:
+            _log.error("The API keys stay as they are: %s", error)
+
+    handlers: dict[int, Any] = {signal.SIGTERM: lambda number, frame: None}  # uvicorn raises the signal again
+    if read_keys is not None and hasattr(signal, "SIGHUP"):
+        handlers[signal.SIGHUP] = read_again
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    options = {
+        "ssl_certfile": certfile,
+        "ssl_keyfile": None if keyfile is None else str(keyfile),
+        "proxy_headers": bool(trusted_proxies),
+        "forwarded_allow_ips": trusted_proxies,
+        "root_path": app.root_path,
+    }
     try:
         with suppress(KeyboardInterrupt):
-            _server(app, limits).run(sockets=[listening])
+            _server(app, limits, **options).run(sockets=[listening])
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
 def serve_in_thread(
-    collection: Collection, *, limits: Limits | None = None, keys: ApiKeys | None = None
+    collection: Collection | Mapping[str, Collection],
+    *,
+    limits: Limits | None = None,
+    keys: ApiKeys | None = None,
 ) -> Iterator[str]:
-    """Serve a collection from a thread while the block lasts; yields the URL, on a free port of this machine.
+    """Serve a collection, or several by name, from a thread while the block lasts, on a free port of this machine.
+
+    Yields the URL.
 
     Parameters
     ----------
-    collection : Collection
+    collection : Collection, or mapping of str to Collection
     limits : Limits, optional
     keys : ApiKeys, optional
 
@@ -141,18 +143,18 @@ def serve_in_thread(
         listening.close()
 
 
-def _server(app: FastAPI, limits: Limits) -> uvicorn.Server:
+def _server(app: Application, limits: Limits, **options: Any) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=_Protocol,
+            http=Protocol,
             ws="none",
             lifespan="on",
             log_level="warning",
             access_log=False,
-            proxy_headers=False,
             server_header=False,
             limit_concurrency=limits.max_connections,
             timeout_graceful_shutdown=_GRACE,
+            **({"proxy_headers": False} | options),
         )
     )

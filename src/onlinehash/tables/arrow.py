@@ -174,26 +174,68 @@ def _open(path: Path) -> Iterator[Any]:
 # ---------------------------------------------------------------------- streams
 
 
-def parse_stream(content: bytes, vectors: str) -> dict[str, Any]:
-    """Return the columns of an Arrow stream as lists, that of the vectors as an Arrow array.
+def parse_stream(content: bytes, max_rows: int, max_values: int) -> dict[str, Any]:
+    """Return the columns id, vectors (an array) and, optionally, label and payload of an Arrow stream.
 
-    The content is not trusted: compressed buffers and dictionaries, which may be huge, are refused.
+    The content is not trusted: only plain columns are read, of the types that these columns need, and not before their
+    lengths are known. Compressed, dictionary, run-end-encoded and null columns, whose lengths a few bytes may claim,
+    are refused.
     """
     pa = import_pyarrow()
     try:
         for message in pa.ipc.MessageReader.open_stream(content):
             if message.type == "dictionary" or _is_compressed(message.metadata.to_pybytes(), message.type):
                 raise FileFormatError("has compressed buffers or dictionaries; send plain columns")
-        table = pa.ipc.open_stream(content).read_all()
+        with pa.ipc.open_stream(content) as stream:
+            _check_columns(stream.schema)
+            table = stream.read_all()
+        if not len(table):
+            raise FileFormatError("has no rows; send at least one")
+        if len(table) > max_rows:
+            raise FileFormatError(f"has {len(table)} rows, more than {max_rows}; send several smaller requests")
         table.validate(full=True)
-        names = table.column_names
-        if len(set(names)) < len(names):
-            raise FileFormatError("has two columns of one name; rename one of them")
-        return {name: table[name].combine_chunks() if name == vectors else table[name].to_pylist() for name in names}
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
     except FileFormatError:
         raise
     except (pa.ArrowException, ValueError, OSError, struct.error) as error:
         raise FileFormatError(f"cannot be read as an Arrow stream: {str(error)[:200]}") from error
+    lists, labels = columns.pop("vectors"), columns.get("label")
+    if lists.null_count or lists.flatten().null_count:
+        raise FileFormatError("has gaps in the column vectors; send numbers")
+    n_labels = len(labels.flatten()) if labels is not None and is_list(labels.type) else 0
+    if n_labels > max_values:
+        raise FileFormatError(f"has {n_labels} labels, more than {max_values}; send several smaller requests")
+    vectors = vectors_of(lists, "vectors")
+    return {name: column.to_pylist() for name, column in columns.items()} | {"vectors": vectors}
+
+
+def _check_columns(schema: Any) -> None:
+    """Refuse other columns than those of items, and other types than they need."""
+    types = import_pyarrow().types
+
+    def is_id(kind: Any) -> bool:
+        return bool(types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind))
+
+    needs = {
+        "id": ("integers or text", is_id),
+        "vectors": ("lists of numbers", lambda kind: is_list(kind) and is_number(kind.value_type)),
+        "label": (
+            "integers, text, or lists of them",
+            lambda kind: is_id(kind) or (is_list(kind) and is_id(kind.value_type)),
+        ),
+        "payload": ("JSON text", lambda kind: types.is_string(kind) or types.is_large_string(kind)),
+    }
+    names = schema.names
+    if len(set(names)) < len(names):
+        raise FileFormatError("has two columns of one name; rename one of them")
+    if not {"id", "vectors"} <= set(names) <= needs.keys():
+        raise FileFormatError(
+            f"has the columns {', '.join(names)[:200]}; send id, vectors and, optionally, label and payload"
+        )
+    for field in schema:
+        rule, fits = needs[field.name]
+        if not fits(field.type):
+            raise FileFormatError(f"has a column {field.name} of {str(field.type)[:80]}; send {rule}")
 
 
 def _is_compressed(metadata: bytes, kind: str) -> bool:

@@ -228,10 +228,10 @@ class PostgresCodes(PostgresSchema):
             number, queries, among, lambda scan, connection: scan.search_asymmetric(connection, queries, k)
         )
 
-    def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
-        """Return all items at most ``radius`` away from every query."""
+    def range_search(self, number: int, queries: Codes, radius: int, among: Among, limit: int | None = None) -> Answers:
+        """Return all items at most ``radius`` away from every query, or the nearest ``limit`` of each."""
         return self._scanned(
-            number, queries, among, lambda scan, connection: scan.range_search(connection, queries, radius)
+            number, queries, among, lambda scan, connection: scan.range_search(connection, queries, radius, limit)
         )
 
     def _scanned(

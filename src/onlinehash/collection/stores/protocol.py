@@ -297,8 +297,8 @@ class SearchingStore(Store, Protocol):
     def search_asymmetric(self, number: int, queries: QueryValues, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
 
-    def range_search(self, number: int, queries: Codes, radius: int, among: Among) -> Answers:
-        """Return all items at most ``radius`` away from every query."""
+    def range_search(self, number: int, queries: Codes, radius: int, among: Among, limit: int | None = None) -> Answers:
+        """Return all items at most ``radius`` away from every query, or the nearest ``limit`` of each."""
 
     def coded(self, number: int, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in a generation."""

@@ -212,10 +212,14 @@ class CodeScan(NamedTuple):
         sql = f"{self._distances(self._hamming())} ORDER BY distance, {self.order} LIMIT {k}"
         return self._ask(connection, sql, self._texts(queries))
 
-    def range_search(self, connection: Connection, queries: Codes, radius: int) -> list[Answer]:
-        """Return ids, distances and places of all items at most ``radius`` away from every query."""
+    def range_search(
+        self, connection: Connection, queries: Codes, radius: int, limit: int | None = None
+    ) -> list[Answer]:
+        """Return ids, distances and places of all items at most ``radius`` away, or of the nearest ``limit``."""
         all_of_them = self._distances(self._hamming())
-        sql = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius} ORDER BY distance, place"
+        most = "ALL" if limit is None else limit
+        near = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius}"
+        sql = f"{near} ORDER BY distance, place LIMIT {most}"
         return self._ask(connection, sql, self._texts(queries))
 
     def search_asymmetric(self, connection: Connection, queries: QueryValues, k: int) -> list[Answer]:

@@ -1,0 +1,328 @@
+"""The calls of the clients: requests to send, and results of the answers, without sending anything.
+
+A call is a generator that yields requests, is sent their answers, and returns the result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._containers import as_array
+from onlinehash._validation import check_choice, check_features, check_positive_int
+from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.types import Codes, SearchResult
+
+_ROWS = 1000  # items or queries per request
+_NUMBERS = 1_000_000  # numbers per request
+_HITS = 50_000  # neighbours per request
+_HITS_WITH_VECTORS = 10_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A request: a JSON value or an array as its body, and what replaces the body when the request is repeated."""
+
+    method: str
+    path: str
+    body: dict[str, Any] | NDArray[Any] | None = None
+    retry_body: dict[str, Any] | None = None
+    query: dict[str, str] | None = None
+    key: str | None = None  # by which the service knows a change that it has applied already
+
+
+Calls = Generator[Call, Any, T]
+
+
+def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None = None) -> Call:
+    return Call(method, path, body, retry_body, key=uuid4().hex)
+
+
+# ---------------------------------------------------------------------- changes
+
+
+def upsert(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any) -> Calls[None]:
+    """Insert items or replace existing ones."""
+    listed, single = _listed(ids)
+    if (vectors is None) == (documents is None):
+        raise InvalidInputError("Pass vectors or documents, one of the two.")
+    rows = None if vectors is None else _rows(vectors, single)
+    given = {"labels": labels, "payload": payload, "documents": documents}
+    columns = {"ids": listed} | {name: _per_id(column, single) for name, column in given.items()}
+    for some, part in _parts(rows, columns):
+        as_records = some is not None and part.get("payload") is None
+        records = _records(part["ids"], some, part.get("labels")) if as_records else None
+        if records is None:
+            body = part | {"labels": _plain(part.get("labels")), "vectors": None if some is None else some.tolist()}
+            yield _change("PUT", "/items", {name: one for name, one in body.items() if one is not None})
+        else:
+            yield _change("PUT", "/items", records)
+
+
+def update(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any) -> Calls[None]:
+    """Change existing items, and keep what is not given."""
+    listed, single = _listed(ids)
+    columns: dict[str, Any] = {"ids": listed, "documents": _per_id(documents, single)}
+    given = {"labels": labels, "payload": payload}
+    removed = {name: None for name, column in given.items() if column is None}
+    columns |= {name: _per_id(one, single) for name, one in given.items() if one is not ... and one is not None}
+    rows = None if vectors is None else _rows(vectors, single)
+    for some, part in _parts(rows, columns):
+        body = part | removed | ({} if some is None else {"vectors": some.tolist()})
+        yield _change("PATCH", "/items", body | ({"labels": _plain(body["labels"])} if "labels" in body else {}))
+
+
+def delete(ids: Any, where: Any, missing: str, unlearn: bool) -> Calls[int]:
+    """Delete items, and return their number."""
+    check_choice("missing", missing, ("raise", "ignore"))
+    if (ids is None) == (where is None):
+        raise InvalidInputError("delete takes ids or where, one of the two.")
+    parts = [{"where": where}] if ids is None else [part for _, part in _parts(None, {"ids": _listed(ids)[0]})]
+    n_deleted = 0
+    for part in parts:
+        body = part | {"missing": missing, "unlearn": unlearn}
+        # A repeated request may find the items already deleted by the first.
+        answer = yield _change("POST", "/items/delete", body, body | {"missing": "ignore"})
+        n_deleted += answer.get("changed", 0)
+    return n_deleted
+
+
+def create_index(path: str) -> Calls[None]:
+    """Make filters by a path in the payload fast."""
+    yield Call("POST", "/indexes", {"path": path})
+
+
+def drop_index(path: str) -> Calls[None]:
+    """Drop the index of a path in the payload."""
+    yield Call("DELETE", f"/indexes/{quote(path, safe='')}")
+
+
+def refresh() -> Calls[dict[str, Any]]:
+    """Start a refresh; return the state."""
+    state: dict[str, Any] = yield Call("POST", "/refresh", {"wait": False})
+    return state
+
+
+def versions() -> Calls[dict[str, Any]]:
+    """Return the version of the encoder in use, and the state of a refresh."""
+    state: dict[str, Any] = yield Call("GET", "/versions")
+    return state
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def get(ids: Any) -> Calls[list[Item]]:
+    """Return items in the order of their ids."""
+    found = []
+    for _, part in _parts(None, {"ids": _listed(ids)[0]}):
+        answer = yield Call("POST", "/items/get", part)
+        found += answer["items"]
+    return list(map(_item, found))
+
+
+def page(where: Any, after: Id | None, limit: int) -> Calls[list[Item]]:
+    """Return some items in order of id."""
+    answer = yield Call("POST", "/items/list", {"where": where, "after": after, "limit": limit})
+    return list(map(_item, answer["items"]))
+
+
+def count(where: Any) -> Calls[int]:
+    """Return the number of items that pass."""
+    answer = yield Call("POST", "/items/count", {"where": where})
+    return int(answer["n_items"])
+
+
+def indexes() -> Calls[list[str]]:
+    """Return the paths in the payload that have an index."""
+    answer = yield Call("GET", "/indexes")
+    return list(answer["indexes"])
+
+
+def search(
+    queries: Any,
+    options: dict[str, Any],
+    labels: Any,
+    ids: Sequence[Id] | None,
+    where: Any,
+    include: Sequence[str],
+    after: SearchResult | str | None = None,
+) -> Calls[SearchResult]:
+    """Find the neighbours of vectors or documents."""
+    several_texts = isinstance(queries, (list, tuple)) and len(queries) > 0 and isinstance(queries[0], str)
+    single = isinstance(queries, str) or (not several_texts and as_array(queries).ndim == 1)
+    listed = [queries] if isinstance(queries, str) else list(queries) if several_texts else _rows(queries, single)
+    given = {
+        "labels": _plain(labels),
+        "ids": None if ids is None else _listed(ids)[0],
+        "where": where,
+        "include": list(include) or None,
+        "after": after.cursor or "" if isinstance(after, SearchResult) else after,
+    }
+    filters = {name: value for name, value in given.items() if value is not None}
+    query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
+
+    def request(some: Any) -> Call:
+        if isinstance(some, list):
+            return Call("POST", "/search", {"documents": some, **options, **filters})
+        if not filters:
+            return Call("POST", "/search", _compact(some), query=query)
+        return Call("POST", "/search", {"vectors": some.tolist(), **options, **filters})
+
+    hits = _HITS_WITH_VECTORS if "vectors" in include else _HITS
+    return (yield from _in_batches(listed, options.get("k"), single, request, hits))
+
+
+def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[SearchResult]:
+    """Find the neighbours of stored items."""
+    listed, single = _listed(ids)
+    body = {"k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
+    return (yield from _in_batches(listed, k, single, lambda some: Call("POST", "/search", body | {"by_id": some})))
+
+
+def _in_batches(
+    queries: Any, k: int | None, single: bool, request: Callable[[Any], Call], hits: int = _HITS
+) -> Calls[SearchResult]:
+    """Search some queries at a time; the result has a version if all batches were searched with the same encoder."""
+    size = _size(queries) if k is None else max(1, min(_size(queries), hits // k))
+    columns: dict[str, Any] = {"ids": [], "distances": [], "cursor": []}
+    seen = set()
+    for start in range(0, max(1, len(queries)), size):
+        found = yield request(queries[start : start + size])
+        found.setdefault("cursor", [None] * len(found["ids"]))
+        seen.add(found.pop("version"))
+        for name, rows in found.items():
+            columns.setdefault(name, []).extend(rows)
+    if "labels" in columns:
+        columns["labels"] = [list(map(_labels, row)) for row in columns["labels"]]
+    if "vectors" in columns:
+        columns["vectors"] = [np.array(rows, np.float32) for rows in columns["vectors"]]
+    result = SearchResult(**columns, version=seen.pop() if len(seen) == 1 else None)
+    return result[0] if single else result
+
+
+def encode(vectors: ArrayLike) -> Calls[Codes]:
+    """Return the packed codes of vectors."""
+    single = as_array(vectors).ndim == 1
+    codes: list[str] = []
+    for some, _ in _parts(_rows(vectors, single), {}):
+        found = yield Call("POST", "/encode", _compact(some))
+        codes += found["codes"]
+    packed = np.frombuffer(bytes.fromhex("".join(codes)), np.uint8).reshape(len(codes), -1)
+    return packed[0] if single else packed
+
+
+def label_counts(where: Any) -> Calls[dict[Label, int]]:
+    """Return the number of items of each label."""
+    answer = yield Call("GET", "/label_counts") if where is None else Call("POST", "/label_counts", {"where": where})
+    return {one["label"]: one["n_items"] for one in answer["label_counts"]}
+
+
+def stats() -> Calls[Stats]:
+    """Return the statistics of the collection."""
+    found = yield Call("GET", "/stats")
+    return Stats(**{field.name: found[field.name] for field in fields(Stats)})
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def _parts(rows: NDArray[Any] | None, columns: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield rows and columns in parts of which each is one request."""
+    given = {name: column for name, column in columns.items() if column is not None}
+    n_rows = len(columns["ids"]) if "ids" in columns else len(rows if rows is not None else ())
+    for name, column in (*given.items(), *(() if rows is None else (("vectors", rows),))):
+        if len(column) != n_rows:
+            raise InvalidInputError(f"{name} has {len(column)} entries for {n_rows} ids; pass one per id.")
+    size = _ROWS if rows is None else _size(rows)
+    for start in range(0, n_rows, size):
+        some = slice(start, start + size)
+        yield None if rows is None else rows[some], {name: column[some] for name, column in given.items()}
+
+
+def _item(found: dict[str, Any]) -> Item:
+    vectors, labels = np.array(found["vectors"], np.float32), _labels(found["labels"])
+    return Item(**{**found, "vectors": vectors, "labels": labels})
+
+
+def _labels(found: Any) -> Any:
+    return tuple(found) if isinstance(found, list) else found
+
+
+def _size(queries: Any) -> int:
+    """Return the number of rows per request."""
+    return max(1, min(_ROWS, _NUMBERS // max(1, queries.shape[1]))) if isinstance(queries, np.ndarray) else _ROWS
+
+
+def _listed(ids: Any) -> tuple[list[Id], bool]:
+    """Return ids as a list, and whether a single id was given."""
+    if isinstance(ids, (int, str, np.integer)):
+        return [ids.item() if isinstance(ids, np.integer) else ids], True
+    return [id.item() if isinstance(id, np.generic) else id for id in ids], False
+
+
+def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
+    rows = as_array(vectors)
+    return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
+
+
+def _per_id(values: Any, single: bool) -> Any:
+    return [values] if single and values is not None else values
+
+
+def _plain(labels: Any) -> Any:
+    """Return labels as JSON values; NaN, a missing label, as None."""
+    if isinstance(labels, (np.ndarray, np.generic)):
+        labels = labels.tolist()
+    if isinstance(labels, (list, tuple, set, frozenset)):
+        return [_plain(label) for label in (sorted(labels) if isinstance(labels, (set, frozenset)) else labels)]
+    if isinstance(labels, float):
+        return None if np.isnan(labels) else int(labels) if labels.is_integer() else labels
+    return labels
+
+
+def _records(ids: list[Id], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
+    """Return items as an array of records, or None if an array cannot hold them unchanged."""
+    columns = {"id": np.array(ids)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
+    fitting = all(
+        column.dtype.kind in "iuU" and column.ndim == 1 and (column.dtype.kind in "iu" or _keeps_text(column, values))
+        for column, values in zip(columns.values(), (ids, labels), strict=False)
+    )
+    if not fitting:
+        return None
+    vectors = _compact(rows)
+    layout: list[Any] = [(name, column.dtype) for name, column in columns.items()]
+    records = np.empty(len(ids), [*layout, ("vectors", vectors.dtype, (vectors.shape[1],))])
+    records["vectors"] = vectors
+    for name, column in columns.items():
+        records[name] = column
+    return records
+
+
+def _dtype(labels: Any) -> Any:
+    """Return object for labels that hold lists or missing values, else None."""
+    plain = isinstance(labels, np.ndarray) or len({type(label) for label in labels}) == 1
+    several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
+    return None if plain and not several else object
+
+
+def _keeps_text(column: NDArray[Any], values: Any) -> bool:
+    """Return whether an array holds strings unchanged: it drops zero characters at their ends."""
+    return bool(column.dtype.itemsize) and all(
+        kept == given for kept, given in zip(column.tolist(), values, strict=True)
+    )
+
+
+def _compact(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return floating-point vectors of at most single precision as they are, others in double precision."""
+    return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else rows.astype(np.float64)

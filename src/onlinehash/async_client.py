@@ -1,0 +1,189 @@
+"""A client of the service for use in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from onlinehash import _calls as calls
+from onlinehash._transport import AsyncTransport, pauses
+from onlinehash._validation import check_positive_int
+from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.exceptions import ServiceError
+from onlinehash.types import Codes, SearchResult
+
+
+class AsyncClient:
+    """Use a collection that is served over HTTP, from an event loop.
+
+    The parameters and methods are those of :class:`onlinehash.Client`; ``options`` are those of ``httpx.AsyncClient``.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from tempfile import TemporaryDirectory
+    >>> import onlinehash as oh
+    >>> from onlinehash.client import AsyncClient
+    >>> from onlinehash.service import serve_in_thread
+    >>> async def use(url):
+    ...     async with AsyncClient(url) as client:
+    ...         await client.upsert([1, 2], [[0.0, 1.0], [1.0, 0.0]], labels=["a", "b"])
+    ...         found = await asyncio.gather(client.search([0.0, 2.0], 1), client.search([2.0, 0.0], 1))
+    ...         return [one.ids for one in found]
+    >>> folder = TemporaryDirectory()
+    >>> things = oh.Collection.open(f"{folder.name}/things.oh", oh.HCOH(random_state=0))
+    >>> with things, serve_in_thread(things) as url:
+    ...     asyncio.run(use(url))
+    [[1], [2]]
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        collection: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 5,
+        **options: Any,
+    ) -> None:
+        self._http = AsyncTransport(url, key, timeout, retries, collection, options)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    # ------------------------------------------------------------------ changing
+
+    async def upsert(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = None,
+        payload: Any = None,
+        *,
+        documents: Any = None,
+    ) -> None:
+        """Insert items or replace existing ones, as :meth:`Collection.upsert`."""
+        await self._http.run(calls.upsert(ids, vectors, labels, payload, documents))
+
+    async def update(
+        self,
+        ids: Any,
+        vectors: ArrayLike | None = None,
+        labels: Any = ...,
+        payload: Any = ...,
+        *,
+        documents: Any = None,
+    ) -> None:
+        """Change existing items and keep what is not given, as :meth:`Collection.update`."""
+        await self._http.run(calls.update(ids, vectors, labels, payload, documents))
+
+    async def delete(self, ids: Any = None, *, where: Any = None, missing: str = "raise", unlearn: bool = False) -> int:
+        """Delete items, and return their number."""
+        return await self._http.run(calls.delete(ids, where, missing, unlearn))
+
+    async def create_index(self, path: str) -> None:
+        """Make filters by a path in the payload fast, as :meth:`Collection.create_index`."""
+        await self._http.run(calls.create_index(path))
+
+    async def drop_index(self, path: str) -> None:
+        """Drop the index of a path in the payload."""
+        await self._http.run(calls.drop_index(path))
+
+    # ------------------------------------------------------------------ reading
+
+    async def get(self, ids: Any) -> list[Item]:
+        """Return items in the order of their ids."""
+        return await self._http.run(calls.get(ids))
+
+    async def items(
+        self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
+    ) -> AsyncIterator[Item]:
+        """Yield items in order of id, as :meth:`Collection.items`, one request per chunk."""
+        left = limit
+        while left is None or left > 0:
+            size = chunk if left is None else min(chunk, left)
+            found = await self._http.run(calls.page(where, after, size))
+            for item in found:
+                yield item
+            if len(found) < size:
+                return
+            after, left = found[-1].id, None if left is None else left - size
+
+    async def count(self, where: Any = None) -> int:
+        """Return the number of items, or of those whose payload passes a filter."""
+        return await self._http.run(calls.count(where))
+
+    async def indexes(self) -> list[str]:
+        """Return the paths in the payload that have an index."""
+        return await self._http.run(calls.indexes())
+
+    async def search(
+        self,
+        vectors: Any,
+        k: int = 10,
+        *,
+        labels: Any = None,
+        ids: Sequence[Id] | None = None,
+        where: Any = None,
+        rescore: str | None = None,
+        asymmetric: bool = False,
+        include: Sequence[str] = (),
+        after: SearchResult | str | None = None,
+    ) -> SearchResult:
+        """Find the k nearest items of every query, as :meth:`Collection.search`."""
+        options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
+        return await self._http.run(calls.search(vectors, options, labels, ids, where, include, after))
+
+    async def range_search(
+        self,
+        vectors: Any,
+        radius: int,
+        *,
+        labels: Any = None,
+        ids: Sequence[Id] | None = None,
+        where: Any = None,
+        include: Sequence[str] = (),
+    ) -> SearchResult:
+        """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`."""
+        return await self._http.run(calls.search(vectors, {"radius": radius}, labels, ids, where, include))
+
+    async def search_by_id(
+        self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None
+    ) -> SearchResult:
+        """Find the k nearest items of stored items, which do not find themselves."""
+        return await self._http.run(calls.search_by_id(ids, k, labels, rescore))
+
+    async def encode(self, vectors: ArrayLike) -> Codes:
+        """Return the packed codes of vectors, made by the encoder in use."""
+        return await self._http.run(calls.encode(vectors))
+
+    async def label_counts(self, where: Any = None) -> dict[Label, int]:
+        """Return the number of items of each label, or of those whose payload passes a filter."""
+        return await self._http.run(calls.label_counts(where))
+
+    async def stats(self) -> Stats:
+        """Return statistics of the collection."""
+        return await self._http.run(calls.stats())
+
+    async def refresh(self, *, wait: bool = True) -> None:
+        """Encode all items again with the current hasher."""
+        state = await self._http.run(calls.refresh())
+        for pause in pauses():
+            if not wait or not state["refreshing"]:
+                break
+            await asyncio.sleep(pause)
+            state = await self._http.run(calls.versions())
+        if wait and state["refresh_error"] is not None:
+            raise ServiceError(f"The refresh failed: {state['refresh_error']}")

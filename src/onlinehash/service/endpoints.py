@@ -1,0 +1,131 @@
+"""Endpoints: from an HTTP request to a handler, and from its answer to a response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+import msgspec
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from onlinehash.service.api_keys import ApiKeys, WrongKeys
+from onlinehash.service.executors import Deadline, Executor
+from onlinehash.service.handlers import Service
+from onlinehash.service.operations import Operation
+from onlinehash.service.parsing import JSON, decode, media_type
+from onlinehash.service.problems import LATER, MEDIA_TYPE, Problem
+
+_LARGE = 1 << 16  # bytes of a body that a thread decodes
+_encode = msgspec.json.Encoder().encode
+
+
+class Endpoint:
+    """All operations of one path."""
+
+    def __init__(
+        self, pattern: str, operations: Iterable[Operation], services: Mapping[str, Service], wrong_keys: WrongKeys
+    ) -> None:
+        self._pattern, self._services, self._wrong_keys = pattern, services, wrong_keys
+        self._operations = {operation.method: operation for operation in operations}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        scope["pattern"] = self._pattern
+        operation = self._operations.get(scope["method"])
+        if operation is None:
+            raise not_allowed(scope, self._operations)
+        request, params = Request(scope, receive), dict(scope["path_params"])
+        service = self._find(params.pop("collection", None))
+        demand_key(request, service.keys, self._wrong_keys, write=operation.writes)
+        await respond(send, await self._answer(operation, service, request, params))
+
+    def _find(self, name: str | None) -> Service:
+        if name is None:
+            return next(iter(self._services.values()))
+        try:
+            return self._services[name]
+        except KeyError:
+            raise Problem(404, "unknown-collection", f"There is no collection {name[:80]!r} here.") from None
+
+    async def _answer(self, operation: Operation, service: Service, request: Request, params: dict[str, str]) -> bytes:
+        """Read the body, run the handler, and return its answer as JSON."""
+        kind, handler = operation.request, operation.handler
+        executor: Executor = getattr(service.executors, operation.executor or "reading")
+        deadline = Deadline(service.limits.timeout, request.receive)
+        if kind is None:
+            return await self._run(operation, service, request, deadline, b"", lambda: handler(service, **params))
+        media = media_type(request, *operation.media)
+        executor.check()
+        body = await service.bodies.read(request)
+        request.scope["is_read"] = True
+        read = partial(decode, kind, media, body, dict(request.query_params), service.limits)
+        try:
+            if not operation.executor:
+                return _encode(await handler(service, read, deadline, len(body) > _LARGE))
+            return await self._run(operation, service, request, deadline, body, lambda: handler(service, read()))
+        finally:
+            service.bodies.release(body)
+
+    async def _run(
+        self,
+        operation: Operation,
+        service: Service,
+        request: Request,
+        deadline: Deadline,
+        body: bytes,
+        call: Callable[[], Any],
+    ) -> bytes:
+        """Run a handler in a thread; a change is completed even if its client leaves."""
+        executor: Executor = getattr(service.executors, operation.executor)
+        if not operation.writes:
+            return await deadline.wait(executor.submit(lambda: _encode(call())))
+        key = request.headers.get("idempotency-key", "")
+        # A deletion that is repeated may allow for ids that are gone.
+        checksum = 0 if operation.handler is Service.delete else crc32(body + request.url.path.encode())
+        return await executor.run(lambda: _encode(service.once(key, checksum, call)))
+
+
+def demand_key(request: Request, keys: ApiKeys, wrong_keys: WrongKeys | None = None, *, write: bool = False) -> None:
+    """Refuse a request without the API key it needs."""
+    if not keys:
+        return
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not keys.may_read(token.strip()):
+        address = "" if request.client is None else request.client.host
+        if token and wrong_keys is not None and wrong_keys.count(address):
+            raise Problem(429, "key", "Too many wrong API keys came from this address; wait a minute.", headers=LATER)
+        raise Problem(
+            401,
+            "key",
+            "The API key is missing or wrong; send 'Authorization: Bearer <key>'.",
+            field="Authorization",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    if write and not keys.may_write(token.strip()):
+        raise Problem(403, "key", "This API key only reads; use a write key.", field="Authorization")
+
+
+def not_allowed(scope: Scope, methods: Iterable[str]) -> Problem:
+    """Return the problem of a method that a path does not have."""
+    allowed = ", ".join(sorted(methods))
+    detail = f"{scope['method'][:20]} {scope['path'][:80]}: use {allowed}. The routes are listed in /openapi.json."
+    return Problem(405, "http", detail, headers={"Allow": allowed})
+
+
+async def respond(
+    send: Send, content: bytes, media: str = JSON, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """Send a response."""
+    length = (b"content-length", b"%d" % len(content))
+    start = [(b"content-type", media.encode()), length, *headers]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def refuse(send: Send, problem: Problem) -> None:
+    """Send a problem document."""
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
+    await respond(send, problem.content(), MEDIA_TYPE, problem.status, headers)

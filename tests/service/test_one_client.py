@@ -1,0 +1,202 @@
+"""One client cannot take the service down: memory stays, and /healthz answers, whatever is sent."""
+
+import json
+import signal
+import socket
+import struct
+import threading
+import time
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.service.running import LimitedServer
+from tests.service.test_routes import ARROW, NPY, arrow, npy
+
+from onlinehash import LSH, Collection
+from onlinehash.collection import Never
+
+pytestmark = pytest.mark.slow
+
+MB = 1 << 20
+KEY = "a-key-that-is-long-enough"
+OWN = {"authorization": f"Bearer {KEY}"}
+JSON = {"content-type": "application/json", **OWN}
+N_ITEMS = 5000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    path = tmp_path_factory.mktemp("served") / "items.oh"
+    with Collection.open(path, LSH(n_bits=16, random_state=0), Never()) as collection:
+        rng = np.random.default_rng(0)
+        collection.upsert(range(N_ITEMS), rng.standard_normal((N_ITEMS, 4)), rng.integers(0, 9, N_ITEMS))
+        collection.refresh()
+    limits = {"max_body_bytes": 8 * MB, "max_values": 200_000, "max_hits": 20_000, "timeout": 1, "n_threads": 1}
+    server = LimitedServer(path, [KEY], **limits)
+    yield server
+    server.stop(signal.SIGTERM)
+    assert "Traceback" not in server.said, server.said
+
+
+@pytest.fixture
+def http(server):
+    with httpx.Client(base_url=server.url, headers=OWN, timeout=30) as http:
+        http.post("/api/v1/search", json={"vectors": [[1, 2, 3, 4]]}).raise_for_status()  # as warm as it gets
+        yield http
+
+
+def connect(server):
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def pour(connection, content, n_bytes):
+    """Send as much as the server takes; return how much that was."""
+    sent = 0
+    try:
+        while sent < n_bytes:
+            connection.sendall(content)
+            sent += len(content)
+    except OSError:
+        pass
+    return sent
+
+
+HEAD = b"POST /api/v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"
+LINES = b"".join(b"x-%d: y\r\n" % i for i in range(5000))
+
+
+@pytest.mark.parametrize(
+    "start, more",
+    [(CHUNKED, LINES), (CHUNKED + b"x: ", b"y" * 60_000), (HEAD, LINES), (HEAD + b"x: " + b"y" * 70_000, b"z" * 1000)],
+    ids=["trailers", "one-trailer", "headers", "one-header"],
+)
+def test_headers_and_trailers_are_counted(server, http, start, more):
+    with server.watched(8 * MB), connect(server) as connection:
+        connection.sendall(start)
+        assert pour(connection, more, 100 * MB) < 20 * MB
+
+
+def test_many_headers_in_one_write_are_refused(server, http):
+    with connect(server) as connection:
+        try:
+            connection.sendall(HEAD + LINES + b"Content-Length: 2\r\n\r\n{}")
+            assert connection.recv(1000) == b""
+        except OSError:
+            pass  # reset
+    assert http.get("/healthz", headers={f"x-{i}": "y" for i in range(150)}).status_code == 200
+
+
+def test_a_body_without_a_key_is_not_read(server, http):
+    with server.watched(8 * MB), connect(server) as connection:
+        connection.sendall(HEAD + b"Content-Length: 8000000\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 401")
+        assert pour(connection, b"x" * 60_000, 100 * MB) < 20 * MB
+
+
+def items(**columns):
+    """Return a body of 4 MiB, of columns that are repeated."""
+    return b"{" + b",".join(f'"{name}":['.encode() + text * (4 * MB // len(text)) for name, text in columns.items())
+
+
+@pytest.mark.parametrize(
+    "path, body",
+    [
+        ("items", items(ids=b"null,")),
+        ("items", items(ids=b"null,")[:100_000] + b"1]}"),
+        ("items", b'{"ids":[1],"vectors":[[1,1,1,1]],"labels":[' + b"[[]]," * 150_000 + b"1]}"),
+        ("items", b'{"ids":[1],"vectors":[[1,1,1,1]],"payload":[' + b"[]," * 190_000 + b"1]}"),
+        ("items/get", items(ids=b"1,")),
+        ("search", b'{"by_id":[1],"labels":[' + b"1," * 190_000 + b"1]}"),
+        ("search", b'{"by_id":[1],"ids":[' + b"1," * 190_000 + b"1]}"),
+        ("search", b'{"by_id":[1],"labels":[' + b"[]," * 1_000_000 + b"1]}"),
+        ("search", b"[" * 4 * MB),
+    ],
+    ids=range(9),
+)
+def test_wrong_json_is_refused_at_the_first_error(server, http, path, body):
+    method = "PUT" if path == "items" else "POST"
+    with server.watched(60 * MB):
+        start = time.monotonic()
+        answer = http.request(method, f"/api/v1/{path}", content=body, headers=JSON)
+        assert time.monotonic() - start < 2
+    assert answer.status_code == 422
+    assert len(answer.content) < 2000
+
+
+def test_results_are_counted_before_they_are_made(server, http):
+    queries = np.random.default_rng(1).standard_normal((1000, 4)).astype(np.float32)
+    with server.watched(40 * MB):
+        start = time.monotonic()
+        answer = http.post("/api/v1/search?radius=16", content=npy(queries), headers=NPY)
+        assert time.monotonic() - start < 2
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "hits within radius")
+    assert len(http.post("/api/v1/search?radius=0", content=npy(queries[:5]), headers=NPY).json()["ids"]) == 5
+    answer = http.post("/api/v1/search?radius=99999999999999999999", content=npy(queries), headers=NPY)
+    assert answer.status_code == 422
+
+
+def test_arrow_types_that_a_few_bytes_make_long_are_refused(server, http):
+    n = 10_000
+    vectors = pa.array([[1.0] * 4] * n, pa.list_(pa.float32(), 4))
+    ids = pa.array(range(n), pa.int64())
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([n], pa.int32()), pa.array([1], pa.int64()))
+    strings = pa.array(["a"] * n, pa.string_view())
+    for columns in (
+        {"id": runs, "vectors": vectors},
+        {"id": pa.nulls(n), "vectors": vectors},
+        {"id": ids, "vectors": vectors, "label": pa.nulls(n)},
+        {"id": ids, "vectors": vectors, "label": runs},
+        {"id": ids, "vectors": vectors, "payload": pa.nulls(n)},
+        {"id": ids, "vectors": vectors, "payload": strings},
+        {"id": ids, "vectors": pa.array([[None]] * n, pa.list_(pa.null()))},
+        {"id": ids, "vectors": pa.array([[]] * n, pa.list_(pa.float32(), 0))},
+    ):
+        with server.watched(30 * MB):
+            answer = http.put("/api/v1/items", content=arrow(columns), headers=ARROW)
+        assert answer.status_code == 422, answer.text
+    small = arrow({"id": pa.nulls(n)})
+    grown = small.replace(struct.pack("<q", n), struct.pack("<q", 1 << 40))  # a length that nothing backs
+    with server.watched(30 * MB):
+        assert http.put("/api/v1/items", content=grown, headers=ARROW).status_code == 422
+
+
+def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):
+    body = json.dumps({"by_id": list(range(5)), "rescore": "l2", "k": 1000, "items": True}).encode()
+    long = json.dumps({"by_id": list(range(1000)), "rescore": "l2", "k": 20}).encode()
+    answers = []
+
+    def ask():
+        answers.append(httpx.post(f"{server.url}/api/v1/search", content=long, headers=JSON, timeout=30))
+
+    askers = [threading.Thread(target=ask) for _ in range(4)]
+    with server.watched(100 * MB):
+        for asker in askers:
+            asker.start()
+        time.sleep(0.2)
+        for path in ("/healthz", "/readyz", "/metrics", "/api/v1/stats", "/api/v1/versions"):
+            start = time.monotonic()
+            assert http.get(path).status_code == 200
+            assert time.monotonic() - start < 1, path
+        for asker in askers:
+            asker.join()
+    statuses = {answer.status_code for answer in answers}
+    assert statuses <= {200, 422, 503} and statuses & {422, 503}, statuses
+    for answer in answers:
+        assert answer.elapsed.total_seconds() < 5
+    assert http.post("/api/v1/search", content=body, headers=JSON).status_code == 200
+
+
+def test_searches_whose_client_left_give_up_their_place(server, http):
+    long = json.dumps({"by_id": list(range(1000)), "rescore": "l2", "k": 20}).encode()
+    for _ in range(20):
+        connection = connect(server)
+        connection.sendall(HEAD + f"Authorization: Bearer {KEY}\r\nContent-Length: {len(long)}\r\n\r\n".encode() + long)
+        connection.close()
+    start = time.monotonic()
+    assert http.post("/api/v1/search", json={"by_id": [1], "k": 3}).status_code == 200
+    assert time.monotonic() - start < 1.5
+    assert "onlinehash_reading_waiting 0.0" in http.get("/metrics").text
