@@ -61,7 +61,7 @@ def test_errors_name_options(tmp_path, run, monkeypatch):
 
 def test_serve_takes_an_embedder_by_name(tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("onlinehash.service.server.run", lambda *given: None)
+    monkeypatch.setattr("onlinehash.service.server.run", lambda *given, **named: None)
     run("serve t.oh --port 0 --method hcoh --embed char_ngrams:128")
     with Collection.open("t.oh", readonly=True) as tickets:
         assert tickets.embedder == "char_ngrams:128"
