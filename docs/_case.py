@@ -62,16 +62,14 @@ def _sentences() -> str:
     (full,) = everywhere["float32, cosine"]
     hroh, floats = everywhere["HROH"], everywhere["float32, cosine"][full]
     (guess,) = everywhere["scikit-learn SGDClassifier, predicted class"].values()
-    if hroh[2] <= floats or unlearned["HROH"][2] <= unlearned["float32, cosine"][full]:
-        raise RuntimeError("2 bytes of HROH are no longer ahead of the vectors themselves; write another sentence")
-    passing = min(size for size, value in hroh.items() if value > guess)
+    if hroh[1] <= max(floats, guess) or unlearned["HROH"][1] <= unlearned["float32, cosine"][full]:
+        raise RuntimeError("1 byte of HROH is no longer ahead of vectors and classifier; write another sentence")
     return (
-        f"**2 bytes of HROH search better than the {full} bytes they stand for**: on CLINC150, once it has learned "
-        f"from 10 000 labelled sentences, mAP is {_short(hroh[2])} against {_short(floats)}, and "
-        f"{_short(unlearned['HROH'][2])} against {_short(unlearned['float32, cosine'][full])} among sentences that it "
-        f"never learned from.\n"
-        f"The class that a classifier predicts is one byte and {_short(guess)}, where all classes are known and no "
-        f"distance is needed; {passing} bytes of HROH pass it ({_short(hroh[passing])}).\n"
+        f"**1 byte per item, learned from 10 000 labels, finds items of the same class better than the {full} bytes of "
+        f"the embedding, which knows no labels**: on CLINC150 (150 intents), mAP is {_short(hroh[1])} against "
+        f"{_short(floats)}, and {_short(unlearned['HROH'][1])} against "
+        f"{_short(unlearned['float32, cosine'][full])} among sentences that it never learned from.\n"
+        f"The class that a linear classifier predicts, also one byte, gives {_short(guess)}.\n"
     )
 
 
@@ -80,7 +78,11 @@ def _published_table() -> str:
     tables = {name: _hashers(name) for name in DATASETS}
     methods = sorted(
         {method for cells in tables.values() for method in cells},
-        key=lambda method: (method == ASYMMETRIC, -_mean(cells.get(method, {}) for cells in tables.values())),
+        key=lambda method: (
+            method == ASYMMETRIC,
+            -_mean(cells.get(base_name(method), {}) for cells in tables.values()),
+            method,
+        ),
     )
     best = {
         (name, n_bits): max(row[n_bits] for method, row in cells.items() if method != ASYMMETRIC and n_bits in row)
@@ -131,7 +133,8 @@ def _hashers(name: str) -> Cells:
     plan = load_plan(EXPERIMENTS / f"{name}.toml")
     as_described = [run for run in plan.runs if not run.method.endswith("(as released)")]
     results = read_results(EXPERIMENTS / "results" / f"{plan.name}.jsonl", as_described)
-    return measured([r for r in results if r["config"]["hasher"] in HASHERS], "mean_average_precision")
+    cells = measured([r for r in results if r["config"]["hasher"] in HASHERS], "mean_average_precision")
+    return {method: row for method, row in cells.items() if not re.search(r"\(as |general bits|candidates", method)}
 
 
 def _mean(rows: Iterable[Mapping[int, float]]) -> float:
