@@ -134,7 +134,7 @@ def _hashers(name: str) -> Cells:
     as_described = [run for run in plan.runs if not run.method.endswith("(as released)")]
     results = read_results(EXPERIMENTS / "results" / f"{plan.name}.jsonl", as_described)
     cells = measured([r for r in results if r["config"]["hasher"] in HASHERS], "mean_average_precision")
-    return {method: row for method, row in cells.items() if not re.search(r"\(as |general bits|candidates", method)}
+    return {method: row for method, row in cells.items() if not re.search(r"\(as |C = |general bits|candidates", method)}
 
 
 def _mean(rows: Iterable[Mapping[int, float]]) -> float:

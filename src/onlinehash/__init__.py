@@ -128,6 +128,7 @@ def __getattr__(name: str) -> Any:
         "codebooks",
         "codes",
         "collection",
+        "compat",
         "datasets",
         "embedders",
         "encoders",
