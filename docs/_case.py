@@ -134,7 +134,9 @@ def _hashers(name: str) -> Cells:
     as_described = [run for run in plan.runs if not run.method.endswith("(as released)")]
     results = read_results(EXPERIMENTS / "results" / f"{plan.name}.jsonl", as_described)
     cells = measured([r for r in results if r["config"]["hasher"] in HASHERS], "mean_average_precision")
-    return {method: row for method, row in cells.items() if not re.search(r"\(as |C = |general bits|candidates", method)}
+    return {
+        method: row for method, row in cells.items() if not re.search(r"\(as |C = |general bits|candidates", method)
+    }
 
 
 def _mean(rows: Iterable[Mapping[int, float]]) -> float:
@@ -187,7 +189,7 @@ def figure() -> str:
     (full, floats), (guess_size, guess) = (
         next(iter(others[way].items())) for way in ("float32, cosine", "scikit-learn SGDClassifier, predicted class")
     )
-    title = f"2 bytes of HROH search better than the {full} bytes they stand for"
+    title = f"1 byte learned from labels against {full} bytes of the embedding"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
@@ -209,7 +211,7 @@ def figure() -> str:
         parts.append(_text(_x(size), BOTTOM + 20, str(size), SOFT, anchor="middle"))
     parts.append(_text((LEFT + RIGHT) / 2, BOTTOM + 42, "bytes per item", SOFT, anchor="middle"))
     parts += _level(_x(1), floats, f"float32 vectors, {full} bytes: {_short(floats)}", INK)
-    parts += _level(_x(2), hashers["HROH"][16], f"HROH, 2 bytes: {_short(hashers['HROH'][16])}", HROH)
+    parts += _level(_x(1), hashers["HROH"][8], f"HROH, 1 byte: {_short(hashers['HROH'][8])}", HROH)
     for curve, (colour, width, dashes, (dx, dy)) in CURVES.items():
         method = rival if curve == RIVAL else curve
         points = [(_x(n_bits // 8), _y(value)) for n_bits, value in sorted(hashers[method].items())]
@@ -224,11 +226,11 @@ def figure() -> str:
         x, y = _x(size), _y(value)
         parts.append(f'<path d="M{x - 5} {y}l5 -5l5 5l-5 5z" fill="{INK}"/>')
     parts += [
-        f'<circle cx="{_x(2)}" cy="{_y(hashers["HROH"][16])}" r="9" fill="none" stroke="{HROH}" stroke-width="1.5"/>',
+        f'<circle cx="{_x(1)}" cy="{_y(hashers["HROH"][8])}" r="9" fill="none" stroke="{HROH}" stroke-width="1.5"/>',
         _text(_x(signs[0]) + 9, _y(signs[1]) + 16, "sign bits", INK),
         _text(_x(rabitq[0]) + 10, _y(rabitq[1]) + 10, "RaBitQ", INK),
-        _text(_x(guess_size) - 5, _y(guess) - 27, "the predicted", INK),
-        _text(_x(guess_size) - 5, _y(guess) - 11, f"class: {_short(guess)}", INK),
+        _text(_x(guess_size) - 5, _y(guess) + 20, "the predicted", INK),
+        _text(_x(guess_size) - 5, _y(guess) + 36, f"class: {_short(guess)}", INK),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"

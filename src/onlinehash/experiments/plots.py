@@ -63,6 +63,7 @@ _EMPHASISED = ("HCOH", "HROH")
 
 _INK = "#4d4d4e"  # a placeholder, replaced by the colour of the surrounding text
 _FONT = 10.5
+_SHORT_NAME = 14  # characters of a method, of which three columns fit
 _WIDTH = 382.0  # points: the width of a phone; larger screens scale the figure up
 _LABEL_STEP = 13.0
 _STYLE = (
@@ -104,7 +105,8 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     n_columns = 1 if len(lengths) == 1 else 2
     n_rows = math.ceil(len(lengths) / n_columns)
     spare = n_rows * n_columns > len(lengths) and len(drawn) <= 10
-    legend_height = 0.0 if spare else 14.0 * math.ceil(len(drawn) / 3) + 12
+    n_legend_columns = 3 if max(map(len, drawn)) <= _SHORT_NAME else 2
+    legend_height = 0.0 if spare else 14.0 * math.ceil(len(drawn) / n_legend_columns) + 12
     figure = _figure(n_rows * (300.0 if n_columns == 1 else 168.0) + legend_height, layout="constrained")
     panels: Any = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
     top = _top(max(value for row in drawn.values() for _, values in row.values() for value in values))
@@ -136,7 +138,8 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     if spare:
         list(panels.flat)[-1].legend(loc="center", fontsize=_FONT, **options)
     else:
-        figure.legend(loc="outside upper center", ncols=3, fontsize=_FONT - 1, columnspacing=1.2, **options)
+        options |= {"ncols": n_legend_columns, "fontsize": _FONT - 1, "columnspacing": 1.2}
+        figure.legend(loc="outside upper center", **options)
     return _svg(figure, f"{label} against the number of instances learned from, {', '.join(map(str, lengths))} bits")
 
 
