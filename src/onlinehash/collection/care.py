@@ -128,7 +128,7 @@ class CollectionCare(CollectionReader):
         >>> from onlinehash import Collection
         >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "lsh") as pets:
         ...     pets.upsert(range(2000), [[1.0, 0.5]] * 2000)
-        ...     pets.delete(range(1, 2000))
+        ...     n_deleted = pets.delete(range(1, 2000))
         ...     pets.compact() > 100_000
         True
         """

@@ -14,6 +14,7 @@ from onlinehash.features.fourier import Fourier, HadamardFourier
 from onlinehash.features.inputs import WithInputs
 
 DeviceMap = Callable[[DeviceArray], DeviceArray]
+"""A function that maps rows where they are."""
 
 
 def place_features(features: Any, place: Place, dtype: str) -> DeviceMap:
