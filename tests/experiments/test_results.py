@@ -183,7 +183,7 @@ def test_on_a_terminal_the_command_offers_to_repeat_stale_runs(folder, answer, n
     os.write(keyboard, f"{answer}\n".encode())
     line = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "1"]
     shown = subprocess.run(line, cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, check=True)
-    assert "Repeat the stale runs (4)? [y/N]" in os.read(keyboard, 1 << 16).decode()
+    assert "Repeat the stale runs (4)? [y/N]" in os.read(keyboard, 1 << 16).decode(errors="replace")
     assert b"| LSH |" in shown.stdout
     assert sum(map(is_stale, read_results(path, runs))) == n_stale
     os.close(keyboard)
