@@ -193,15 +193,17 @@ def hroh_page() -> str:
     lines: list[str] = []
     for name in ("unseen", "unseen_cifar10", "unseen_clinc150"):
         plan = load_plan(EXPERIMENTS / f"{name}.toml")
-        results = read_results(RESULTS / f"{plan.name}.jsonl", [run for run in plan.runs if run.n_bits == 32])
+        runs = [run for run in plan.runs if run.n_bits == 32 or run.hasher == "reference:float"]
+        results = read_results(RESULTS / f"{plan.name}.jsonl", runs)
         if not results:
             continue
-        shown = [r for r in results if r["config"]["method"].endswith(")") or r["config"]["hasher"] == "hroh"]
+        shown = [r for r in results if "(own mean" in r["config"]["method"]]
         cells = {measure: measured(shown, measure) for measure in UNSEEN}
         lines += ["", f"{plan.title}; 32 bits, mean of {len({run.seed for run in plan.runs})} splits:", ""]
         lines += [f"| method | {' | '.join(UNSEEN.values())} |", "|---|---|---|---|"]
         for method in cells["seen_at_seen"]:
-            values = " | ".join(f"{cells[measure][method][32]:.3f}".removeprefix("0") for measure in UNSEEN)
+            found = [next(iter(cells[measure][method].values())) for measure in UNSEEN]
+            values = " | ".join(f"{value:.3f}".removeprefix("0") for value in found)
             lines.append(f"| {method} | {values} |")
     table = "\n".join([*lines, ""])
     return re.sub(r"(?s)(<!-- unseen -->\n).*(<!-- end -->)", rf"\g<1>{table}\n\g<2>", path.read_text())
