@@ -69,8 +69,8 @@ def _sentences() -> str:
         f"the embedding, which knows no labels**: on CLINC150 (150 intents), mAP is {_short(hroh[1])} against "
         f"{_short(floats)}, and {_short(unlearned['HROH'][1])} against "
         f"{_short(unlearned['float32, cosine'][full])} among sentences that it never learned from.\n"
-        f"A predicted class is one byte too: {_short(guess)} by a linear classifier, {_short(_own_guess())} by HROH's own "
-        f"scores; more bytes carry more ({_short(hroh[8])} with 8).\n"
+        f"A predicted class is one byte too: {_short(guess)} by a linear classifier, {_short(_own_guess())} by HROH's "
+        f"own scores; more bytes carry more ({_short(hroh[8])} with 8).\n"
     )
 
 
