@@ -11,9 +11,8 @@ help:  ## Show this help
 demo: .venv/core  ## Learn from a stream of real data, search it, draw the curve
 	@.venv/bin/onlinehash demo
 
-# Many tests wait for processes and disks: one worker more than there are cores.
 test: check programs  ## Run all checks and tests
-	@.venv/bin/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
+	@.venv/bin/python -m pytest
 
 # In the environment at hand, which has PyTorch and CuPy; another one: make test-gpu GPU=path/of/python
 GPU ?= python3
