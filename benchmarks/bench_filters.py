@@ -17,7 +17,7 @@ from onlinehash.collection.filters import parse_where
 from onlinehash.collection.passing import PassingItems
 
 N_ITEMS, BATCH, D, BITS = 1_000_000, 100_000, 16, 64
-PASSING = (10, 100, 1000, 10_000, 100_000)  # one item in so many
+PASSING = (10, 100, 1000, 10_000, 100_000)  # one item in this many
 REPEATS = 20
 
 
@@ -42,7 +42,7 @@ def times(n: int, call: Callable[[], object]) -> Callable[[], None]:
 
 
 def rows_of(collection: Collection, query: NDArray[Any], one_in: int, how: str, n_first: int) -> list[Row]:
-    """Compare a filter that one item in so many passes with the plain search."""
+    """Compare a filter that one in ``one_in`` items passes with the plain search."""
     where = {"n": {"$lt": PASSING[-1] // one_in}}
     tree = parse_where(where)
 

@@ -63,7 +63,7 @@ def run() -> list[Row]:
 
 
 def on_threads(n: int, index: FlatIndex, queries: Any) -> None:
-    """Search on so many threads."""
+    """Search on that number of threads."""
     n_threads = vars(config)["NUMBA_NUM_THREADS"]
     vars(config)["NUMBA_NUM_THREADS"] = n
     index.search(queries, K)

@@ -198,7 +198,6 @@ def test_searches_whose_client_left_give_up_their_place(server, http):
         connection.close()
     start = time.monotonic()
     assert http.post("/api/v1/search", json={"by_id": [1], "k": 3}).status_code == 200
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 1.5
     while "onlinehash_reading_waiting 0.0" not in http.get("/metrics").text:
-        assert time.monotonic() - start < 10
-        time.sleep(0.05)
+        assert time.monotonic() - start < 1.5

@@ -23,7 +23,7 @@ from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 _LAYOUT = 1
 
 
-_FEW = 64  # if fewer than one item in so many passes a filter, codes are gathered; else all are scanned with a mask
+_FEW = 64  # if fewer than one item in this many passes a filter, codes are gathered; else all are scanned with a mask
 _SPREAD = 16  # bytes per item that a mask may take
 _NO_MASK = np.empty(0, np.uint8)
 _LAST = np.iinfo(np.int64).max

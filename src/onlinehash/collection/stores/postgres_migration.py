@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from onlinehash.collection.stores import postgres_schema as schema
@@ -10,7 +11,7 @@ from onlinehash.collection.stores.postgres_codes import PostgresCodes
 from onlinehash.collection.stores.protocol import Rows
 
 
-class PostgresMigration(PostgresCodes):
+class PostgresMigration(PostgresCodes, ABC):
     """Read and write new vectors by sequence number; those of items that were replaced or deleted since are ignored.
 
     The checksum of a new vector is that of its item once it has it.
@@ -66,9 +67,9 @@ class PostgresMigration(PostgresCodes):
             )
         )
 
+    @abstractmethod
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         """Return rows of items, verified."""
-        raise NotImplementedError
 
     def new_vectors(self, after: int, limit: int) -> Rows:
         """Return the next items that have a new vector, in order of arrival, with that and without payloads."""

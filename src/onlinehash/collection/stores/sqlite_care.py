@@ -41,7 +41,7 @@ class FileCare(CodeTables):
         super()._open()
 
     def _check_log(self) -> None:
-        """Refuse a file whose write-ahead log SQLite would read in part only, without a word."""
+        """Refuse a file whose write-ahead log SQLite would read in part only, without an error."""
         n_lost = unreadable_commits(self._file, shared=not self._is_shared())
         if n_lost:
             raise self._damage(
@@ -114,7 +114,7 @@ class FileCare(CodeTables):
             raise StorageError(f"{path} could not be written from {self.path}: {error}") from error
 
     def compact(self, progress: Progress) -> None:
-        """Write all tables anew, without gaps, and shorten the file."""
+        """Rewrite all tables without gaps, and shorten the file."""
         n_rows = 2 * self.count() + int(self.setting("n_deleted"))
         total, done = int(_STEPS_PER_ROW * n_rows) // _STEPS + 1, 0
 

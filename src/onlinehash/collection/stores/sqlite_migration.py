@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from onlinehash.collection.stores.sqlite_rows import columns_of, item_checksums,
 _AT_A_TIME = 1000  # rows
 
 
-class MigrationTables(CodeTables):
+class MigrationTables(CodeTables, ABC):
     """Read and write new vectors by sequence number; those of items that were replaced or deleted since are ignored.
 
     Parameters
@@ -69,9 +70,9 @@ class MigrationTables(CodeTables):
             self._check_order(after, rows.seqs)
             return rows
 
+    @abstractmethod
     def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
         """Return rows of items, verified."""
-        raise NotImplementedError
 
     def new_vectors(self, after: int, limit: int) -> Rows:
         """Return the next items that have a new vector, in order of arrival, with that and without payloads."""

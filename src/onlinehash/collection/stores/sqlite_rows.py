@@ -43,7 +43,7 @@ class CheckedRows(SettingsFile):
             raise self._damage(f"{what} {_plain(names[row])!r} does not match its checksum", saved)
 
     def _check_order(self, after: int, seqs: list[int]) -> None:
-        """Refuse rows of items that do not come in order: whoever reads on from the last one would never end."""
+        """Refuse rows of items that are not in order: reading on from the last one would never end."""
         if not is_rising([after, *seqs]):
             raise self._damage("rows of the table items are not in order")
 
