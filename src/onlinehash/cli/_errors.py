@@ -27,7 +27,7 @@ CLAUSES = {
     "partial_fit or fit": "learn from labelled vectors first: onlinehash learn",
     "collection.migrate(": "Leave out --embed, or change the embedder: onlinehash collection migrate",
     "abandon_migration()": "go on with that, or run: onlinehash collection migrate --abandon",
-    "with vectors=": "From Python, its new vector can be passed: Collection.migrate",
+    "with vectors=": "pass its new vector from Python, to Collection.migrate.",
     "open it with embed=.": "open it from Python, with the embedder itself.",
     "change_hasher": "Leave out --unlearn, then run: onlinehash collection refresh",
     "Collection.restore(": "To go on without them, run: onlinehash collection restore --partial",
