@@ -1,0 +1,112 @@
+// The technical words of the page in plain language, and the button that explains one.
+
+import { html } from "./elements.js";
+
+export const WORDS = {
+  "arrival": "The order in which the items were stored. An item that is stored again arrives again.",
+  "asymmetric": "The query keeps its real numbers and is compared with the bits of the items. This is a little slower, and usually orders the nearest items better.",
+  "bit": "A 0 or a 1. A code is a row of bits; two items are similar if few of their bits differ.",
+  "bits": "Zeros and ones. More bits per item tell items apart better and take more space.",
+  "class": "All items that have the same label.",
+  "code": "The short row of zeros and ones that stands for an item. Similar items get similar codes, so searching means counting the bits that differ.",
+  "codeword": "The code that a class aims for. The hasher chooses one per label, far from all others, and learns to give the items of that label codes close to it.",
+  "collection": "All stored items with their labels and codes, and what was learned from them. It lives in one file or database.",
+  "cosine": "The angle between two vectors. The nearest items by code are ordered again by their full vectors: slower and finer.",
+  "distance": "How far an item is from the query: the number of bits in which their codes differ. 0 means the same code.",
+  "embedder": "The model that turns a text or an image into a vector, so that you can search by text or by image.",
+  "encoder": "The rule that turns a vector into a code. It is fixed, and replaced by a newer one when the codes are refreshed.",
+  "filter": "Conditions on the payload of the items, written as JSON. Only items that pass are shown.",
+  "generation": "One set of codes for all items, made by one encoder. Every refresh makes the next generation.",
+  "hasher": "What learns from labelled items how to make codes.",
+  "id": "The name of an item, a number or a text. It is unique within the collection.",
+  "index": "How codes are searched. “flat” compares the query with every code, “buckets” with every distinct code; both find the same items.",
+  "item": "One thing that is stored: an id, a vector, perhaps a label, and perhaps a payload.",
+  "label": "What an item is, as somebody has said: a category, a topic, a person. The codes are learned so that items with the same label get similar codes.",
+  "learned": "Every labelled item that was stored changed the rule for making codes a little. The number says how many did.",
+  "map": "Mean average precision, between 0 and 1: how well items with the query's label are ranked before all others. 1 is a perfect ranking.",
+  "method": "The name of the learning algorithm, for example HROH.",
+  "neighbour": "An item whose code is close to that of the query.",
+  "payload": "Anything else you stored with an item, as JSON: a title, a text, a picture, a price.",
+  "precision": "The share of the nearest items that have the query's label. 1 means that all of them have it.",
+  "prequential": "Test first, then learn: every new labelled item is a query before it is learned from. So quality is measured on items that the hasher has never seen, and no test set is needed.",
+  "principal components": "The two directions in which the items differ most. The map shows each item by its position along these two; the rest is left out.",
+  "read only": "This service shows a collection that another program writes to. Nothing can be changed here.",
+  "refresh": "Encode all items again with what has been learned by now. Searches go on meanwhile.",
+  "searchable": "Items that have a code. The others wait until enough has been learned for a first encoder.",
+  "share of ones": "Of the items with this label, the share whose bit is 1. If learning works, it is near 1 where the codeword has a 1, and near 0 where it has a 0.",
+  "staleness": "How many items were learned from since the codes were made. A refresh brings it to 0.",
+  "unlearn": "Make the hasher as it would be if it had never learned from this item. Deleting alone does not do that.",
+  "vector": "The list of numbers that describes an item, for example the output of a neural network.",
+  "version": "How many items the encoder had learned from when it was made.",
+};
+
+const GAP = 6;
+const LEAVING = 150; // milliseconds to move the pointer from the word to its explanation
+const tips = new Map(); // one per word, shared by all its buttons
+let open = null; // { tip, button }
+let leaving = 0;
+
+// A button that shows the explanation of a word by hover, focus or tap; its text may differ from the word.
+export function explain(word, text = word) {
+  const name = word.toLowerCase();
+  if (!(name in WORDS)) return html("span", {}, text);
+  if (!tips.has(name)) tips.set(name, makeTip(name));
+  const tip = tips.get(name);
+  const button = html("button", { type: "button", class: "explain", "aria-describedby": tip.id }, text);
+  button.addEventListener("pointerenter", () => show(tip, button));
+  button.addEventListener("pointerleave", leave);
+  button.addEventListener("focus", () => show(tip, button));
+  button.addEventListener("blur", hide);
+  button.addEventListener("click", (event) => {
+    event.preventDefault(); // of a label or a summary around it
+    show(tip, button);
+  });
+  return button;
+}
+
+function makeTip(name) {
+  const id = `word-${name.replaceAll(" ", "-")}`;
+  const tip = html("p", { id, class: "tip", role: "tooltip", popover: "manual" }, WORDS[name]);
+  tip.addEventListener("pointerenter", () => clearTimeout(leaving));
+  tip.addEventListener("pointerleave", leave);
+  (document.querySelector("main") ?? document.body).append(tip);
+  return tip;
+}
+
+function show(tip, button) {
+  clearTimeout(leaving);
+  if (open && open.tip !== tip) hide();
+  if (!open) {
+    tip.showPopover();
+    addEventListener("scroll", place, { capture: true, passive: true });
+    addEventListener("keydown", escape, { capture: true });
+  }
+  open = { tip, button };
+  place();
+}
+
+function hide() {
+  if (!open) return;
+  removeEventListener("scroll", place, { capture: true });
+  removeEventListener("keydown", escape, { capture: true });
+  open.tip.hidePopover();
+  open = null;
+}
+
+function leave() {
+  clearTimeout(leaving);
+  leaving = setTimeout(() => open && document.activeElement !== open.button && hide(), LEAVING);
+}
+
+function escape(event) {
+  if (event.key === "Escape") hide();
+}
+
+function place() {
+  const { tip, button } = open;
+  if (!button.isConnected) return hide();
+  const [at, size] = [button.getBoundingClientRect(), tip.getBoundingClientRect()];
+  const isBelow = at.bottom + GAP + size.height <= innerHeight || at.top < size.height + GAP;
+  tip.style.top = `${isBelow ? at.bottom + GAP : at.top - GAP - size.height}px`;
+  tip.style.left = `${Math.max(GAP, Math.min(at.left, innerWidth - size.width - GAP))}px`;
+}
