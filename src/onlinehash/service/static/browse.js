@@ -9,7 +9,7 @@ import { ScrollTable } from "./scroll-table.js";
 const PAGE = 100;
 const MOST_COLUMNS = 6;
 const LONGEST = 200; // characters of a cell
-const [NARROWEST, WIDEST] = [9, 48]; // of a column, in characters
+const [NARROWEST, WIDEST, WIDEST_ON_PHONES] = [9, 48, 20]; // of a column, in characters
 const ORDERS = { id: "by id", "id-": "by id, last first", arrival: "oldest first", "arrival-": "newest first" };
 
 export class ItemsView {
@@ -108,10 +108,11 @@ export class ItemsView {
   // Headings as wide as the longest texts of the first page.
   headings(items) {
     const texts = [(item) => String(item.id), (item) => labelText(item.labels), ...this.columns.map((name) => (item) => textOf(this.app, item, name))];
+    const widest = innerWidth < 560 ? WIDEST_ON_PHONES : WIDEST;
     let total = 0;
     const made = ["id", "label", ...this.columns].map((name, i) => {
       const longest = items.reduce((most, item) => Math.max(most, texts[i](item).length), name.length);
-      const width = Math.min(WIDEST, Math.max(NARROWEST, longest + 3));
+      const width = Math.min(widest, Math.max(NARROWEST, longest + 3));
       total += width;
       const heading = html("th", { scope: "col" }, i < 2 ? this.app.explain(name) : name || this.app.explain("payload"));
       heading.style.width = `${width}ch`;
