@@ -1,4 +1,4 @@
-// Client of the HTTP API. The user enters an API key once if the server requires it; it is kept in memory only.
+// Client of the HTTP API. Paths are relative to the page. The user enters an API key once if the server requires it; it is kept in memory only.
 
 import { byId } from "./elements.js";
 
@@ -10,30 +10,49 @@ export class ApiError extends Error {
     super(message);
     this.status = status;
   }
-}
 
-export async function ask(method, path, body) {
-  for (;;) {
-    const used = key;
-    const answer = await send(method, path, body);
-    if (answer.status === 401) {
-      if (key === used) await askForKey(used !== null);
-      continue;
-    }
-    const content = await answer.json().catch(() => null);
-    if (!answer.ok) throw new ApiError(content?.detail ?? `The server answered ${answer.status}.`, answer.status);
-    return content;
+  // Whether the server is away for a while: not reached, restarting, or behind a proxy that does not reach it.
+  get isAway() {
+    return [0, 502, 503, 504].includes(this.status);
   }
 }
 
-async function send(method, path, body) {
+// Send JSON and return the JSON of the answer.
+export async function ask(method, path, body) {
+  const answer = await askRaw(method, path, body === undefined ? undefined : write(body), "application/json");
+  return parse(await read(answer));
+}
+
+// Send anything and return the response.
+export async function askRaw(method, path, body, type) {
+  for (;;) {
+    const used = key;
+    const answer = await send(method, path, body, type);
+    if (answer.ok) return answer;
+    if (answer.status !== 401) {
+      const { detail } = await read(answer).then(parse).catch(() => ({}));
+      throw new ApiError(detail ?? `The server answered ${answer.status}.`, answer.status);
+    }
+    if (key === used) await askForKey(used !== null);
+  }
+}
+
+async function send(method, path, body, type) {
   const headers = {};
   if (key !== null) headers.Authorization = `Bearer ${key}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (body !== undefined) headers["Content-Type"] = type;
   try {
-    return await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    return await fetch(path, { method, headers, body });
   } catch {
-    throw new ApiError("The server does not answer. Is it still running? Start it again, and reload this page.");
+    throw new ApiError("The server does not answer.");
+  }
+}
+
+async function read(answer) {
+  try {
+    return await answer.text();
+  } catch {
+    throw new ApiError("The connection to the server broke.");
   }
 }
 
@@ -53,14 +72,23 @@ function askForKey(wasWrong) {
   return asking;
 }
 
-// Show an error message until the next successful request.
-export function tell(error) {
-  if (!(error instanceof ApiError)) throw error;
-  const problem = byId("problem");
-  problem.textContent = error.message;
-  problem.hidden = false;
+// JSON with exact integers: those that a number cannot hold become BigInt. They pass through JSON.parse as strings that
+// begin with a mark, which is random so that no text of the data can pretend to be one.
+
+const MARK = `integer-${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
+const LONG = /[[:,\s]-?\d{16,}[\]},\s]/;
+const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, "g");
+
+const isLarge = (token) => /^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token));
+
+export function parse(text) {
+  if (!LONG.test(` ${text} `)) return JSON.parse(text);
+  const marked = text.replace(TOKENS, (token) => (isLarge(token) ? `"${MARK}${token}"` : token));
+  return JSON.parse(marked, (_, value) => (typeof value === "string" && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value));
 }
 
-export function allIsWell() {
-  byId("problem").hidden = true;
+export function write(value, indent) {
+  const text = JSON.stringify(value, (_, one) => (typeof one === "bigint" ? MARK + one : one), indent);
+  return text.replace(MARKED, "$1");
 }
