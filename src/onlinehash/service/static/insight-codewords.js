@@ -8,7 +8,8 @@ const FIRST = 12; // rows before "Show all"
 const PITCH = 10; // of a bit
 const SIDE = 8;
 const LANE = 12; // height of the codeword's lane, and of that of the shares
-const LINE = 64; // bits per line
+const narrow = matchMedia("(max-width: 560px)");
+const perLine = (nBits) => Math.min(nBits, narrow.matches ? 16 : 64); // bits per line
 
 export class Codewords {
   constructor(app) {
@@ -23,7 +24,7 @@ export class Codewords {
     this.read = html("p", { class: "hint read", "aria-hidden": "true" });
     this.body = html("tbody");
     this.more = html("button", { type: "button", class: "quiet", hidden: true });
-    this.table = html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Codewords and codes" },
+    this.table = html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of codewords and codes" },
       html("table", { class: "codewords" },
         html("thead", {}, html("tr", {}, heading("Label"), heading("Items"), heading("Agree"), heading("Weakest bit"), heading("Codeword above codes"))), this.body));
     this.controls = html("div", { class: "row" },
@@ -102,10 +103,11 @@ function measured(one, nBits) {
 function strip(one, nBits) {
   const { bits, ones, agreement } = one;
   const high = (bits ? 2 : 1) * LANE + 4;
-  const lines = Math.ceil(nBits / LINE);
+  const line = perLine(nBits);
+  const lines = Math.ceil(nBits / line);
   const drawn = { frame: "", one: "", share: "", wrong: "" };
   for (let i = 0; i < nBits; i++) {
-    const [x, top] = [(i % LINE) * PITCH + 1, Math.floor(i / LINE) * high + 1];
+    const [x, top] = [(i % line) * PITCH + 1, Math.floor(i / line) * high + 1];
     const box = (y, height) => `M${x} ${y.toFixed(1)}h${SIDE}v${height.toFixed(1)}h-${SIDE}z`;
     if (bits) drawn[bits[i] ? "one" : "frame"] += box(top, SIDE);
     const floor = top + (bits ? LANE : 0);
@@ -114,15 +116,16 @@ function strip(one, nBits) {
     if (agreement[i] < 0.5) drawn.cross = `${drawn.cross ?? ""}M${x} ${floor + SIDE}l${SIDE} -${SIDE}`;
   }
   const words = `${bits ? `Codeword ${bits.join("")}; ` : ""}weakest bit ${one.weakest + 1}, where ${percent(ones[one.weakest])} of the items have a 1.`;
-  return svg("svg", { class: "codeword-strip", viewBox: `0 0 ${Math.min(nBits, LINE) * PITCH + 1} ${lines * high}`, role: "img", "aria-label": words },
+  return svg("svg", { class: "codeword-strip", viewBox: `0 0 ${line * PITCH + 1} ${lines * high}`, role: "img", "aria-label": words },
     ...Object.entries(drawn).map(([name, d]) => svg("path", { d, class: name })));
 }
 
 function bitAt(picture, event, nBits) {
   const box = picture.getBoundingClientRect();
-  const lines = Math.ceil(nBits / LINE);
-  const column = Math.floor(((event.clientX - box.left) / box.width) * Math.min(nBits, LINE));
-  return Math.min(nBits - 1, Math.max(0, Math.floor(((event.clientY - box.top) / box.height) * lines) * LINE + column));
+  const line = perLine(nBits);
+  const column = Math.floor(((event.clientX - box.left) / box.width) * line);
+  const row = Math.floor(((event.clientY - box.top) / box.height) * Math.ceil(nBits / line));
+  return Math.min(nBits - 1, Math.max(0, row * line + column));
 }
 
 function reading({ label, bits, ones, n_items: n }, i) {

@@ -8,7 +8,7 @@ const STYLES = COLOURS * SHAPES.length;
 const SIZE = 4;
 const MARGIN = 14;
 const REACH = 14; // pixels around the pointer
-const NAMES = 24; // labels written into the map, at most
+const NAMES = 40; // pixels of the map's width per label that is written into it
 const NONE = "no label";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -128,7 +128,7 @@ export class ItemMap {
     this.pen.font = `600 12px ${family}`;
     this.pen.textAlign = "center";
     this.pen.textBaseline = "middle";
-    const largest = this.labels.toSorted((a, b) => b.n - a.n).slice(0, NAMES);
+    const largest = this.labels.toSorted((a, b) => b.n - a.n).slice(0, this.canvas.clientWidth / NAMES);
     const shown = this.chosen === null ? largest : this.labels.filter(({ label }) => label === this.chosen);
     for (const { label } of shown) {
       if (label === null || this.labels.length === 1) continue;

@@ -37,7 +37,7 @@ export class InsightView {
 
   async show() {
     this.seen = this.pictured = null;
-    if (this.app.stats) await this.update(this.app.stats);
+    await this.update(this.app.stats);
   }
 
   hide() {}
@@ -45,27 +45,26 @@ export class InsightView {
   async update(stats) {
     this.showFacts(stats);
     this.freshness.show(stats);
-    const now = JSON.stringify([stats.sequence, stats.generation, stats.n_items, stats.n_learned].map(String));
+    this.draw(stats).catch((error) => this.app.tell(error)); // not awaited: it takes longer than the rest
+    const now = state(stats);
     if (now === this.seen) return;
+    this.labels.update();
+    await this.readHistory();
     this.seen = now;
-    try {
-      this.labels.update();
-      await Promise.all([this.readHistory(), this.draw(stats)]);
-    } catch (error) {
-      this.seen = null; // so that the next update reads again
-      throw error;
-    }
   }
 
-  // The map and the codewords take longer, so they follow a changing collection at some distance.
+  // The map and the codewords follow a changing collection at some distance.
   async draw(stats) {
-    const isNew = this.pictured?.generation !== stats.generation;
-    if (!isNew && performance.now() - this.pictured.at < PICTURES) {
-      this.seen = null;
-      return;
+    const [now, at] = [state(stats), performance.now()];
+    const isRecent = this.pictured?.generation === stats.generation && at - this.pictured.at < PICTURES;
+    if (this.drawing || this.pictured?.now === now || isRecent) return;
+    this.drawing = true;
+    try {
+      await Promise.all([this.map.update(), this.codewords.update()]);
+      this.pictured = { now, at, generation: stats.generation };
+    } finally {
+      this.drawing = false;
     }
-    this.pictured = { generation: stats.generation, at: performance.now() };
-    await Promise.all([this.map.update(), this.codewords.update()]);
   }
 
   async readHistory() {
@@ -105,6 +104,8 @@ export class InsightView {
     this.facts.replaceChildren(...facts.map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value))));
   }
 }
+
+const state = ({ sequence, generation, n_items: nItems, n_learned: nLearned }) => [sequence, generation, nItems, nLearned].join();
 
 export function bytes(n) {
   const names = ["bytes", "KiB", "MiB", "GiB", "TiB"];

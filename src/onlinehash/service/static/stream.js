@@ -38,6 +38,7 @@ export class Stream {
         { name: "used", value: (point) => point.map, step: true },
       ],
     });
+    this.pause();
   }
 
   // Read the whole state: on arrival, and after a change that this page did not make.
