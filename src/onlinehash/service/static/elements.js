@@ -1,6 +1,7 @@
 // Elements of the page, built from text only: content of a collection is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
+const TITLES = ["title", "name", "text", "sentence", "description", "caption", "summary"];
 
 export const byId = (id) => document.getElementById(id);
 
@@ -21,30 +22,51 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// The face of an item: its image, its title or its id.
+let named = 0;
+
+// A control with its name, which may be a word that is explained.
+export function field(name, control) {
+  if (typeof name === "string") return html("label", { class: "field" }, html("span", {}, name), control);
+  name.id ||= `name-${++named}`; // a label cannot hold the button of an explained word: it would name that button
+  control.setAttribute("aria-labelledby", name.id);
+  return html("div", { class: "field" }, name, control);
+}
+
+export const isImageData = (value) => typeof value === "string" && /^data:image\/[\w.+-]+[;,]/.test(value);
+
+// The face of an item: its image if it is part of the payload, else its title or its id.
 export function face(item) {
-  const payload = item.payload ?? {};
-  const name = nameOf(item);
-  if (typeof payload.image === "string" && payload.image.startsWith("data:image/")) {
-    return html("img", { src: payload.image, alt: name, class: "picture", draggable: "false" });
-  }
-  return html("span", { class: "card-text" }, typeof payload.title === "string" ? payload.title : String(item.id));
+  const image = Object.values(item.payload ?? {}).find(isImageData);
+  if (image) return html("img", { src: image, alt: nameOf(item), class: "picture", draggable: "false" });
+  return html("span", { class: "card-text" }, titleOf(item));
+}
+
+// What a person would call an item: a title or text in its payload, else its id.
+export function titleOf({ id, payload }) {
+  const name = titleField(payload);
+  return name === undefined ? `item ${id}` : name === "" ? payload : payload[name];
+}
+
+// The field of a payload that has the title; "" if the payload itself is one, undefined if there is none.
+export function titleField(payload) {
+  const isText = (value) => typeof value === "string" && value.trim() && !isImageData(value);
+  if (isText(payload)) return "";
+  return payload !== null && typeof payload === "object" ? TITLES.find((name) => isText(payload[name])) : undefined;
 }
 
 export function nameOf(item) {
   const label = labelText(item.labels);
-  const title = typeof item.payload?.title === "string" ? item.payload.title : `item ${item.id}`;
-  return label ? `${title}, label ${label}` : title;
+  return label ? `${titleOf(item)}, label ${label}` : titleOf(item);
 }
 
-export function labelText(labels) {
-  if (labels == null) return "";
-  return Array.isArray(labels) ? labels.join(", ") : String(labels);
-}
+export const labelsOf = (labels) => (labels == null ? [] : [].concat(labels));
 
+export const labelText = (labels) => labelsOf(labels).join(", ");
+
+// Whether two items have a label in common; null if one of them has none.
 export function shareLabel(a, b) {
-  const [mine, other] = [a, b].map((labels) => (labels == null ? [] : [].concat(labels)));
-  return mine.length && other.length ? mine.some((label) => other.includes(label)) : null;
+  const [mine, others] = [labelsOf(a), labelsOf(b)];
+  return mine.length && others.length ? mine.some((label) => others.includes(label)) : null;
 }
 
 export const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");

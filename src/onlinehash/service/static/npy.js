@@ -1,0 +1,25 @@
+// Arrays of numbers in .npy files, as numpy.save writes them.
+
+import { ApiError } from "./api.js";
+
+const READERS = { f4: "Float32", f8: "Float64", i1: "Int8", i2: "Int16", i4: "Int32", i8: "BigInt64", u1: "Uint8", u2: "Uint16", u4: "Uint32", u8: "BigUint64" };
+
+const wrong = (text) => new ApiError(`This file ${text}.`, 422);
+
+// The rows of an array of one or two dimensions: { n, width, row(i) -> numbers }.
+export function readNpy(buffer) {
+  const bytes = new Uint8Array(buffer);
+  if (bytes.length < 12 || String.fromCharCode(...bytes.slice(1, 6)) !== "NUMPY") throw wrong("is no .npy file; write one with numpy.save");
+  const view = new DataView(buffer);
+  const [start, length] = bytes[6] === 1 ? [10, view.getUint16(8, true)] : [12, view.getUint32(8, true)];
+  const header = new TextDecoder().decode(bytes.slice(start, start + length));
+  const [, order, type] = /'descr':\s*'([<>|=])(\w+)'/.exec(header) ?? [];
+  const shape = (/'shape':\s*\(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((part) => part.trim()).map(Number);
+  if (!(type in READERS)) throw wrong(`holds ${type ?? "records"}; save float32, float64 or integers`);
+  if (![1, 2].includes(shape.length)) throw wrong(`holds an array of ${shape.length} dimensions; save one row of numbers per vector`);
+  const [n, width] = shape.length === 1 ? [1, shape[0]] : shape;
+  const [size, isColumns] = [Number(type[1]), /'fortran_order':\s*True/.test(header)];
+  if (!n || !width || bytes.length < start + length + n * width * size) throw wrong(`ends early or is empty: its shape is ${n} × ${width}`);
+  const at = (i, j) => Number(view[`get${READERS[type]}`](start + length + size * (isColumns ? j * n + i : i * width + j), order !== ">"));
+  return { n, width, row: (i) => Array.from({ length: width }, (_, j) => at(i, j)) };
+}
