@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 import re
 import shutil
 import subprocess
@@ -11,8 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from urllib.parse import quote
 
+import httpx
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -88,14 +91,43 @@ def opened(browser: Browser, url: str, route: str, size: tuple[int, int], dark: 
     context.close()
 
 
-def save(name: str, page: Page, **options: Any) -> None:
-    """Save what a page shows, with a palette of 64 colours, as a small PNG."""
-    picture = Image.open(io.BytesIO(page.screenshot(**options))).convert("RGB")
+def settled(page: Page) -> Page:
+    """Wait until all pictures of a view are there."""
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(300)
+    return page
+
+
+def save(name: str, *shots: bytes) -> None:
+    """Save pictures, side by side, with a palette of 64 colours, as a small PNG."""
+    pictures = [Image.open(io.BytesIO(shot)).convert("RGB") for shot in shots]
+    gap = 20
+    width = sum(picture.width for picture in pictures) + gap * (len(pictures) - 1)
+    whole = Image.new("RGB", (width, max(picture.height for picture in pictures)), "white")
+    left = 0
+    for picture in pictures:
+        whole.paste(picture, (left, 0))
+        left += picture.width + gap
     file = io.BytesIO()
-    picture.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    whole.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     if len(file.getvalue()) > MOST_BYTES:
         raise RuntimeError(f"{name} has {len(file.getvalue())} bytes, more than {MOST_BYTES}.")
     (IMAGES / f"{name}.png").write_bytes(file.getvalue())
+
+
+def draw_three(page: Page) -> None:
+    """Draw the digit 3 into the drawing area."""
+    box = page.locator(".sketch").bounding_box()
+    assert box is not None
+    turns = [math.radians(angle) for angle in range(-120, 95, 8)]
+    upper = [(0.47 + 0.17 * math.cos(t), 0.33 + 0.15 * math.sin(t)) for t in turns]
+    lower = [(0.47 + 0.19 * math.cos(t), 0.65 + 0.17 * math.sin(t)) for t in (turn + 0.5 for turn in turns)]
+    places = [(box["x"] + box["width"] * x, box["y"] + box["height"] * y) for x, y in upper + lower]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place)
+    page.mouse.up()
 
 
 def main() -> None:
@@ -108,8 +140,46 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         fill(catalogue)
+        for _ in range(9):
+            httpx.post(f"{digits}/api/v1/demo/step?n=100", timeout=60).raise_for_status()
         browser = playwright.chromium.launch(executable_path=program)
+        take_digits(browser, digits)
+        take_catalogue(browser, catalogue)
         browser.close()
+
+
+def take_digits(browser: Browser, url: str) -> None:
+    """Take the pictures of the demo."""
+    with opened(browser, url, "#/search", WIDE) as page:
+        save("console-search", settled(page).screenshot())
+    with opened(browser, url, "#/demo", WIDE) as page:
+        page.select_option("#race-speed", "6")
+        page.click("#race-run")
+        page.get_by_role("button", name="Race again").wait_for(timeout=120_000)
+        draw_three(page)
+        page.mouse.move(0, 0)
+        save("service_page", settled(page).screenshot(full_page=True))
+
+
+def take_catalogue(browser: Browser, url: str) -> None:
+    """Take the pictures of the catalogue."""
+    label = quote(json.dumps("lamp in steel"))
+    with opened(browser, url, f"#/items?label={label}", WIDE) as page:
+        save("console-browse", settled(page).screenshot())
+    with opened(browser, url, "#/items/A-00042", WIDE) as page:
+        save("console-item", settled(page).screenshot())
+    with opened(browser, url, "#/insight", (WIDE[0], 1100)) as page:
+        save("console-insight", settled(page).screenshot())
+    with opened(browser, url, "#/insight", WIDE, dark=True) as page:
+        save(
+            "console-codewords",
+            settled(page).get_by_role("region", name="Codewords and codes", exact=True).screenshot(),
+        )
+    shots = []
+    for route, dark in (("#/search", False), ("#/insight", True)):
+        with opened(browser, url, route, PHONE, dark) as page:
+            shots.append(settled(page).screenshot())
+    save("console-phone", *shots)
 
 
 if __name__ == "__main__":
