@@ -102,7 +102,7 @@ function measured(one, nBits) {
 
 function strip(one, nBits) {
   const { bits, ones, agreement } = one;
-  const high = (bits ? 2 : 1) * LANE + 4;
+  const high = (bits ? 2 : 1) * LANE + 7; // of a line
   const line = perLine(nBits);
   const lines = Math.ceil(nBits / line);
   const drawn = { frame: "", one: "", share: "", wrong: "" };
