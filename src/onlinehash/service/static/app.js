@@ -44,6 +44,7 @@ export class App {
       this.collections = (await ask("GET", "api/v1/collections")).collections;
       this.demo = (await ask("GET", "demo.json")) ? await ask("GET", "api/v1/demo") : null;
       this.opened = true;
+      this.stats = null;
       byId("away").hidden = true;
       await this.route();
     } catch (error) {
@@ -165,7 +166,7 @@ export class App {
     if (name === null) return this.showView(null, this.list());
     const entry = this.find(parts);
     try {
-      await this.read();
+      if (this.stats === null) await this.read();
       if (turn !== this.turn) return;
       if (!this.views.has(entry)) this.views.set(entry, new entry.View(this));
       const view = this.views.get(entry);
@@ -199,7 +200,7 @@ export class App {
     this.view?.hide?.();
     this.view = null;
     this.views.clear();
-    [this.name, this.labels, this.state] = [name, [], null];
+    [this.name, this.stats, this.labels, this.state] = [name, null, [], null];
   }
 
   showMenu() {

@@ -1,13 +1,12 @@
-// Examples to click: items near random vectors, from many classes, so that any collection can show some.
+// Examples to click: items near random vectors, of as many labels as possible, so that any collection can show some.
 
-import { html, nameOf, titleOf } from "./elements.js";
+import { html, labelText, nameOf, titleOf } from "./elements.js";
 import { neighbours } from "./lookups.js";
 import { findPicture, picture } from "./picture.js";
 
 const SHOWN = 20;
 const SHOWN_TEXTS = 6;
-const MOST_CLASSES = 12;
-const TRIES = 4;
+const PER_VECTOR = 4;
 
 export class Examples {
   constructor(app) {
@@ -33,16 +32,15 @@ export class Examples {
   }
 
   async find(width) {
-    const labels = shuffled(this.app.labels.map(({ label }) => label)).slice(0, MOST_CLASSES);
-    const wanted = labels.length ? labels : [undefined];
-    const share = Math.ceil(SHOWN / wanted.length);
-    const answers = await Promise.all(wanted.map((label) =>
-      this.app.ask("POST", "/search", { vectors: randomVectors(TRIES, width), k: share * 2, items: true, labels: label ?? null })));
-    const found = answers.flatMap((answer) => {
-      const items = answer.ids.flatMap((_, i) => neighbours(only(answer, i)));
-      return shuffled([...new Map(items.map((item) => [item.id, item])).values()]).slice(0, share);
-    });
-    return shuffled([...new Map(found.map((item) => [item.id, item])).values()]).slice(0, SHOWN);
+    const answer = await this.app.ask("POST", "/search", { vectors: randomVectors(SHOWN, width), k: PER_VECTOR, items: true });
+    const found = new Map(answer.ids.flatMap((_, i) => neighbours(answer, i)).map((item) => [item.id, item]));
+    const byLabel = new Map();
+    for (const item of shuffled([...found.values()])) {
+      const same = byLabel.get(labelText(item.labels)) ?? [];
+      byLabel.set(labelText(item.labels), [...same, item]);
+    }
+    const rounds = Array.from({ length: SHOWN }, (_, i) => [...byLabel.values()].flatMap((same) => same.slice(i, i + 1)));
+    return rounds.flat().slice(0, SHOWN);
   }
 
   tile(item) {
@@ -76,9 +74,6 @@ export class Examples {
     this.rove(Math.max(0, at));
   }
 }
-
-// The answer to one of several queries.
-const only = (answer, i) => Object.fromEntries(["ids", "distances", "labels", "payload"].map((name) => [name, [answer[name][i]]]));
 
 function randomVectors(n, width) {
   const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());

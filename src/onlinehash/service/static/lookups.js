@@ -43,9 +43,9 @@ function search(app, query, body) {
   return app.ask("POST", "/search", { ...asked, ...body, items: true });
 }
 
-// The neighbours of the first query of an answer, one object each.
-export function neighbours({ ids: [ids], distances: [distances], labels: [labels], payload: [payload] }) {
-  return ids.map((id, i) => ({ id, distance: distances[i], labels: labels[i], payload: payload[i] }));
+// The neighbours of one query of an answer, one object each.
+export function neighbours({ ids, distances, labels, payload }, query = 0) {
+  return ids[query].map((id, i) => ({ id, distance: distances[query][i], labels: labels[query][i], payload: payload[query][i] }));
 }
 
 // The nearest item that has none of the query's labels, for contrast.

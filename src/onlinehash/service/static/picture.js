@@ -29,7 +29,7 @@ export function picture(app, item, alt, button = "none") {
   return fromElsewhere(found.url, alt, button);
 }
 
-const image = (src, alt) => html("img", { src, alt, class: "picture", draggable: "false", loading: "lazy", referrerpolicy: "no-referrer" });
+const image = (src, alt) => html("img", { src, alt, class: "picture", draggable: "false", referrerpolicy: "no-referrer" });
 
 function fromMedia(app, path, alt) {
   const place = html("span", { class: "picture-place" });
@@ -37,7 +37,6 @@ function fromMedia(app, path, alt) {
   app.askRaw("GET", `/media/${parts}`).then((answer) => answer.blob()).then((blob) => {
     const url = URL.createObjectURL(blob);
     const made = image(url, alt);
-    made.loading = "eager";
     made.addEventListener("load", () => URL.revokeObjectURL(url));
     place.replaceWith(made);
   }).catch(() => place.replaceChildren(html("small", {}, `no picture ${path}`)));

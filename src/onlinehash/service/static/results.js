@@ -18,6 +18,7 @@ export class Results {
       html("span", { class: "bit one" }), "bit is 1 ", html("span", { class: "bit" }), "bit is 0 ",
       html("span", { class: "bit other" }), html("span", { class: "bit other hollow" }), "differs from the query");
     this.element = html("div", { class: "results" }, this.says, this.query, this.hits, this.contrast, this.others, this.legend);
+    this.clear();
   }
 
   clear(text = "") {

@@ -81,6 +81,7 @@ export class SearchView {
     this.layout.value = query.get("as") ?? "rows";
     for (const one of [this.k, this.compare, this.layout]) if (one.selectedIndex < 0) one.selectedIndex = 0;
     this.say();
+    this.showHint();
     if (!this.examples.items.length) await this.examples.offer();
     if (query.has("id")) await this.askItem(query.get("id"));
     else if (query.has("text") && stats.embeds === "text") this.setQuery({ text: query.get("text") }, "text", query.get("text"));
@@ -176,15 +177,19 @@ export class SearchView {
     const turn = ++this.turn;
     this.seen = [this.app.stats.version, this.app.stats.n_searchable].join();
     if (!query) return this.results.clear();
+    if (query !== this.shown) this.results.clear("Searching …");
     try {
       const options = { k: Number(this.k.value), compare: this.compare.value, ...this.filters.body };
       if (query.image && (options.labels !== undefined || options.where)) throw new ApiError("A search by image goes without label and filter.", 422);
       const answer = await findNeighbours(this.app, query, options);
       if (turn !== this.turn) return;
+      this.shown = query;
       this.results.show(query, answer, this.layout.value);
       this.app.allIsWell();
     } catch (error) {
-      if (turn === this.turn) this.app.tell(error);
+      if (turn !== this.turn) return;
+      if (query !== this.shown) this.results.clear();
+      this.app.tell(error);
     }
   }
 
