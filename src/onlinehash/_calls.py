@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array
 from onlinehash._validation import check_choice, check_features, check_positive_int
+from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Codes, SearchResult
@@ -235,6 +237,15 @@ def stats() -> Calls[Stats]:
     """Return the statistics of the collection."""
     found = yield Call("GET", "/stats")
     return Stats(**{field.name: found[field.name] for field in fields(Stats)})
+
+
+def history() -> Calls[History]:
+    """Return the encoders used so far, and the quality along the stream."""
+    found = yield Call("GET", "/history")
+    times = [
+        [{**row, "at": datetime.fromisoformat(row["at"])} for row in found[part]] for part in ("encoders", "quality")
+    ]
+    return History([EncoderRecord(**row) for row in times[0]], [QualityRecord(**row) for row in times[1]])
 
 
 # ---------------------------------------------------------------------- columns

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from onlinehash import _calls as calls
 from onlinehash._transport import AsyncTransport, pauses
 from onlinehash._validation import check_positive_int
+from onlinehash.collection.history import History
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import ServiceError
 from onlinehash.types import Codes, SearchResult
@@ -198,6 +199,10 @@ class AsyncClient:
     async def stats(self) -> Stats:
         """Return statistics of the collection."""
         return await self._http.run(calls.stats())
+
+    async def history(self) -> History:
+        """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
+        return await self._http.run(calls.history())
 
     async def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher."""

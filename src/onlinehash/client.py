@@ -12,6 +12,7 @@ from onlinehash import _calls as calls
 from onlinehash._transport import Transport, pauses
 from onlinehash._validation import check_positive_int
 from onlinehash.async_client import AsyncClient
+from onlinehash.collection.history import History
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
 from onlinehash.types import Codes, SearchResult
@@ -311,6 +312,10 @@ class Client:
     def stats(self) -> Stats:
         """Return statistics of the collection."""
         return self._http.run(calls.stats())
+
+    def history(self) -> History:
+        """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
+        return self._http.run(calls.history())
 
     def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher.

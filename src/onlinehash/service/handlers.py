@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -19,6 +19,7 @@ from onlinehash.service import schemas
 from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.browsing import Browsing, Listed, PayloadBudget
 from onlinehash.service.executors import Deadline, Executors
+from onlinehash.service.insight import Insight
 from onlinehash.service.limits import Limits
 from onlinehash.service.parsing import BodyReader, check_size, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
@@ -30,7 +31,7 @@ _INT64_DIGITS = 19
 _POLL = 0.05  # seconds between two checks of a running refresh
 
 
-class Service(Browsing):
+class Service(Browsing, Insight):
     """A collection and the handlers of its requests.
 
     A handler takes a request or the id in a path. The first line of its docstring and the rest are its documentation
@@ -272,12 +273,6 @@ class Service(Browsing):
         return schemas.EncodeAnswer(encoder.version, encoder.n_bits, [row.tobytes().hex() for row in codes])
 
     # ------------------------------------------------------------------ state
-
-    def stats(self) -> schemas.StatsAnswer:
-        """Return the collection statistics."""
-        collection = self.collection
-        stats = asdict(collection.stats()) | {"n_features": collection.n_features, "readonly": collection.readonly}
-        return schemas.StatsAnswer(**{name: stats[name] for name in schemas.StatsAnswer.__struct_fields__})
 
     def versions(self) -> schemas.VersionAnswer:
         """Return the version of the encoder in use, and how stale it is."""

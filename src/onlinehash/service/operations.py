@@ -105,6 +105,7 @@ OPERATIONS = (
         schemas.WhereRequest, refusals=_BODY,
     ),
     Operation("GET", "/stats", Service.stats, schemas.StatsAnswer, "operations", "state"),
+    Operation("GET", "/history", Service.history, schemas.HistoryAnswer, "reading", "state"),
     Operation("GET", "/versions", Service.versions, schemas.VersionAnswer, "operations", "state"),
     Operation("GET", "/limits", Service.get_limits, schemas.LimitsAnswer, "operations", "state"),
     Operation(
