@@ -111,7 +111,7 @@ def test_labels_are_found_among_150_and_lead_to_their_items(visit, sentences):
 def test_quality_codewords_and_encoders_are_shown(visit, sentences):
     page = visit(sentences, "insight")
     quality = section(page, "Quality over time")
-    expect(quality).to_contain_text("Every new labelled item was a query before it was learned from")
+    expect(quality).to_contain_text("New labelled items are queries before they are learned from")
     expect(quality.get_by_role("status")).to_contain_text(
         re.compile(r"items learned: precision \d\.\d\d, mAP \d\.\d\d")
     )

@@ -10,7 +10,7 @@ export class Quality {
     this.app = app;
     this.place = html("div", { class: "chart" });
     this.says = html("p", { class: "sentence", role: "status" });
-    this.caption = html("figcaption", {}, "Of queries of each period. ",
+    this.caption = html("figcaption", {}, "Mean of the last queries, over their 10 nearest items. ",
       keyed("precision", app.explain("precision")), keyed("map", app.explain("map", "mAP")), keyed("mark", app.explain("refresh")));
     this.figure = html("figure", {}, this.place, this.caption);
     this.body = html("tbody");
@@ -19,7 +19,7 @@ export class Quality {
         html("table", {}, html("thead", {}, html("tr", {}, ...["Time", "Learned", "Queries", "Precision", "mAP"].map(heading))), this.body)));
     this.element = html("section", { class: "card", "aria-labelledby": "quality-title" },
       html("div", { class: "head" }, html("h2", { id: "quality-title" }, "Quality over time")),
-      html("p", { class: "hint" }, "Every new labelled item was a query before it was learned from (", app.explain("prequential"), "). So this is the quality on items the hasher had never seen."),
+      html("p", { class: "hint" }, "New labelled items are queries before they are learned from (", app.explain("prequential"), "). So this is the quality on items the hasher had never seen."),
       this.says, this.figure, this.table);
     this.chart = new Chart(this.place, {
       label: (points) => (points.length ? `Curves of quality from ${points.length} measurements. Last: ${words(points.at(-1))}.` : "No measurements yet."),
