@@ -116,7 +116,7 @@ function strip(one, nBits) {
     if (agreement[i] < 0.5) drawn.cross = `${drawn.cross ?? ""}M${x} ${floor + SIDE}l${SIDE} -${SIDE}`;
   }
   const words = `${bits ? `Codeword ${bits.join("")}; ` : ""}weakest bit ${one.weakest + 1}, where ${percent(ones[one.weakest])} of the items have a 1.`;
-  return svg("svg", { class: "codeword-strip", viewBox: `0 0 ${line * PITCH + 1} ${lines * high}`, role: "img", "aria-label": words },
+  return svg("svg", { class: "codeword-strip", width: line * PITCH + 1, viewBox: `0 0 ${line * PITCH + 1} ${lines * high}`, role: "img", "aria-label": words },
     ...Object.entries(drawn).map(([name, d]) => svg("path", { d, class: name })));
 }
 

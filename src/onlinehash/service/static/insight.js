@@ -19,7 +19,7 @@ export class InsightView {
     this.codewords = new Codewords(app);
     this.facts = html("dl", { class: "facts" });
     this.encoders = html("tbody");
-    this.noEncoders = html("p", { class: "hint" }, "No encoder yet: the hasher needs labelled items first.");
+    this.noEncoders = html("p", { class: "hint" });
     this.history = html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Encoders, newest first" },
       html("table", {}, html("thead", {}, html("tr", {}, heading("Made"), heading(app.explain("generation", "Generation")), heading(app.explain("version", "Version")), heading("Items"), heading("Seconds"))), this.encoders));
     this.element = html("section", { class: "insight", "aria-label": "Insight" },
@@ -73,7 +73,9 @@ export class InsightView {
     this.encoders.replaceChildren(...history.encoders.toReversed().map(({ at, generation, version, n_items: n, seconds }) =>
       html("tr", {}, html("td", {}, time(at)), ...[count(generation), count(version), count(n), seconds == null ? "–" : seconds.toFixed(seconds < 10 ? 2 : 0)]
         .map((text) => html("td", { class: "number" }, text)))));
-    this.noEncoders.hidden = history.encoders.length > 0;
+    this.noEncoders.textContent = history.encoders.length ? "" : this.app.stats.version === null
+      ? "No encoder yet: the hasher needs labelled items first."
+      : "The encoder in use was made before the history was kept; the next refresh begins it.";
     this.history.hidden = !history.encoders.length;
   }
 
