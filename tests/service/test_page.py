@@ -1,26 +1,33 @@
-"""The page, in a real browser."""
+"""The page, in a real browser: the shell, Search, Browse and the page of an item."""
 
-import math
 import os
 import re
 import shutil
 import signal
+from contextlib import ExitStack
+from types import SimpleNamespace
 
-import httpx
+import numpy as np
 import pytest
 from playwright.sync_api import expect, sync_playwright
 from tests.service.running import X, Y, make, running
 
-from onlinehash import HCOH, Collection
+from onlinehash import HCOH, HROH, Collection
 from onlinehash.demo.stream import picture
+from onlinehash.service import ApiKeys, serve_in_thread
 
 pytestmark = pytest.mark.slow
+expect.set_options(timeout=20_000)
 
-DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 375, "height": 812}
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 KEY = "a-key-for-the-page-to-write"
 SHIFTS = """window.shifted = 0; new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
 }).observe({ type: "layout-shift", buffered: true });"""
+ODD = ["<b>bold</b>", "a/b", "../up", "..", "get", 'quo"te', "it's", "fox 🦊", "per%20cent", "q?x=1#y", "new\nline", "x" * 100]
+LARGE = [(1 << 53) + 1, (1 << 62) + 1, (1 << 63) - 1, -(1 << 63), *range(8)]
+TEXTS = {"fruit": ["ripe apples and pears", "a basket of plums", "sweet cherries"], "tool": ["a hammer and nails", "an old saw"]}
+LONG = "A sentence that is long enough to be shown in full, with <i>markup</i> that stays text, and more."
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +43,29 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def demo():
-    with running("--demo", "--dataset", "digits") as server:
-        yield server
+def shelf(tmp_path_factory):
+    """A service of several collections."""
+    folder = tmp_path_factory.mktemp("shelf")
+    rng = np.random.default_rng(0)
+    with ExitStack() as stack:
+
+        def collection(name, hasher, **settings):
+            return stack.enter_context(Collection.open(folder / f"{name}.oh", hasher, **settings))
+
+        kinds = {name: collection(name, HCOH(12, random_state=0)) for name in ("photos", "odd", "large", "many", "empty")}
+        kinds["texts"] = collection("texts", HROH(16, random_state=0), embed="char_ngrams")
+        shown = [{"image": picture(row.reshape(2, 3)), "price": i, "seen": {"at": [i]}} for i, row in enumerate(X[:30])]
+        shown[1]["title"], shown[2]["text"] = "<b>Trail runner</b>", LONG
+        kinds["photos"].upsert(range(30), X[:30], Y[:30], shown)
+        kinds["odd"].upsert(ODD, X[: len(ODD)], ["<i>one</i>" if y % 2 else "a/b, c" for y in range(len(ODD))])
+        labels = [(1 << 60) + i % 2 for i in range(len(LARGE))]
+        kinds["large"].upsert(LARGE, X[: len(LARGE)], labels, [{"serial": (1 << 70) + i} for i in range(len(LARGE))])
+        kinds["many"].upsert(rng.permutation(730), X[np.arange(730) % 200], Y[np.arange(730) % 200])
+        pairs = [(text, label) for label, texts in TEXTS.items() for text in texts] * 3
+        documents = [text for text, _ in pairs]
+        kinds["texts"].upsert(range(len(pairs)), None, [label for _, label in pairs], documents=documents)
+        url = stack.enter_context(serve_in_thread(kinds))
+        yield SimpleNamespace(url=url, **kinds)
 
 
 @pytest.fixture
@@ -46,7 +73,7 @@ def visit(browser):
     """Open the page of a server; at the end, nothing may stand in the console."""
     opened, said = [], []
 
-    def visit(server, *, viewport=DESKTOP, **settings):
+    def visit(server, hash="", *, viewport=DESKTOP, **settings):
         context = browser.new_context(viewport=viewport, **settings)
         opened.append(context)
         context.add_init_script(SHIFTS)
@@ -54,7 +81,8 @@ def visit(browser):
         page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: said.append(request.url) if is_elsewhere(request.url, server) else None)
-        page.goto(server.url)
+        page.goto(f"{server.url}/{hash}")
+        expect(page.locator("body[data-ready], dialog[open]").first).to_be_attached(timeout=30_000)
         return page
 
     visit.said = said
@@ -65,192 +93,201 @@ def visit(browser):
 
 
 def is_elsewhere(address, server):
-    return not address.startswith((server.url, "data:"))
+    return not address.startswith((server.url, "data:", "blob:"))
 
 
-@pytest.fixture
-def page(visit, demo):
-    httpx.post(f"{demo.url}/api/v1/demo/reset").raise_for_status()
-    page = visit(demo)
-    ready(page)
-    expect(page.locator("#hits li")).to_have_count(8)
-    return page
+def hits(page):
+    return page.locator(".results .hits").first.locator("li")
 
 
-def ready(page):
-    expect(page.locator("body[data-ready]")).to_be_attached(timeout=30_000)
+def rows(page):
+    return page.locator(".scroll-table tbody:not([aria-hidden]) tr")
 
 
-def draw_zero(page):
-    box = page.locator("#sketch").bounding_box()
-    turns = [2 * math.pi * i / 24 for i in range(25)]
-    places = [
-        (box["x"] + box["width"] * (0.5 + 0.2 * math.sin(t)), box["y"] + box["height"] * (0.5 - 0.33 * math.cos(t)))
-        for t in turns
-    ]
-    page.mouse.move(*places[0])
-    page.mouse.down()
-    for place in places[1:]:
-        page.mouse.move(*place)
-    page.mouse.up()
+def ids(page):
+    return rows(page).locator("th").all_inner_texts()
 
 
 def number(page, selector):
     return int(page.inner_text(selector).replace("\u202f", ""))
 
 
-def test_an_item_that_is_picked_shows_its_neighbours_and_their_bits(page):
-    tile = page.locator("#grid [role=option]").nth(5)
-    name = tile.get_attribute("aria-label")
+def test_an_example_shows_its_neighbours_and_their_bits(visit, shelf):
+    page = visit(shelf, "#/in/photos/search")
+    expect(hits(page)).to_have_count(10)  # of the first example
+    assert page.locator(".examples img").count() == page.locator(".examples [role=option]").count() == 20
+    tile = page.locator(".examples [role=option]").nth(5)
     tile.click()
     expect(tile).to_have_attribute("aria-selected", "true")
-    expect(page.locator("#found")).to_contain_text(f"have the label of the query, {name[-1]}.")
-    assert page.locator("#query .bit").count() == 32
-    page.select_option("#label", str((int(name[-1]) + 1) % 3))
-    expect(page.locator("#found")).to_contain_text("0 of 8")
+    label = tile.get_attribute("aria-label").split()[-1]
+    expect(page.locator(".results .sentence")).to_contain_text(f"have the label of the query, {label}.")
+    assert page.locator(".query .bit").count() == 12
     distances = []
-    for row in page.locator("#hits li, #stranger li").all():
+    for row in page.locator(".hits li").all():
         assert row.locator("img").count() == 1
-        distances.append(int(row.locator(".distance").inner_text()))
+        distances.append(int(row.locator(".distance b").inner_text()))
         assert row.locator("circle.other").count() == distances[-1]
     assert max(distances) > 0
-
-
-def test_a_digit_that_is_drawn_finds_its_like(page):
-    draw_zero(page)
-    expect(page.locator("#found")).to_have_text("8 of 8 neighbours of your drawing have the label 0.")
-    page.click("#clear")
-    page.locator("#grid [role=option]").first.click()
-    expect(page.locator("#found")).to_contain_text("of the query")
-
-
-def test_options_change_what_is_found(page):
-    page.select_option("#label", "1")
-    page.select_option("#k", "4")
-    expect(page.locator("#hits li")).to_have_count(4)
-    assert page.locator("#hits .label").all_inner_texts() == ["1"] * 4
-    page.select_option("#compare", "asymmetric")
-    expect(page.locator("#hits .distance").first).to_contain_text(".")
-
-
-def test_the_stream_raises_the_curve_and_brings_classes_and_versions(page):
-    expect(page.locator("#versions li")).to_have_count(1)
-    page.select_option("#speed", "30")
-    page.click("#run")
-    expect(page.locator("#n-classes")).to_have_text(re.compile("^([789]|10)$"), timeout=60_000)
-    page.click("#run")
-    expect(page.locator("#run")).to_have_text("Go on")
-    assert page.locator("#versions li").count() >= 3
-    expect(page.locator("#classes li")).to_have_count(10)
-    assert page.locator("#classes li:not(.to-come)").count() >= 7
-    words = page.locator("#map-chart svg").get_attribute("aria-label").rstrip(".").split()
-    assert float(words[3]) > float(words[-1]) + 0.2
-    assert page.locator("#map-chart path.used").get_attribute("d").count("H") > 5
-    page.click("#reset")
-    expect(page.locator("#n-items")).to_have_text("60")
-    expect(page.locator("#run")).to_be_enabled()
-
-
-def test_a_refresh_takes_the_staleness_away(page):
-    expect(page.locator("#stale-says")).to_contain_text("10 items learned since")
-    page.click("#refresh")
-    expect(page.locator("#stale-says")).to_have_text("The codes include all 60 items learned.")
-    expect(page.locator("#versions li")).to_have_count(2)
-    assert page.locator("#stale-meter").get_attribute("aria-valuenow") == "0"
-
-
-def test_the_race_shows_who_forgets(page):
-    page.select_option("#race-speed", "6")
-    page.click("#race-run")
-    expect(page.locator("#race-run")).to_have_text("Race again", timeout=60_000)
-    expect(page.locator("#race-says")).to_contain_text("HCOH has forgotten most of the digit")
-    reached = [float(text.split()[1]) for text in page.locator("#race .maps .tick:has-text('mAP')").all_text_contents()]
-    assert reached[0] > reached[1] + 0.2
-
-
-def test_the_keyboard_is_enough(page):
-    page.keyboard.press("Tab")
-    expect(page.locator(".skip")).to_be_focused()
+    other = str((int(label) + 1) % 4)
+    page.get_by_label("Label", exact=True).fill(other)
+    page.get_by_label("Filter").fill("price >= 3 and price < 40")
+    page.get_by_label("Neighbours", exact=True).select_option("5")
+    page.get_by_label("Compare").select_option("asymmetric")
+    expect(page.locator(".results .sentence")).to_contain_text("0 of ")
+    expect(page.locator(".distance b").last).to_contain_text(".")
+    assert set(page.locator(".hits .chip-label").all_inner_texts()) == {other}
+    page.get_by_label("Show as").select_option("tiles")
+    expect(page.locator(".hit-tile").first).to_be_visible()
+    n_tiles, address = page.locator(".hit-tile").count(), page.url
+    page.reload()  # the address has it all
+    expect(page.locator(".hit-tile")).to_have_count(n_tiles)
+    assert page.url == address and "label=" in address
+    page.get_by_label("Filter").fill("price")
     page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    expect(page.locator("#others")).to_be_focused()
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    page.keyboard.press("Tab")
-    before = page.inner_html("#query")
-    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowUp"):
-        page.keyboard.press(key)
-    chosen = page.locator("#grid [role=option]").nth(2)
-    expect(chosen).to_be_focused()
-    expect(chosen).to_have_attribute("aria-selected", "true")
-    expect(page.locator("#query")).not_to_have_js_property("innerHTML", before)
-    for _ in range(6):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.id") == "run":
-            break
-    expect(page.locator("#run")).to_be_focused()
-    page.keyboard.press("Space")
-    expect(page.locator("#run")).to_have_text("Pause")
-    page.keyboard.press("Space")
-    expect(page.locator("#run")).to_have_text("Go on")
+    expect(page.locator("#problem")).to_contain_text("is no condition")
+    page.click("#dismiss")
+    expect(page.locator("#problem")).to_be_hidden()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_everything_fits_and_nothing_moves(visit, demo, viewport, scheme):
-    page = visit(demo, viewport=viewport, color_scheme=scheme, reduced_motion="reduce", has_touch=viewport is PHONE)
-    ready(page)
-    expect(page.locator("#hits li")).to_have_count(8)
-    assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
-    assert page.evaluate("window.shifted") < 0.1
-    if viewport is PHONE:
-        page.locator("#sketch").tap()
-        expect(page.locator("#found")).to_contain_text("of your drawing")
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (sum(map(int, background[4:-1].split(","))) > 380) == (scheme == "light")
-    page.click("#run")
-    expect(page.locator("#run")).to_have_text("Pause")
-    page.click("#run")
-    moving = "[...document.querySelectorAll('*')].filter((e) => getComputedStyle(e).animationName !== 'none').length"
-    assert page.evaluate(moving) == 0
+def test_queries_are_ids_vectors_files_and_texts(visit, shelf, tmp_path):
+    page = visit(shelf, "#/in/photos/search")
+    box, said = page.locator("#query-text"), page.locator(".query b")
+    box.fill("7")
+    page.keyboard.press("Enter")
+    expect(said).to_have_text("item 7")
+    box.fill(str(X[9].tolist()))
+    page.keyboard.press("Enter")
+    expect(said).to_have_text("your vector")
+    expect(page.locator(".hits a.clamp").first).to_have_attribute("href", "#/in/photos/items/9")
+    expect(page.locator("#by")).to_have_value("vector")
+    box.fill("1, 2")
+    page.keyboard.press("Enter")
+    expect(page.locator("#problem")).to_contain_text("This vector has 2 numbers, those of this collection have 6.")
+    np.save(tmp_path / "rows.npy", X[[3, 9, 5]])
+    page.set_input_files("#query-file", tmp_path / "rows.npy")
+    expect(page.locator("#rows-say")).to_have_text("of 3 in rows.npy")
+    page.get_by_label("Row", exact=True).fill("2")
+    page.keyboard.press("Enter")
+    expect(said).to_have_text("row 2 of rows.npy")
+    expect(page.locator(".hits a.clamp").first).to_have_attribute("href", "#/in/photos/items/9")
+    (tmp_path / "no.npy").write_bytes(b"no array at all")
+    page.set_input_files("#query-file", tmp_path / "no.npy")
+    expect(page.locator("#problem")).to_contain_text("is no .npy file")
+    page.goto(f"{shelf.url}/#/in/texts/search")
+    box.fill("cherries, plums & pears")
+    page.keyboard.press("Enter")
+    expect(page.locator(".results .sentence")).to_contain_text("have the label fruit.")
+    assert "text=" in page.url
 
 
-def test_every_control_has_a_name(page):
-    for control in page.locator("button, select, input, canvas, [role=img], [role=option], [role=meter]").all():
-        if control.is_visible():
-            snapshot = control.aria_snapshot()
-            assert '"' in snapshot, snapshot
+def test_browsing_passes_every_item_once_and_holds_few(visit, shelf):
+    page = visit(shelf, "#/in/many/items")
+    expect(page.locator(".browse .sentence")).to_have_text("730 items.")
+    table, seen = page.locator(".scroll-table"), {}
+    for last in (200, 300, 400, 500, 600, 700, 730):
+        expect(rows(page).last).to_have_attribute("aria-rowindex", str(last + 1))
+        seen |= dict.fromkeys(ids(page))
+        assert rows(page).count() <= 500
+        table.evaluate("(table) => table.scrollTop += 3800")
+    assert list(seen) == [str(i) for i in range(730)]
+    table.evaluate("(table) => table.scrollTop = 0")
+    expect(rows(page).first).to_have_attribute("aria-rowindex", "2")
+    page.get_by_label("Go to id").fill("500")
+    page.keyboard.press("Enter")
+    expect(rows(page).first.locator("th")).to_have_text("500")
+    page.get_by_label("Label", exact=True).fill("2")
+    page.get_by_label("Order").select_option("arrival-")
+    of_two = [item.id for item in shelf.many.items(labels=2, order="arrival", descending=True)]
+    expect(page.locator(".browse .sentence")).to_have_text(f"{len(of_two)} items of 730.")
+    assert ids(page)[:100] == [str(id) for id in of_two[:100]]
 
 
-def test_a_plain_collection_shows_what_it_has(visit, tmp_path):
-    path = tmp_path / "photos.oh"
-    payload = [{"image": picture(X[0, :6].reshape(2, 3))}, {"title": "<b>Trail runner</b>"}, None]
-    with Collection.open(path, HCOH(n_bits=12, random_state=0)) as collection:
-        collection.upsert([f"p/{i}" for i in range(30)], X[:30], Y[:30], payload * 10)
-    with running(path) as server:
-        page = visit(server)
-        ready(page)
-        assert not page.locator("#race, #stream-controls, #rise, #draw").filter(visible=True).count()
-        expect(page.locator("#grid [role=option]")).to_have_count(30)
-        assert page.locator("#grid img").count() == 10
-        expect(page.locator("#grid").get_by_text("<b>Trail runner</b>")).to_have_count(10)
-        page.fill("#id", "p/2")
-        page.keyboard.press("Enter")
-        expect(page.locator("#query")).to_contain_text("p/2")
-        assert page.locator("#query .bit").count() == 12
-        assert number(page, "#n-items") == 30
-        page.close()
+def test_an_item_is_shown_in_full_and_changed(visit, shelf):
+    page = visit(shelf, "#/in/photos/items")
+    expect(page.locator("thead th")).to_have_text(["id", "label", "image", "title", "text", "price", "seen"])
+    page.get_by_label("Filter").fill("price = 2")
+    page.keyboard.press("Enter")
+    expect(rows(page)).to_have_count(1)
+    rows(page).first.locator("th a").click()
+    expect(page.locator("h2").first).to_have_text(LONG)
+    expect(page.locator(".full")).to_have_text(LONG)
+    expect(page.locator(".item pre").first).to_contain_text('"seen": {\n    "at": [\n      2')
+    assert page.locator(".item-picture img").count() == 1 and page.locator(".item i").count() == 0
+    expect(page.locator(".item .hits").first.locator("li")).to_have_count(8)
+    assert page.get_by_role("button", name="Delete and unlearn").count() == 0  # HCOH cannot
+    page.get_by_label("Labels, one per line").fill("3\n1")
+    page.get_by_role("button", name="Save labels").click()
+    expect(page.locator(".item .facts-line").first.locator("a")).to_have_text(["3", "1"])
+    assert shelf.photos[2].labels == (3, 1)
+    for answer in ("Keep it", "Delete"):
+        page.get_by_role("button", name="Delete", exact=True).first.click()
+        page.get_by_role("dialog").get_by_role("button", name=answer).click()
+        assert (2 in shelf.photos) or answer == "Delete"
+    expect(page.get_by_text("This item was deleted.")).to_be_visible()
+    assert 2 not in shelf.photos
+    assert number(page, "#n-items") == 29
+    page.goto(f"{shelf.url}/#/in/texts/items/0")
+    page.get_by_role("button", name="Delete and unlearn").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("This item was deleted.")).to_be_visible()
 
 
-def test_a_key_is_asked_for_and_kept_nowhere(visit, tmp_path):
-    with running(make(tmp_path / "items.oh", 50), env={"ONLINEHASH_WRITE_KEY": KEY}) as server:
-        page = visit(server)
+def test_ids_with_markup_slashes_and_emoji_stay_text(visit, shelf):
+    page = visit(shelf, "#/in/odd/items")
+    expect(rows(page)).to_have_count(len(ODD))
+    for link in rows(page).locator("th a").all():
+        id = link.text_content()
+        page.evaluate("(hash) => { location.hash = hash; }", link.get_attribute("href"))
+        expect(page.locator("#item-title")).to_have_text(f"item {id}")
+        page.locator(".back a").click()
+        expect(rows(page)).to_have_count(len(ODD))
+    page.locator(".chip-label").filter(has_text="<i>one</i>").first.click()
+    expect(rows(page)).to_have_count(len(ODD) // 2)
+    assert page.locator("b:has-text('bold'), i").count() == 0
+
+
+def test_integers_beyond_the_numbers_of_browsers_are_exact(visit, shelf):
+    page = visit(shelf, "#/in/large/items")
+    expect(rows(page)).to_have_count(len(LARGE))
+    assert ids(page) == [str(id) for id in sorted(LARGE)]
+    page.get_by_label("Label", exact=True).fill(str((1 << 60) + 1))
+    page.keyboard.press("Enter")
+    expect(rows(page)).to_have_count(len(LARGE) // 2)
+    page.goto(f"{shelf.url}/#/in/large/search?id={(1 << 62) + 1}")
+    expect(page.locator(".query b")).to_have_text(f"item {(1 << 62) + 1}")
+    expect(page.locator(".results .sentence")).to_contain_text(f"the query, {(1 << 60) + 1}.")
+    page.goto(f"{shelf.url}/#/in/large/items/{(1 << 63) - 1}")
+    expect(page.locator(".item pre").first).to_have_text(f'{{\n  "serial": {(1 << 70) + 2}\n}}')
+    page.get_by_label("Labels, one per line").fill(str((1 << 60) + 1))
+    page.get_by_role("button", name="Save labels").click()
+    expect(page.locator(".changes [role=status]")).to_contain_text("Labelled")
+    assert shelf.large[(1 << 63) - 1].labels == (1 << 60) + 1
+
+
+def test_an_empty_collection_fills_while_one_watches_in_two_tabs(visit, shelf):
+    page = visit(shelf)
+    expect(page.locator(".choices a")).to_have_count(6)
+    page.locator(".choices a", has_text="empty").click()
+    expect(page.get_by_text("This collection is empty.")).to_be_visible()
+    other = page.context.new_page()
+    other.goto(f"{shelf.url}/#/in/empty/items")
+    expect(other.get_by_text("This collection is empty.")).to_be_visible()
+    shelf.empty.upsert([f"p{i}" for i in range(40)], X[:40], Y[:40])
+    expect(hits(page)).to_have_count(10, timeout=15_000)
+    expect(rows(other)).to_have_count(40, timeout=15_000)
+    assert number(page, "#n-items") == 40
+    assert page.url.endswith("#/in/empty/search")
+
+
+def test_a_key_is_asked_for_and_kept_nowhere(visit, shelf):
+    with serve_in_thread(shelf.photos, keys=ApiKeys.of(write=[KEY])) as url:
+        page = visit(SimpleNamespace(url=url))
         page.fill("#api-key", "not-the-key-that-was-made")
         page.keyboard.press("Enter")
         expect(page.locator("#key-says")).to_contain_text("does not accept this key")
         page.fill("#api-key", KEY)
         page.keyboard.press("Enter")
-        ready(page)
-        expect(page.locator("#hits li")).to_have_count(8)
+        expect(hits(page)).to_have_count(10)
         kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
         assert KEY not in kept
         assert all("401" in text for text in visit.said)
@@ -258,12 +295,74 @@ def test_a_key_is_asked_for_and_kept_nowhere(visit, tmp_path):
         visit.said.clear()
 
 
-def test_a_server_that_has_gone_is_told_in_words(visit, tmp_path):
-    with running(make(tmp_path / "items.oh", 50)) as server:
-        page = visit(server)
-        ready(page)
+def test_the_page_goes_on_by_itself_after_a_restart(visit, tmp_path):
+    path = make(tmp_path / "items.oh", 50)
+    with running(path) as server:
+        page = visit(server, "#/search?id=4")
+        expect(hits(page)).to_have_count(10)
         server.stop(signal.SIGKILL)
         page.click("#others")
-        expect(page.locator("#problem")).to_contain_text("The server does not answer.")
-        page.close()
-        visit.said.clear()
+        expect(page.locator("#away")).to_contain_text("The server does not answer.")
+        with running(path, "--port", server.url.rpartition(":")[2], "--readonly"):
+            expect(page.locator("#away")).to_be_hidden(timeout=15_000)
+            expect(hits(page)).to_have_count(10)
+            visit.said.clear()
+            page.locator(".hits a.clamp").first.click()
+            expect(page.locator("#code-title")).to_be_visible()
+            expect(page.get_by_role("button", name="Delete")).to_have_count(0)  # it only reads now
+            page.close()
+
+
+def test_a_proxy_may_serve_the_page_below_a_path(visit, shelf):
+    page = visit(shelf, "#/in/photos/search")
+    asked = []
+
+    def forward(route):
+        asked.append(route.request.url)
+        route.fulfill(response=route.fetch(url=route.request.url.replace("/shop/", "/")))
+
+    page.route(f"{shelf.url}/shop/**", forward)
+    page.goto(f"{shelf.url}/shop/")
+    page.locator(".choices a", has_text="photos").click()
+    expect(hits(page)).to_have_count(10)
+    assert any(address.endswith("/shop/api/v1/collections/photos/search") for address in asked)
+
+
+def test_the_keyboard_is_enough(visit, shelf):
+    page = visit(shelf, "#/in/photos/search")
+    expect(hits(page)).to_have_count(10)
+    page.keyboard.press("Tab")
+    expect(page.locator("#skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.role") == "option":
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowUp"):
+        page.keyboard.press(key)
+    chosen = page.locator(".examples [role=option]").nth(2)
+    expect(chosen).to_be_focused()
+    before = page.inner_html(".query")
+    page.keyboard.press("Enter")
+    expect(chosen).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".query")).not_to_have_js_property("innerHTML", before)
+    for control in page.locator("button, select, input, textarea, [role=img], [role=option], [role=region]").all():
+        if control.is_visible():
+            snapshot = control.aria_snapshot()
+            assert '"' in snapshot, snapshot
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_everything_fits_and_nothing_moves(visit, shelf, viewport, scheme):
+    page = visit(shelf, "#/in/photos/search", viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
+    expect(hits(page)).to_have_count(10)
+    moving = "[...document.querySelectorAll('*')].filter((e) => getComputedStyle(e).animationName !== 'none').length"
+    for place, shown in (("search?as=tiles", ".hit-tile"), ("items", ".browse tbody th"), ("items/1", ".item .hit .strip")):
+        page.evaluate("(hash) => { location.hash = hash; }", f"#/in/photos/{place}")
+        expect(page.locator(shown).last).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+        assert page.evaluate(moving) == 0
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", background)[:3])) > 380) == (scheme == "light")

@@ -15,8 +15,7 @@ export function differing(bits, others) {
   return bits.reduce((sum, bit, i) => sum + (bit !== others[i]), 0);
 }
 
-export function strip(bits, others, label) {
-  const aLine = narrow.matches ? 16 : 32;
+export function strip(bits, others, label, aLine = narrow.matches ? 16 : 32) {
   const columns = Math.min(bits.length, aLine);
   const lines = Math.ceil(bits.length / aLine);
   const shapes = bits.map((bit, i) => {
@@ -28,5 +27,6 @@ export function strip(bits, others, label) {
     return svg("rect", { x: x + 0.5, y: y + 0.5, width: SIDE - 1, height: SIDE - 1, rx: 2, class: names });
   });
   const box = svg("svg", { viewBox: `0 0 ${columns * PITCH} ${lines * PITCH}`, role: "img", "aria-label": label }, ...shapes);
+  box.style.maxWidth = `${columns * PITCH * 1.2}px`; // few bits are no larger than many
   return html("div", { class: "strip" }, box);
 }

@@ -1,7 +1,7 @@
 // The view Browse: all items as a table, by label, filter and order.
 
 import { ApiError, parse, write } from "./api.js";
-import { count, field, html, isImageData, labelsOf, titleField } from "./elements.js";
+import { count, field, html, isImageData, labelsOf, labelText, titleField } from "./elements.js";
 import { Filters } from "./filters.js";
 import { picture, findPicture } from "./picture.js";
 import { ScrollTable } from "./scroll-table.js";
@@ -9,6 +9,7 @@ import { ScrollTable } from "./scroll-table.js";
 const PAGE = 100;
 const MOST_COLUMNS = 6;
 const LONGEST = 200; // characters of a cell
+const [NARROWEST, WIDEST, WIDEST_ON_PHONES] = [9, 48, 20]; // of a column, in characters
 const ORDERS = { id: "by id", "id-": "by id, last first", arrival: "oldest first", "arrival-": "newest first" };
 
 export class ItemsView {
@@ -55,7 +56,7 @@ export class ItemsView {
     const first = await this.read(null, 0);
     this.columns = columnsOf(first.items, this.app.stats.media);
     this.first = first;
-    await this.table.restart(["id", "label", ...this.columns].map((name) => html("th", { scope: "col", class: `column-${kindOf(name, this.columns)}` }, heading(this.app, name))));
+    await this.table.restart(this.headings(first.items));
     await this.say();
     this.app.allIsWell();
   }
@@ -104,6 +105,23 @@ export class ItemsView {
     this.table.element.hidden = !n;
   }
 
+  // Headings as wide as the longest texts of the first page.
+  headings(items) {
+    const texts = [(item) => String(item.id), (item) => labelText(item.labels), ...this.columns.map((name) => (item) => textOf(this.app, item, name))];
+    const widest = innerWidth < 560 ? WIDEST_ON_PHONES : WIDEST;
+    let total = 0;
+    const made = ["id", "label", ...this.columns].map((name, i) => {
+      const longest = items.reduce((most, item) => Math.max(most, texts[i](item).length), name.length);
+      const width = Math.min(widest, Math.max(NARROWEST, longest + 3));
+      total += width;
+      const heading = html("th", { scope: "col" }, i < 2 ? this.app.explain(name) : name || this.app.explain("payload"));
+      heading.style.width = `${width}ch`;
+      return heading;
+    });
+    this.table.table.style.width = `${total}ch`;
+    return made;
+  }
+
   cells(item) {
     const { app } = this;
     const labels = labelsOf(item.labels).map((label) => html("a", { class: "chip-label", href: app.linkTo(label) }, String(label)));
@@ -128,20 +146,17 @@ function columnsOf(items, hasMedia) {
   return [...seen.keys()].sort((a, b) => (rank(a) === rank(b) ? 0 : rank(b) - rank(a))).slice(0, MOST_COLUMNS);
 }
 
-function kindOf(name, columns) {
-  return name === "id" || name === "label" ? name : columns.length === 1 ? "only" : "field";
-}
+const isPicture = (app, item, name) => findPicture(item.payload, app.stats.media)?.name === name;
 
-function heading(app, name) {
-  return name === "id" || name === "label" ? app.explain(name) : name === "" ? app.explain("payload") : name;
+function textOf(app, item, name) {
+  const value = name === "" ? item.payload : item.payload?.[name];
+  if (value === undefined || value === null && name === "" || isPicture(app, item, name)) return "";
+  const text = typeof value === "string" ? value : write(value);
+  return isImageData(text) ? "image" : text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 
 function cell(app, item, name) {
-  const value = name === "" ? item.payload : item.payload?.[name];
-  if (value === undefined) return "";
-  if (findPicture(item.payload, app.stats.media)?.name === name) return picture(app, item, "", "short") ?? "";
-  const text = typeof value === "string" ? value : write(value);
-  return isImageData(text) ? "image" : text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  return isPicture(app, item, name) ? picture(app, item, "", "short") ?? "" : textOf(app, item, name);
 }
 
 function integer(text) {

@@ -1,7 +1,7 @@
 // Elements of the page, built from text only: content of a collection is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
-const TITLES = ["title", "name", "text", "sentence", "description", "caption", "summary"];
+const TITLES = ["title", "name", "document", "text", "sentence", "description", "caption", "summary"];
 
 export const byId = (id) => document.getElementById(id);
 

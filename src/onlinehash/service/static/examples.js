@@ -24,7 +24,7 @@ export class Examples {
     const { stats } = this.app;
     this.items = stats.version === null || !stats.n_searchable ? [] : await this.find(stats.n_features);
     const pictures = this.items.some(({ payload }) => findPicture(payload, stats.media));
-    if (!pictures) this.items = this.items.slice(0, this.items.some((item) => titleOf(item).length > 24) ? SHOWN_TEXTS : SHOWN);
+    if (!pictures) this.items = this.items.slice(0, this.items.some((item) => titleOf(item).length > 14) ? SHOWN_TEXTS : SHOWN);
     this.grid.classList.toggle("texts", !pictures);
     this.element.hidden = !this.items.length;
     this.grid.replaceChildren(...this.items.map((item) => this.tile(item)));

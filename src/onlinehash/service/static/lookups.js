@@ -7,13 +7,13 @@ import { labelsOf } from "./elements.js";
 const MOST_OTHERS = 2000; // labels that a request for another label names
 const MOST_NUMBERS = 300_000; // of the vectors that are read to show codes
 
-// Ids that cannot stand in an address: browsers resolve dots, and other routes have these names.
-const NOT_IN_PATHS = ["", ".", "..", "get", "list", "count", "delete"];
+// Ids that cannot be part of an address: browsers resolve dots, other routes have these names, and routes end at a line.
+const NOT_IN_PATHS = /^(|\.\.?|get|list|count|delete)$|[\n\r]/;
 
 export async function fetchItem(app, text) {
   const isNumber = /^-?\d+$/.test(text);
   if (app.stats.id_type === "int" && !isNumber) throw new ApiError(`“${text}” is not an id of this collection, whose ids are integers.`, 404);
-  if (!NOT_IN_PATHS.includes(text)) return app.ask("GET", `/items/${encodeURIComponent(text)}`);
+  if (!NOT_IN_PATHS.test(text)) return app.ask("GET", `/items/${encodeURIComponent(text)}`);
   return (await app.ask("POST", "/items/get", { ids: [text] })).items[0];
 }
 

@@ -45,7 +45,7 @@ function fromMedia(app, path, alt) {
 
 function fromElsewhere(url, alt, kind) {
   if (allowed.has(url.host)) return image(url.href, alt);
-  const button = html("button", { type: "button", class: "quiet picture-ask", "aria-label": `Load pictures from ${url.host}`, title: `Load pictures from ${url.host}` }, kind === "short" ? "▨" : `Load pictures from ${url.host}`);
+  const button = html("button", { type: "button", class: "quiet picture-ask", "aria-label": `Load pictures from ${url.host}`, title: `Load pictures from ${url.host}` }, kind === "short" ? "show" : `Load pictures from ${url.host}`);
   const shows = waiting.get(url.host) ?? new Set();
   waiting.set(url.host, shows.add(() => button.isConnected && button.replaceWith(image(url.href, alt))));
   button.addEventListener("click", () => {

@@ -4,6 +4,7 @@ import { differing, strip } from "./bits.js";
 import { count, html, labelsOf, labelText, nameOf, shareLabel, titleField, titleOf } from "./elements.js";
 import { findPicture, picture } from "./picture.js";
 
+const PER_LINE = 32; // bits
 const FACTS = 4; // further fields of the payload in a row
 
 export class Results {
@@ -35,8 +36,9 @@ export class Results {
     this.says.textContent = sentence(query, hits);
     this.query.hidden = asTiles || !own;
     this.query.replaceChildren(...(this.query.hidden ? [] : [
-      this.face(query.item ?? query), html("div", { class: "what" }, html("b", { class: "clamp" }, nameOfQuery(query))),
-      strip(own, null, `The code of the query: ${own.join("")}`), html("div", { class: "distance" }, "query")]));
+      this.face(query.item ?? query), html("div", { class: "what" }, html("b", { class: "clamp" }, nameOfQuery(query)),
+        html("div", { class: "facts-line" }, ...this.labels(query, query.item ?? {}))),
+      strip(own, null, `The code of the query: ${own.join("")}`, PER_LINE), html("div", { class: "distance" }, "query")]));
     const made = [...hits, ...others].map((hit, i) => (asTiles ? this.tile(query, hit) : this.row(query, hit, own, codes?.[i])));
     this.hits.replaceChildren(...made.slice(0, hits.length));
     this.others.replaceChildren(...made.slice(hits.length));
@@ -49,7 +51,7 @@ export class Results {
   }
 
   row(query, hit, own, code) {
-    const strips = code ? strip(code, own, own ? `${code.length - differing(code, own)} of ${code.length} bits match` : `Code ${code.join("")}`) : "";
+    const strips = code ? strip(code, own, own ? `${code.length - differing(code, own)} of ${code.length} bits match` : `Code ${code.join("")}`, PER_LINE) : "";
     return html("li", { class: "hit" }, this.face(hit),
       html("div", { class: "what" },
         html("a", { class: "clamp", href: this.app.linkToItem(hit.id) }, titleOf(hit)),
@@ -98,7 +100,7 @@ function facts(item) {
 
 function nameOfQuery(query) {
   if (query.name) return query.name;
-  return query.item ? [titleOf(query.item), labelText(query.item.labels)].filter(Boolean).join(" · ") : query.text ?? "";
+  return query.item ? titleOf(query.item) : query.text ?? "";
 }
 
 function sentence(query, hits) {
