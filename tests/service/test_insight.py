@@ -17,6 +17,7 @@ from onlinehash.collection import Never
 from onlinehash.service import pages, serve_in_thread
 
 pytestmark = pytest.mark.slow
+expect.set_options(timeout=20_000)
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
@@ -85,6 +86,20 @@ def visit(browser):
 
 def section(page, title):
     return page.get_by_role("region", name=title, exact=True)
+
+
+def draw_zero(page):
+    page.locator(".sketch").scroll_into_view_if_needed()
+    box = page.locator(".sketch").bounding_box()
+    places = [
+        (box["x"] + box["width"] * (0.5 + 0.2 * math.sin(t)), box["y"] + box["height"] * (0.5 - 0.33 * math.cos(t)))
+        for t in (2 * math.pi * i / 24 for i in range(25))
+    ]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place)
+    page.mouse.up()
 
 
 def test_every_word_that_the_page_marks_is_explained():
@@ -173,8 +188,8 @@ def test_an_empty_collection_fills_while_one_watches(visit, tmp_path):
         expect(section(page, "Map of items")).to_contain_text("There is nothing to show yet")
         assert not section(page, "Map of items").get_by_role("application").is_visible()
         collection.upsert(range(20), X[:20], [7] * 20)
-        expect(section(page, "Labels")).to_contain_text("1 label.", timeout=15_000)
-        expect(section(page, "Map of items")).to_contain_text("20 items.", timeout=15_000)
+        expect(section(page, "Labels")).to_contain_text("1 label.")
+        expect(section(page, "Map of items")).to_contain_text("20 items.")
         expect(section(page, "Codewords and codes").get_by_role("row")).to_have_count(2)
         page.close()
 
@@ -200,7 +215,7 @@ def test_words_are_explained_by_focus_hover_and_tap(visit, sentences):
 def test_the_stream_of_the_demo_raises_the_curve_and_brings_classes(visit, demo):
     page = visit(demo, "demo")
     page.get_by_role("button", name="Start over").click()
-    expect(page.locator("#n-items")).to_have_text("60", timeout=15_000)
+    expect(page.locator("#n-items")).to_have_text("60")
     page.select_option("#speed", "30")
     page.click("#run")
     expect(page.locator("#classes li:not(.to-come)")).to_have_count(6, timeout=60_000)
@@ -209,17 +224,14 @@ def test_the_stream_of_the_demo_raises_the_curve_and_brings_classes(visit, demo)
     assert page.locator(".versions li").count() >= 2
     words = page.locator("#map-chart svg").get_attribute("aria-label").rstrip(".").split()
     assert float(words[3]) > float(words[-1]) + 0.2
-    box = page.locator(".sketch").bounding_box()
-    turns = [2 * math.pi * i / 24 for i in range(25)]
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.17 * box["height"])
-    page.mouse.down()
-    for t in turns:
-        page.mouse.move(
-            box["x"] + box["width"] * (0.5 + 0.2 * math.sin(t)), box["y"] + box["height"] * (0.5 - 0.33 * math.cos(t))
-        )
-    page.mouse.up()
+    draw_zero(page)
     expect(page.locator(".drawing [role=status]")).to_contain_text("nearest items are the digit 0.")
     expect(page.locator(".drawn-hits a")).to_have_count(8)
+    page.get_by_role("link", name="Search").click()
+    page.get_by_text("or draw a digit").click()
+    draw_zero(page)
+    expect(page.locator(".results .query")).to_contain_text("your drawing")
+    expect(page.locator(".results .hits li .chip-label").first).to_have_text("0")
 
 
 def test_the_race_of_the_demo_shows_which_method_forgets(visit, demo):
