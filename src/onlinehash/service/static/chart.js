@@ -1,11 +1,14 @@
-// Curves between 0 and 1 over a known number of instances, scaled to the available width.
+// Curves between 0 and 1 over the number of instances, scaled to the available width.
 
-import { count, svg } from "./elements.js";
+import { count, html, svg } from "./elements.js";
 
 const LEFT = 34;
 const RIGHT = 12;
 const TOP = 22;
 const BOTTOM = 26;
+
+// A line of the legend of a chart.
+export const keyed = (name, content) => html("span", { class: "keyed" }, html("span", { class: `key ${name}` }), content, " ");
 
 export class Chart {
   constructor(place, { label, lines }) {
@@ -16,6 +19,7 @@ export class Chart {
     this.marks = [];
     this.names = [];
     this.levels = [];
+    this.first = 0;
     this.last = 1;
     this.box = svg("svg", { role: "img" });
     place.append(this.box);
@@ -23,15 +27,15 @@ export class Chart {
   }
 
   // points: measured; marks: instances at which something happened; names: [{ n, text }]; levels: [{ name, value }]
-  show({ points, marks = [], names = [], levels = [], last }) {
-    Object.assign(this, { points, marks, names, levels, last });
+  show({ points, marks = [], names = [], levels = [], first = 0, last }) {
+    Object.assign(this, { points, marks, names, levels, first, last });
     this.draw();
   }
 
   draw() {
     const [width, height] = [this.place.clientWidth, this.place.clientHeight];
     if (!width) return;
-    const x = (n) => LEFT + (n / this.last) * (width - LEFT - RIGHT);
+    const x = (n) => LEFT + ((n - this.first) / (this.last - this.first || 1)) * (width - LEFT - RIGHT);
     const y = (value) => height - BOTTOM - value * (height - TOP - BOTTOM);
     const parts = [];
     for (const value of [0, 0.25, 0.5, 0.75, 1]) {
@@ -40,9 +44,9 @@ export class Chart {
         parts.push(svg("text", { x: LEFT - 7, y: y(value) + 4, class: "tick end" }, String(value)));
       }
     }
-    const ticks = width < 420 ? 3 : 5;
+    const ticks = width < 300 ? 2 : width < 420 ? 3 : 5;
     for (let i = 0; i <= ticks; i++) {
-      const n = Math.round((this.last * i) / ticks);
+      const n = Math.round(this.first + ((this.last - this.first) * i) / ticks);
       const side = i === 0 ? "" : i === ticks ? " end" : " middle";
       parts.push(svg("text", { x: x(n), y: height - 8, class: `tick${side}` }, i === ticks ? `${count(n)} items` : count(n)));
     }
@@ -58,13 +62,13 @@ export class Chart {
     for (const { name, value, step } of this.lines) {
       let path = "";
       let before = null;
-      for (const point of this.points) {
+      for (const point of this.points.filter((one) => value(one) != null)) {
         const [px, py] = [x(point.n).toFixed(1), y(value(point)).toFixed(1)];
         path += before === null ? `M${px} ${py}` : step ? `H${px}V${py}` : `L${px} ${py}`;
         before = py;
       }
       parts.push(svg("path", { d: path, class: `line ${name}` }));
-      if (final) parts.push(svg("circle", { cx: x(final.n), cy: y(value(final)), r: 4, class: `dot ${name}` }));
+      if (final && value(final) != null) parts.push(svg("circle", { cx: x(final.n), cy: y(value(final)), r: 4, class: `dot ${name}` }));
     }
     this.box.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.box.setAttribute("aria-label", this.label(this.points));

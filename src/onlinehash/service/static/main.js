@@ -3,10 +3,14 @@
 import { App } from "./app.js";
 import { ItemView } from "./item.js";
 import { ItemsView } from "./browse.js";
+import { DemoView } from "./demo.js";
+import { InsightView } from "./insight.js";
 import { SearchView } from "./search.js";
 
 new App([
   { route: "search", name: "Search", View: SearchView },
   { route: "items", name: "Browse", View: ItemsView },
   { route: "items/", View: ItemView },
+  { route: "insight", name: "Insight", View: InsightView },
+  { route: "demo", name: "Demo", View: DemoView, when: (app) => app.demo },
 ]).begin();

@@ -1,27 +1,43 @@
 // The race: HCOH and HROH learn the same stream, one class after the other; one of them forgets.
 
 import { ask } from "./api.js";
-import { Chart } from "./chart.js";
-import { byId, count, svg } from "./elements.js";
-import { play } from "./play.js";
+import { Chart, keyed } from "./chart.js";
+import { count, html, svg } from "./elements.js";
+import { play, playButton } from "./play.js";
 
 const TICK = 160; // milliseconds between two requests
 const LEARNERS = ["hroh", "hcoh"];
 
 export class Race {
-  constructor(nStream, nClasses) {
-    this.nStream = nStream;
-    this.nClasses = nClasses;
+  constructor(app) {
+    this.app = app;
+    this.nStream = app.demo.n_stream;
+    this.nClasses = app.demo.n_classes;
     this.points = [];
     this.running = false;
-    byId("race").hidden = false;
-    this.chart = new Chart(byId("race-chart"), {
+    this.run = playButton("race-run", this);
+    this.run.textContent = "Start the race";
+    this.speed = html("select", { id: "race-speed" }, ...[[1, "slow"], [2, "medium"], [6, "fast"]].map(([value, name]) => html("option", { value, selected: value === 2 }, name)));
+    this.says = html("p", { id: "race-says", role: "status", class: "sentence" }, "HCOH learns by gradient steps, which favour the latest items; HROH keeps sums, which do not depend on the order.");
+    this.place = html("div", { id: "race-chart", class: "chart" });
+    this.maps = Object.fromEntries(LEARNERS.map((name) => [name, html("div")]));
+    this.element = html("section", { id: "race", class: "card wide", "aria-labelledby": "race-title" },
+      html("div", { class: "head" },
+        html("div", {}, html("h2", { id: "race-title" }, "HROH and HCOH on a sorted stream"),
+          html("p", { class: "hint" }, "The same digits, sorted by class: first all zeros, then all ones, and so on. Both methods learn each item once.")),
+        html("div", { class: "row controls" }, this.run, html("label", {}, html("span", { class: "word" }, "Speed"), this.speed))),
+      this.says,
+      html("div", { class: "tracks" },
+        html("figure", {}, this.place,
+          html("figcaption", {}, app.explain("map", "mAP"), " on all classes seen so far. ", keyed("hroh", "HROH"), keyed("hcoh", "HCOH"), keyed("shuffled", "HCOH on the same items, shuffled"))),
+        html("figure", {}, html("div", { class: "maps" }, ...Object.values(this.maps)),
+          html("figcaption", {}, "One row per class: the stronger the colour, the better its items are found. Fading rows are being forgotten."))));
+    this.chart = new Chart(this.place, {
       label: (points) => points.length
         ? `Two curves after ${points.at(-1).n} items: HROH ${points.at(-1).hroh.map.toFixed(2)}, HCOH ${points.at(-1).hcoh.map.toFixed(2)}.`
         : "Two curves, before the race.",
       lines: LEARNERS.map((name) => ({ name, value: (point) => point[name].map })),
     });
-    byId("race-run").addEventListener("click", () => (this.running ? this.pause() : this.start()));
     this.draw();
   }
 
@@ -32,18 +48,18 @@ export class Race {
   start() {
     if (this.ended) this.points = [];
     this.running = true;
-    byId("race-run").textContent = "Pause";
+    this.run.textContent = "Pause";
     this.looping ??= play(this, TICK).finally(() => (this.looping = null));
   }
 
   pause() {
     this.running = false;
-    byId("race-run").textContent = this.ended ? "Race again" : "Go on";
+    this.run.textContent = this.ended ? "Race again" : this.points.length ? "Go on" : "Start the race";
   }
 
   async step() {
-    const n = byId("race-speed").value;
-    const answer = await ask("GET", `/api/v1/demo/race?start=${this.points.length}&n=${n}`);
+    const n = this.speed.value;
+    const answer = await ask("GET", `api/v1/demo/race?start=${this.points.length}&n=${n}`);
     this.nPoints = answer.n_points;
     this.shuffled = answer.shuffled;
     this.points = [...this.points, ...answer.points];
@@ -60,7 +76,7 @@ export class Race {
     });
     const levels = this.shuffled === undefined ? [] : [{ name: "shuffled", value: this.shuffled }];
     this.chart.show({ points: this.points, names, levels: this.ended ? levels : [], last: this.nStream });
-    for (const name of LEARNERS) byId(`${name}-map`).replaceChildren(this.map(name));
+    for (const name of LEARNERS) this.maps[name].replaceChildren(this.map(name));
   }
 
   map(name) {
@@ -98,7 +114,7 @@ export class Race {
       text = `Now only the digit ${point.label} arrives. HROH ${hroh.toFixed(2)}, HCOH ${hcoh.toFixed(2)}`
         + (lost.best - lost.now > 0.1 ? `: its digit ${lost.label} has gone from ${lost.best.toFixed(2)} to ${lost.now.toFixed(2)}.` : ".");
     }
-    byId("race-says").textContent = text;
+    this.says.textContent = text;
   }
 
   mostForgotten(point) {

@@ -7,6 +7,7 @@ import { Filters } from "./filters.js";
 import { fetchItem, findNeighbours } from "./lookups.js";
 import { readNpy } from "./npy.js";
 import { Results } from "./results.js";
+import { makeSketch } from "./sketch.js";
 
 const COMPARISONS = { bits: "bits with bits", asymmetric: "real numbers with bits", cosine: "bits, then cosine", l2: "bits, then Euclidean" };
 const HINTS = { id: "The id of a stored item", vector: "Numbers, separated by commas or spaces", text: "Describe what you look for" };
@@ -38,7 +39,7 @@ export class SearchView {
     this.found = html("section", { class: "card", "aria-labelledby": "found-title" },
       html("h2", { id: "found-title", class: "unseen" }, "Results"), this.options, this.results.element);
     this.element = html("section", { class: "search" },
-      html("section", { class: "card", "aria-labelledby": "search-title" }, html("h2", { id: "search-title" }, "Find similar items"), this.lead, this.form, this.rowField, this.examples.element),
+      html("section", { class: "card", "aria-labelledby": "search-title" }, html("h2", { id: "search-title" }, "Find similar items"), this.lead, this.form, this.rowField, this.examples.element, ...this.drawing()),
       this.empty, this.found);
     this.listen();
   }
@@ -123,6 +124,17 @@ export class SearchView {
   optionsChanged() {
     this.app.replace(this.address());
     return this.run();
+  }
+
+  // In the demo, a digit can be drawn.
+  drawing() {
+    if (!this.app.demo) return [];
+    const sketch = makeSketch(this.app, ({ vector, item }) => {
+      this.setQuery({ vector, name: "your drawing", payload: item.payload }, null, "");
+      this.app.replace(this.address());
+      this.run();
+    });
+    return [html("details", {}, html("summary", {}, "or draw a digit"), sketch)];
   }
 
   // ------------------------------------------------------------------ queries

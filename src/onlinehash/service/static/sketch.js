@@ -1,6 +1,21 @@
 // A drawing area: strokes become an image with the size, position and stroke width of the data set.
 
+import { html } from "./elements.js";
+
 const INK = 18;
+const SIDE = 264;
+
+// A drawing area with a button that clears it, for the demo. onDrawn gets { vector, item }: a query, and an item to show for it.
+export function makeSketch(app, onDrawn) {
+  const canvas = html("canvas", { class: "sketch", width: SIDE, height: SIDE, role: "img", "aria-label": "Drawing area for pointer or touch. With the keyboard, pick a stored item instead." });
+  const sketch = new Sketch(canvas, app.demo.shape, (vector) => {
+    const payload = { title: "your drawing", image: sketch.picture(vector) };
+    onDrawn({ vector, item: { id: "your drawing", labels: null, payload } });
+  });
+  const clear = html("button", { type: "button", class: "quiet" }, "Clear the drawing");
+  clear.addEventListener("click", () => sketch.clear());
+  return html("div", { class: "sketch-box" }, canvas, clear);
+}
 
 export class Sketch {
   constructor(canvas, [height, width], onDrawn) {

@@ -28,7 +28,7 @@ export const WORDS = {
   "neighbour": "An item whose code is close to that of the query.",
   "payload": "Anything else you stored with an item, as JSON: a title, a text, a picture, a price.",
   "precision": "The share of the nearest items that have the query's label. 1 means that all of them have it.",
-  "prequential": "Test first, then learn: every new labelled item is a query before it is learned from. So quality is measured on items that the hasher has never seen, and no test set is needed.",
+  "prequential": "Test first, then learn: new labelled items, some of every batch, are queries before they are learned from. So quality is measured on items that the hasher has never seen, and no test set is needed.",
   "principal components": "The two directions in which the items differ most. The map shows each item by its position along these two; the rest is left out.",
   "read only": "This service shows a collection that another program writes to. Nothing can be changed here.",
   "refresh": "Encode all items again with what has been learned by now. Searches go on meanwhile.",

@@ -1,0 +1,186 @@
+"""Take the pictures of the console for the documentation. Run: python docs/screenshots.py. It needs Chromium."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from onlinehash.client import Client
+
+IMAGES = Path(__file__).with_name("images")
+WIDE, PHONE = (1240, 860), (390, 780)
+MOST_BYTES = 150_000
+N_ITEMS, N_CLASSES, N_FEATURES = 6000, 150, 48
+
+THINGS = (
+    "backpack", "belt", "blanket", "blender", "boots", "bowl", "bracelet", "camera", "candle", "chair", "charger",
+    "clock", "coat", "compass", "curtain", "desk", "drill", "earphones", "fan", "gloves", "guitar", "hammer", "hat",
+    "jacket", "kettle", "keyboard", "ladder", "lamp", "mattress", "microscope",
+)  # fmt: skip
+KINDS = ("for children", "for travel", "in leather", "in steel", "second hand")
+WORDS = ("light", "sturdy", "handmade", "foldable", "quiet", "waterproof", "small", "classic", "warm", "recycled")
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[str]:
+    """Run a service until the end of the block; yield its address."""
+    command = [sys.executable, "-m", "onlinehash.cli", "serve", *arguments, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        found = re.search(r"https?://\S+", process.stderr.readline())
+        if found is None:
+            raise RuntimeError(f"The service did not start: {process.stderr.read()}")
+        try:
+            yield found[0]
+        finally:
+            process.terminate()
+
+
+def fill(url: str) -> None:
+    """Store a made-up catalogue: 150 labels, titles of a sentence, labels that join late."""
+    rng = np.random.default_rng(0)
+    labels = [f"{thing} {kind}" for thing in THINGS for kind in KINDS]
+    things, kinds = rng.normal(size=(len(THINGS), N_FEATURES)), rng.normal(size=(len(KINDS), N_FEATURES))
+    centres = np.repeat(things, len(KINDS), axis=0) + 0.8 * np.tile(kinds, (len(THINGS), 1))
+    with Client(url, timeout=120) as client:
+        for start in range(0, N_ITEMS, 250):
+            known = min(N_CLASSES, 30 + start // 25)  # more labels with time
+            y = rng.integers(0, known, 250)
+            X = centres[y] + 1.1 * rng.normal(size=(250, N_FEATURES))
+            payload = [
+                {
+                    "title": f"{rng.choice(WORDS).capitalize()} and {rng.choice(WORDS)} {labels[label]}, article {id}",
+                    "price": round(float(rng.uniform(5, 300)), 2),
+                    "in_stock": bool(rng.random() < 0.8),
+                }
+                for id, label in enumerate(y, start)
+            ]
+            client.upsert([f"A-{id:05}" for id in range(start, start + 250)], X, [labels[i] for i in y], payload)
+        client.refresh(wait=True)
+
+
+@contextmanager
+def opened(browser: Browser, url: str, route: str, size: tuple[int, int], dark: bool = False) -> Iterator[Page]:
+    """Open a route of the console in a window of its own."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",
+        device_scale_factor=1,
+    )
+    page = context.new_page()
+    page.goto(f"{url}/{route}")
+    page.wait_for_selector("body[data-ready]", state="attached")
+    page.wait_for_load_state("networkidle")
+    yield page
+    context.close()
+
+
+def settled(page: Page) -> Page:
+    """Wait until all pictures of a view are there."""
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(300)
+    return page
+
+
+def save(name: str, *shots: bytes) -> None:
+    """Save pictures, side by side, with a palette of 64 colours, as a small PNG."""
+    pictures = [Image.open(io.BytesIO(shot)).convert("RGB") for shot in shots]
+    gap = 20
+    width = sum(picture.width for picture in pictures) + gap * (len(pictures) - 1)
+    whole = Image.new("RGB", (width, max(picture.height for picture in pictures)), "white")
+    left = 0
+    for picture in pictures:
+        whole.paste(picture, (left, 0))
+        left += picture.width + gap
+    file = io.BytesIO()
+    whole.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    if len(file.getvalue()) > MOST_BYTES:
+        raise RuntimeError(f"{name} has {len(file.getvalue())} bytes, more than {MOST_BYTES}.")
+    (IMAGES / f"{name}.png").write_bytes(file.getvalue())
+
+
+def draw_three(page: Page) -> None:
+    """Draw the digit 3 into the drawing area."""
+    box = page.locator(".sketch").bounding_box()
+    assert box is not None
+    turns = [math.radians(angle) for angle in range(-120, 95, 8)]
+    upper = [(0.47 + 0.17 * math.cos(t), 0.33 + 0.15 * math.sin(t)) for t in turns]
+    lower = [(0.47 + 0.19 * math.cos(t), 0.65 + 0.17 * math.sin(t)) for t in (turn + 0.5 for turn in turns)]
+    places = [(box["x"] + box["width"] * x, box["y"] + box["height"] * y) for x, y in upper + lower]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place)
+    page.mouse.up()
+
+
+def main() -> None:
+    """Take all pictures."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with (
+        TemporaryDirectory() as folder,
+        served("--demo", "--dataset", "digits") as digits,
+        served(f"{folder}/catalogue.oh", "--method", "hroh") as catalogue,
+        sync_playwright() as playwright,
+    ):
+        fill(catalogue)
+        for _ in range(9):
+            httpx.post(f"{digits}/api/v1/demo/step?n=100", timeout=60).raise_for_status()
+        browser = playwright.chromium.launch(executable_path=program)
+        take_digits(browser, digits)
+        take_catalogue(browser, catalogue)
+        browser.close()
+
+
+def take_digits(browser: Browser, url: str) -> None:
+    """Take the pictures of the demo."""
+    with opened(browser, url, "#/search", WIDE) as page:
+        save("console-search", settled(page).screenshot())
+    with opened(browser, url, "#/demo", WIDE) as page:
+        page.select_option("#race-speed", "6")
+        page.click("#race-run")
+        page.get_by_role("button", name="Race again").wait_for(timeout=120_000)
+        draw_three(page)
+        page.mouse.move(0, 0)
+        save("service_page", settled(page).screenshot(full_page=True))
+
+
+def take_catalogue(browser: Browser, url: str) -> None:
+    """Take the pictures of the catalogue."""
+    label = quote(json.dumps("lamp in steel"))
+    with opened(browser, url, f"#/items?label={label}", WIDE) as page:
+        save("console-browse", settled(page).screenshot())
+    with opened(browser, url, "#/items/A-00042", WIDE) as page:
+        save("console-item", settled(page).screenshot())
+    with opened(browser, url, "#/insight", (WIDE[0], 1100)) as page:
+        save("console-insight", settled(page).screenshot())
+    with opened(browser, url, "#/insight", WIDE, dark=True) as page:
+        save(
+            "console-codewords",
+            settled(page).get_by_role("region", name="Codewords and codes", exact=True).screenshot(),
+        )
+    shots = []
+    for route, dark in (("#/search", False), ("#/insight", True)):
+        with opened(browser, url, route, PHONE, dark) as page:
+            shots.append(settled(page).screenshot())
+    save("console-phone", *shots)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""The views Insight and Demo, the explained words, and the accessibility of all views, in a real browser."""
+
+import math
+import os
+import re
+import shutil
+from pathlib import Path
+
+import axe_playwright_python
+import numpy as np
+import pytest
+from playwright.sync_api import expect, sync_playwright
+from tests.service.running import running
+
+from onlinehash import HROH, Collection
+from onlinehash.collection import Never
+from onlinehash.service import pages, serve_in_thread
+
+pytestmark = pytest.mark.slow
+expect.set_options(timeout=20_000)
+
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
+MARKUP = "<i>half & half</i>"
+RNG = np.random.default_rng(0)
+LABELS = [MARKUP, *(f"intent number {i}" for i in range(149))]
+CENTRES = RNG.normal(size=(150, 16))
+Y = RNG.permutation(np.arange(600) % 150)
+X = (CENTRES[Y] + 0.2 * RNG.normal(size=(600, 16))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        reason = "There is no Chromium here; on Debian, run: apt-get install chromium"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with running("--demo", "--dataset", "digits") as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def sentences(tmp_path_factory):
+    """A collection of 150 labels, of which half is learned after the codes were made; its address."""
+    path = tmp_path_factory.mktemp("insight") / "sentences.oh"
+    with (
+        Collection.open(path, HROH(n_bits=32, n_components=64, random_state=0), Never()) as collection,
+        serve_in_thread(collection) as url,
+    ):
+        collection.measure_quality()
+        for start in range(0, 600, 200):
+            rows = range(start, start + 200)
+            payload = [{"title": f"A sentence about {LABELS[Y[row]]}, number {row}"} for row in rows]
+            collection.upsert([f"s/{row}" for row in rows], X[rows], [LABELS[Y[row]] for row in rows], payload)
+        yield url
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a route of the page; at the end, nothing may stand in the browser's console."""
+    opened, said = [], []
+
+    def visit(url, route, **settings):
+        context = browser.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce"} | settings)
+        opened.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(f"{url}/#/{route}")
+        expect(page.locator("body[data-ready]")).to_be_attached(timeout=30_000)
+        return page
+
+    yield visit
+    for context in opened:
+        context.close()
+    assert not said
+
+
+def section(page, title):
+    return page.get_by_role("region", name=title, exact=True)
+
+
+def draw_zero(page):
+    page.locator(".sketch").scroll_into_view_if_needed()
+    box = page.locator(".sketch").bounding_box()
+    places = [
+        (box["x"] + box["width"] * (0.5 + 0.2 * math.sin(t)), box["y"] + box["height"] * (0.5 - 0.33 * math.cos(t)))
+        for t in (2 * math.pi * i / 24 for i in range(25))
+    ]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place)
+    page.mouse.up()
+
+
+def test_every_word_that_the_page_marks_is_explained():
+    text = {file.name: file.read_text() for file in pages.STATIC.glob("*.js")}
+    known = set(re.findall(r'^  "([^"]+)": "[A-Z]', text["words.js"], re.MULTILINE))
+    used = {word.lower() for file in text.values() for word in re.findall(r'explain\("([^"]+)"', file)}
+    assert used and used <= known
+
+
+def test_labels_are_found_among_150_and_lead_to_their_items(visit, sentences):
+    page = visit(sentences, "insight")
+    labels = section(page, "Labels")
+    expect(labels.get_by_role("status")).to_contain_text("150 labels.")
+    expect(labels.get_by_role("listitem")).to_have_count(60)
+    labels.get_by_role("button", name="Show all 150").click()
+    expect(labels.get_by_role("listitem")).to_have_count(150)
+    labels.get_by_role("searchbox").fill("HALF &")
+    expect(labels.get_by_role("listitem")).to_have_count(1)
+    expect(labels.get_by_role("listitem")).to_contain_text("4 · 0.7 %")
+    labels.get_by_role("link", name=MARKUP).click()
+    page.wait_for_url(lambda url: "#/items?label=%22%3Ci%3Ehalf" in url)
+
+
+def test_quality_codewords_and_encoders_are_shown(visit, sentences):
+    page = visit(sentences, "insight")
+    quality = section(page, "Quality over time")
+    expect(quality).to_contain_text("New labelled items are queries before they are learned from")
+    expect(quality.get_by_role("status")).to_contain_text(
+        re.compile(r"items learned: precision \d\.\d\d, mAP \d\.\d\d")
+    )
+    quality.get_by_text("As a table").click()
+    assert quality.get_by_role("row").count() >= 2
+    codewords = section(page, "Codewords and codes")
+    expect(codewords.get_by_role("row")).to_have_count(13)
+    agree = [float(row.split("\t")[2].split()[0]) for row in codewords.get_by_role("row").all_inner_texts()[1:]]
+    assert agree == sorted(agree)
+    codewords.get_by_label("Order").select_option("strongest first")
+    first = codewords.get_by_role("row").nth(1)
+    assert float(first.inner_text().split("\t")[2].split()[0]) > agree[-1]
+    assert re.match("Codeword [01]{32}; weakest bit", first.get_by_role("img").get_attribute("aria-label"))
+    first.get_by_role("img").hover()
+    expect(codewords).to_contain_text(re.compile(r"bit \d+: the codeword has [01], [\d.]+ % of \d+ items have 1"))
+    assert section(page, "History of the encoder").get_by_role("row").count() >= 2
+    facts = section(page, "The collection")
+    expect(facts.locator("dd")).to_contain_text(["600", "600", "600", "HROH", "32", "16"])
+
+
+def test_a_refresh_takes_the_staleness_away(visit, sentences):
+    page = visit(sentences, "insight")
+    facts = section(page, "The collection")
+    expect(facts.get_by_role("status")).to_contain_text(re.compile("items were learned since|Up to date"))
+    facts.get_by_role("button", name="Refresh the codes").click()
+    expect(facts.get_by_role("status")).to_have_text("Up to date: the codes include all 600 items learned.")
+    assert facts.get_by_role("meter").get_attribute("aria-valuenow") == "0"
+
+
+def test_the_map_names_and_opens_items_by_pointer_and_by_keyboard(visit, sentences):
+    page = visit(sentences, "insight")
+    items = section(page, "Map of items")
+    expect(items.get_by_text("600 items.")).to_be_visible()
+    names, canvas = items.locator("#map-names"), items.get_by_role("application")
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    expect(names).to_contain_text("Item s/")
+    before = names.inner_text()
+    page.keyboard.press("ArrowDown")
+    expect(names).not_to_have_text(before)
+    items.get_by_role("searchbox").fill("half")
+    items.get_by_role("button", name=MARKUP).click()
+    expect(items.get_by_role("button", name=MARKUP)).to_have_attribute("aria-pressed", "true")
+    canvas.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(names).to_contain_text(f"label {MARKUP}")
+    named = names.inner_text().split(",")[0].removeprefix("Item ")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/#/items/{named.replace('/', '%2F')}")
+
+
+def test_an_empty_collection_fills_while_one_watches(visit, tmp_path):
+    with (
+        Collection.open(tmp_path / "new.oh", HROH(n_bits=16, n_components=32, random_state=0)) as collection,
+        serve_in_thread(collection) as url,
+    ):
+        page = visit(url, "insight")
+        expect(section(page, "Labels")).to_contain_text("There are no items yet.")
+        expect(section(page, "Map of items")).to_contain_text("There is nothing to show yet")
+        assert not section(page, "Map of items").get_by_role("application").is_visible()
+        collection.upsert(range(20), X[:20], [7] * 20)
+        expect(section(page, "Labels")).to_contain_text("1 label.")
+        expect(section(page, "Map of items")).to_contain_text("20 items.")
+        expect(section(page, "Codewords and codes").get_by_role("row")).to_have_count(2)
+        page.close()
+
+
+def test_words_are_explained_by_focus_hover_and_tap(visit, sentences):
+    page = visit(sentences, "insight", has_touch=True)
+    word = section(page, "The collection").get_by_role("button", name="staleness")
+    tip = page.locator("#word-staleness")
+    assert word.get_attribute("aria-describedby") == "word-staleness"
+    word.focus()
+    expect(tip).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    word.blur()
+    word.hover()
+    expect(tip).to_contain_text("items were learned from since the codes were made")
+    page.mouse.move(0, 0)
+    expect(tip).to_be_hidden()
+    word.tap()
+    expect(tip).to_be_visible()
+
+
+def test_the_stream_of_the_demo_raises_the_curve_and_brings_classes(visit, demo):
+    page = visit(demo, "demo")
+    page.get_by_role("button", name="Start over").click()
+    expect(page.locator("#n-items")).to_have_text("60")
+    page.select_option("#speed", "30")
+    page.click("#run")
+    expect(page.locator("#classes li:not(.to-come)")).to_have_count(6, timeout=60_000)
+    page.click("#run")
+    expect(page.locator("#run")).to_have_text("Go on")
+    assert page.locator(".versions li").count() >= 2
+    words = page.locator("#map-chart svg").get_attribute("aria-label").rstrip(".").split()
+    assert float(words[3]) > float(words[-1]) + 0.2
+    draw_zero(page)
+    expect(page.locator(".drawing [role=status]")).to_contain_text("nearest items are the digit 0.")
+    expect(page.locator(".drawn-hits a")).to_have_count(8)
+    page.get_by_role("link", name="Search").click()
+    page.get_by_text("or draw a digit").click()
+    draw_zero(page)
+    expect(page.locator(".results .query")).to_contain_text("your drawing")
+    expect(page.locator(".results .hits li .chip-label").first).to_have_text("0")
+
+
+def test_the_race_of_the_demo_shows_which_method_forgets(visit, demo):
+    page = visit(demo, "demo")
+    page.select_option("#race-speed", "6")
+    page.click("#race-run")
+    expect(page.locator("#race-run")).to_have_text("Race again", timeout=60_000)
+    expect(page.locator("#race-says")).to_contain_text("HCOH has forgotten most of the digit")
+    reached = [float(text.split()[1]) for text in page.locator("#race .maps .tick:has-text('mAP')").all_text_contents()]
+    assert reached[0] > reached[1] + 0.2
+
+
+def test_axe_finds_nothing_in_any_view_and_everything_fits(visit, demo):
+    page = visit(demo, "search")
+    page.evaluate(AXE)
+    found = {}
+    for route in ("search", "items", "items/3", "insight", "demo"):
+        page.set_viewport_size(PHONE)
+        page.emulate_media(color_scheme="light")
+        page.evaluate(f"location.hash = '#/{route}'")
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(200)
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"], route
+        found[route, "light"] = axe(page, rules={"target-size": {"enabled": True}})
+        page.set_viewport_size(DESKTOP)
+        page.emulate_media(color_scheme="dark")
+        found[route, "dark"] = axe(page, runOnly=["color-contrast"])
+    assert not {at: rules for at, rules in found.items() if rules}
+
+
+def axe(page, **options):
+    """Return the elements that violate a rule of axe-core, by rule."""
+    found = page.evaluate("(options) => axe.run(document, options)", options)
+    return {one["id"]: [node["html"][:120] for node in one["nodes"]] for one in found["violations"]}
