@@ -11,7 +11,7 @@ from onlinehash.codes.hamming import same_words
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Centring, HadamardFourier, RunningCentring
 from onlinehash.hashers import HCOH, HMOH, HROH, OSH, MIHash
-from onlinehash.hashers._block import BlockUpdate, block_rows, lower_gram, subtract_products
+from onlinehash.hashers._block import BlockUpdate, block_rows, lower_gram, subtract_products, write_products
 from onlinehash.hashers._ridge import Members, RidgeStatistics
 from onlinehash.hashers.mihash_kernels import mutual_information
 
@@ -41,6 +41,7 @@ def members(owner, number):
         lambda: BlockUpdate(4, 8, F8).apply(np.zeros((5, 9)), block_rows(4, 5, F8), 4, print, sequential=True),
         lambda: BlockUpdate(4, 8, F8).apply(np.zeros((5, 8)), block_rows(8, 5, F8), 8, print, sequential=True),
         lambda: BlockUpdate(4, 8, F8).apply(np.zeros((50, 8)), block_rows(4, 5, F8), 4, print, sequential=True),
+        lambda: write_products(np.zeros((4, 5)), np.zeros((3, 5)), np.zeros((4, 4))),
         lambda: subtract_products(np.zeros((5, 8)), block_rows(4, 5, F8), np.zeros((4, 7))),
         lambda: RidgeStatistics(3).add(np.zeros((2, 4)), members([0, 1], [0, 0])),
         lambda: RidgeStatistics(3).add(np.zeros((2, 3)), members([0, 2], [0, 0])),

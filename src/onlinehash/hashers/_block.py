@@ -52,17 +52,13 @@ class BlockUpdate:
         other, and K is not computed.
         """
         n_columns, n_bits = weights.shape
-        if (
-            n_bits != self._projections.shape[1]
-            or n_rows > min(len(rows), len(self._projections))
-            or n_columns > rows.shape[1]
-        ):
+        if n_bits != self._projections.shape[1] or n_rows > len(self._projections):
             raise InvalidInputError(
-                f"{n_rows} rows and weights of shape {weights.shape} do not fit rows of shape {rows.shape}, and a "
-                f"block of {len(self._projections)} rows and {self._projections.shape[1]} bits."
+                f"{n_rows} rows and weights of shape {weights.shape} do not fit a block of "
+                f"{len(self._projections)} rows and {self._projections.shape[1]} bits."
             )
         gradients = self._projections[:n_rows]
-        _products(rows, weights.T, n_rows, n_bits, n_columns, False, gradients)
+        write_products(rows, weights.T, gradients)
         if sequential:
             lower_gram(rows, n_rows, n_columns, self._gram)
         replay(gradients, self._gram)
@@ -101,6 +97,16 @@ def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> Non
         earlier = projections[j]
         for b in range(row.shape[0]):
             row[b] -= k * earlier[b]
+
+
+def write_products(rows: NDArray[Any], others: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write the products of the first rows with others, as many of both as ``out`` holds; faster than BLAS if few."""
+    n_rows, n_others = out.shape
+    if n_rows > len(rows) or n_others > len(others) or rows.shape[1] < others.shape[1]:
+        raise InvalidInputError(
+            f"Rows of shape {rows.shape} and others of shape {others.shape} do not fill an output of shape {out.shape}."
+        )
+    _products(rows, others, n_rows, n_others, others.shape[1], False, out)
 
 
 def lower_gram(rows: NDArray[Any], n_rows: int, n_columns: int, out: NDArray[Any]) -> None:
