@@ -58,11 +58,11 @@ class BlockUpdate:
                 f"{len(self._projections)} rows and {self._projections.shape[1]} bits."
             )
         gradients = self._projections[:n_rows]
-        write_products(rows, weights.T, gradients)
+        write_products(rows, weights.T, n_columns, gradients)
         if sequential:
             lower_gram(rows, n_rows, n_columns, self._gram)
         replay(gradients, self._gram)
-        subtract_products(weights, rows, gradients)
+        subtract_products(weights, rows, n_columns, gradients)
         return gradients
 
 
@@ -99,14 +99,15 @@ def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> Non
             row[b] -= k * earlier[b]
 
 
-def write_products(rows: NDArray[Any], others: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write the products of the first rows with others, as many of both as ``out`` holds; faster than BLAS if few."""
+def write_products(rows: NDArray[Any], others: NDArray[Any], n_columns: int, out: NDArray[Any]) -> None:
+    """Write the products of the first columns of rows and others, as many of both as ``out`` holds."""
     n_rows, n_others = out.shape
-    if n_rows > len(rows) or n_others > len(others) or rows.shape[1] < others.shape[1]:
+    if n_rows > len(rows) or n_others > len(others) or n_columns > min(rows.shape[1], others.shape[1]):
         raise InvalidInputError(
-            f"Rows of shape {rows.shape} and others of shape {others.shape} do not fill an output of shape {out.shape}."
+            f"Rows of shape {rows.shape} and others of shape {others.shape} do not have the products of {n_columns} "
+            f"columns for an output of shape {out.shape}."
         )
-    _products(rows, others, n_rows, n_others, others.shape[1], False, out)
+    _products(rows, others, n_rows, n_others, n_columns, False, out)
 
 
 def lower_gram(rows: NDArray[Any], n_rows: int, n_columns: int, out: NDArray[Any]) -> None:
@@ -119,15 +120,15 @@ def lower_gram(rows: NDArray[Any], n_rows: int, n_columns: int, out: NDArray[Any
     _products(rows, rows, n_rows, n_rows, n_columns, True, out)
 
 
-def subtract_products(weights: NDArray[Any], rows: NDArray[Any], gradients: NDArray[Any]) -> None:
-    """Subtract ``rows.T @ gradients`` from weights, in place; those in Fortran order are fast."""
-    n_columns, n_bits = weights.shape
-    if gradients.shape[1] != n_bits or len(gradients) > len(rows) or n_columns > rows.shape[1]:
+def subtract_products(weights: NDArray[Any], rows: NDArray[Any], n_columns: int, gradients: NDArray[Any]) -> None:
+    """Subtract ``rows.T @ gradients`` from the first weights, in place; fast in Fortran order, for 4, 8, ... bits."""
+    fits = gradients.shape[1] == weights.shape[1] and len(gradients) <= len(rows)
+    if not fits or n_columns > min(len(weights), rows.shape[1]):
         raise InvalidInputError(
-            f"Rows of shape {rows.shape} and gradients of shape {gradients.shape} do not fit weights of shape "
-            f"{weights.shape}."
+            f"Rows of shape {rows.shape} and gradients of shape {gradients.shape} do not fit {n_columns} columns of "
+            f"weights of shape {weights.shape}."
         )
-    _subtract_products(weights.T, rows, gradients)
+    _subtract_products(weights.T, rows, n_columns, gradients)
 
 
 @kernel(fastmath={"contract", "reassoc", "nsz"})
@@ -170,10 +171,9 @@ def _products(left: Any, right: Any, n_left: int, n_right: int, n_columns: int, 
 
 
 @kernel(fastmath={"contract"})
-def _subtract_products(weights: Any, rows: Any, gradients: Any) -> None:
-    """Subtract ``gradients.T @ rows`` from weights of shape (n_bits, n_columns), by tiles of 4 bits x 8 rows."""
-    n_bits, n_columns = weights.shape
-    n_rows = len(gradients)
+def _subtract_products(weights: Any, rows: Any, n_columns: int, gradients: Any) -> None:
+    """Subtract ``gradients.T @ rows`` from weights, one row per bit, by tiles of 4 bits x 8 rows."""
+    n_rows, n_bits = gradients.shape
     n_tiled = n_rows - n_rows % 8
     for b in range(0, n_bits, 4):
         # A tile at the edge repeats the last bit, and writes the same result to it again.

@@ -129,7 +129,7 @@ class HMOH(CodewordHasher):
         batch_size = min(self.batch_size, n_rows)
         n_steps = -(-n_rows // batch_size)
         step_of_row = (np.arange(n_rows) // batch_size).astype(self._dtype)
-        subtract_products(self._sum, self._rows, -step_of_row[:, None] * gradients)
+        subtract_products(self._sum, self._rows, len(self._sum), -step_of_row[:, None] * gradients)
         self._sum += self._dtype.type(n_steps) * self._weights
         return gradients
 

@@ -210,7 +210,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
         lower_gram(self._block, n_rows, n_features, self._gram)
         # Products with the items; those of new items are in the block's Gram matrix.
         cross = np.empty((n_rows, width), self._dtype)
-        write_products(self._block, self._items, cross)
+        write_products(self._block, self._items, n_features, cross)
         neighbours = np.zeros((n_rows, width), bool)
         neighbours[:, :n_items] = share_a_label(labels, self._item_labels[:n_items])
         in_block = share_a_label(labels, labels)
