@@ -32,8 +32,12 @@ def search_speed(report: Report, options: argparse.Namespace) -> None:
             flat = FlatIndex(64)
             flat.upsert(codes_of(np, 0, n_items))
             report.check(f"answers of FlatIndex on {n_items} items", lambda flat=flat: _same_answers(index, flat))  # type: ignore[misc]
-            seconds = timed(lambda flat=flat: flat.search(queries_of(1), 10), 2.0)  # type: ignore[misc]
-            report.row(f"{n_items} codes, 1 query, k=10: FlatIndex, CPU", "ms per query", [1000 * s for s in seconds])
+            for n_queries in (1, 256):
+                queries = queries_of(n_queries)
+                seconds = timed(lambda flat=flat, queries=queries: flat.search(queries, 10), 2.0)  # type: ignore[misc]
+                what = f"{n_items} codes, {n_queries} queries, k=10: FlatIndex, CPU"
+                report.row(what, "ms per query", [1000 * s / n_queries for s in seconds])
+            _time_faiss(report, flat)
         report.check(f"one scan against stages on {n_items} items", lambda: _compare_with_stages(index))
         for n_queries in (1, 16, 256):
             for k in (10, 100):
@@ -51,6 +55,27 @@ def search_speed(report: Report, options: argparse.Namespace) -> None:
     report.row(f"{len(index)} codes, 1 asymmetric query, k=10", "ms per query", [1000 * s for s in seconds])
     seconds = timed(lambda: index.range_search(queries_of(1), 12), 1.0)
     report.row(f"{len(index)} codes, 1 query, radius 12", "ms per query", [1000 * s for s in seconds])
+
+
+def _time_faiss(report: Report, flat: FlatIndex) -> None:
+    """Search the same codes by the flat index of faiss, on the GPU where its build has one, where it is installed."""
+    try:
+        import faiss
+    except ImportError:
+        print("faiss is not installed")
+        return
+    codes = np.ascontiguousarray(flat.codes)
+    index: Any = faiss.IndexBinaryFlat(flat.n_bits)
+    where = f"CPU, {faiss.omp_get_max_threads()} threads"
+    if hasattr(faiss, "GpuIndexBinaryFlat"):
+        index, where = faiss.GpuIndexBinaryFlat(faiss.StandardGpuResources(), flat.n_bits), "GPU"
+    index.add(codes)
+    for n_queries in (1, 256):
+        queries = queries_of(n_queries)
+        assert np.array_equal(index.search(queries, 10)[0], flat.search(queries, 10).distances)
+        seconds = timed(lambda queries=queries: index.search(queries, 10), 2.0)  # type: ignore[misc]
+        what = f"{len(flat)} codes, {n_queries} queries, k=10: faiss {faiss.__version__}, {where}"
+        report.row(what, "ms per query", [1000 * s / n_queries for s in seconds])
 
 
 def _same_answers(index: Any, flat: FlatIndex) -> None:
