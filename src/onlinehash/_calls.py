@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._containers import as_array
 from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
+from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Codes, SearchResult
@@ -237,6 +238,28 @@ def stats() -> Calls[Stats]:
     """Return the statistics of the collection."""
     found = yield Call("GET", "/stats")
     return Stats(**{field.name: found[field.name] for field in fields(Stats)})
+
+
+def item_map(limit: int) -> Calls[ItemMap]:
+    """Return a sample of the items in the plane."""
+    found = yield Call("POST", "/map", {"limit": limit})
+    found |= {axis: np.array(found[axis]) for axis in ("x", "y")}
+    return ItemMap(**found | {"labels": list(map(_labels, found["labels"])), "explained": tuple(found["explained"])})
+
+
+def codewords() -> Calls[Codewords]:
+    """Return the bits of the largest classes."""
+    found = yield Call("GET", "/codewords")
+    classes = [
+        ClassBits(
+            one["label"],
+            one["n_items"],
+            None if one["codeword"] is None else np.frombuffer(bytes.fromhex(one["codeword"]), np.uint8),
+            np.array(one["ones"]),
+        )
+        for one in found["classes"]
+    ]
+    return Codewords(**found | {"classes": classes})
 
 
 def history() -> Calls[History]:

@@ -13,6 +13,7 @@ from onlinehash._transport import Transport, pauses
 from onlinehash._validation import check_positive_int
 from onlinehash.async_client import AsyncClient
 from onlinehash.collection.history import History
+from onlinehash.collection.insight import Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
 from onlinehash.types import Codes, SearchResult
@@ -312,6 +313,19 @@ class Client:
     def stats(self) -> Stats:
         """Return statistics of the collection."""
         return self._http.run(calls.stats())
+
+    def map(self, limit: int = 2000) -> ItemMap:
+        """Return a random sample of the items in the plane, as :meth:`Collection.map`.
+
+        Parameters
+        ----------
+        limit : int, default=2000
+        """
+        return self._http.run(calls.item_map(limit))
+
+    def codewords(self) -> Codewords:
+        """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
+        return self._http.run(calls.codewords())
 
     def history(self) -> History:
         """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""

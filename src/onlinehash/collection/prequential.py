@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive_int
-from onlinehash.collection._validation import LabelColumn, labels_of
+from onlinehash.collection._validation import LabelColumn, label_set
 from onlinehash.collection.history import QualityRecord, note, now
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.collection.stores.protocol import Among
-from onlinehash.collection.types import Id, Label, Stats
+from onlinehash.collection.types import Id, Stats
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.metrics import Prequential
 
@@ -104,9 +104,9 @@ class WithPrequentialQuality(CollectionReader):
         except OnlineHashError:  # a search engine that is away is no reason to refuse items
             return
         stored = self._store.rows(list(dict.fromkeys(id for ids_found in found.ids for id in ids_found)))
-        labels_by_id = dict(zip(stored.ids, map(_as_set, stored.labels), strict=True))
+        labels_by_id = dict(zip(stored.ids, map(label_set, stored.labels), strict=True))
         for row, ids_found in zip(rows, found.ids, strict=True):
-            wanted = _as_set(labels.texts[row])
+            wanted = label_set(labels.texts[row])
             nearest = [id for id in ids_found if id != ids[row] and id in labels_by_id][:k]
             relevant = np.array([not wanted.isdisjoint(labels_by_id[id]) for id in nearest], bool)
             places = np.flatnonzero(relevant) + 1
@@ -116,11 +116,3 @@ class WithPrequentialQuality(CollectionReader):
 
 def _number(value: float) -> float | None:
     return None if isnan(value) else round(value, 6)
-
-
-def _as_set(text: str | None) -> frozenset[Label]:
-    """Return stored labels as a set."""
-    labels = labels_of(text)
-    if labels is None:
-        return frozenset()
-    return frozenset(labels) if isinstance(labels, tuple) else frozenset([labels])

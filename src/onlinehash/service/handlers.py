@@ -19,7 +19,7 @@ from onlinehash.service import schemas
 from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.browsing import Browsing, Listed, PayloadBudget
 from onlinehash.service.executors import Deadline, Executors
-from onlinehash.service.insight import Insight
+from onlinehash.service.insight import Insight, Remembered
 from onlinehash.service.limits import Limits
 from onlinehash.service.parsing import BodyReader, check_size, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
@@ -43,6 +43,7 @@ class Service(Browsing, Insight):
         self.executors, self.bodies = Executors(limits), BodyReader(limits)
         self._recent = RecentChanges(collection)
         self._searches = Searches(collection, self.executors.reading, limits)
+        self._remembered = Remembered(collection)
         self._counting = Lock()
         self._counted: tuple[int, schemas.LabelCountsAnswer] | None = None
 

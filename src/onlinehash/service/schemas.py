@@ -5,7 +5,6 @@ A request refuses unknown fields, and decoding stops at the first error.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -287,34 +286,6 @@ class StatsAnswer(VersionAnswer):
     embeds: Annotated[Literal["text", "image"] | None, Meta(description="What it takes.")]
     unlearns: Annotated[bool, Meta(description="Whether items can be unlearned.")]
     media: Annotated[bool, Meta(description="Whether the service has a folder of images.")]
-
-
-class EncoderRecord(Struct):
-    """An encoder that was taken into use."""
-
-    generation: int
-    version: int
-    at: datetime
-    n_items: Annotated[int, Meta(description="Items that it encoded.")]
-    seconds: Annotated[float, Meta(description="How long that took.")]
-
-
-class QualityRecord(Struct):
-    """Quality along the stream at a moment."""
-
-    sequence: int
-    n_learned: int
-    at: datetime
-    precision: float
-    map: float | None
-    n_queries: Annotated[int, Meta(description="Since the service was started.")]
-
-
-class HistoryAnswer(Struct):
-    """The last 256 encoders and records of quality, oldest first."""
-
-    encoders: list[EncoderRecord]
-    quality: list[QualityRecord]
 
 
 class HealthAnswer(Struct):
