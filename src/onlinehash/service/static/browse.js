@@ -1,7 +1,7 @@
 // The view Browse: all items as a table, by label, filter and order.
 
 import { ApiError, parse, write } from "./api.js";
-import { count, field, html, isImageData, labelsOf, labelText, titleField } from "./elements.js";
+import { count, field, html, isImageData, labelsOf, labelText, select, titleField } from "./elements.js";
 import { Filters } from "./filters.js";
 import { picture, findPicture } from "./picture.js";
 import { ScrollTable } from "./scroll-table.js";
@@ -16,14 +16,14 @@ export class ItemsView {
   constructor(app) {
     this.app = app;
     this.filters = new Filters(app, () => app.go(this.address()));
-    this.order = html("select", { id: "order" }, ...Object.entries(ORDERS).map(([value, text]) => html("option", { value }, text)));
+    this.order = select(ORDERS, { id: "order" });
     this.order.addEventListener("change", () => app.go(this.address()));
     this.jump = html("input", { id: "jump", type: "search", autocomplete: "off", spellcheck: "false", size: "12" });
     const form = html("form", { class: "row options" }, ...this.filters.elements, field(app.explain("arrival", "Order"), this.order), field("Go to id", this.jump));
     form.addEventListener("submit", (event) => event.preventDefault());
     this.jump.addEventListener("change", () => this.go(this.jump.value.trim()));
     this.says = html("p", { class: "sentence", role: "status" });
-    this.table = new ScrollTable("Items", { pageSize: PAGE, read: (cursor, page) => this.read(cursor, page), row: (item) => this.cells(item) });
+    this.table = new ScrollTable("Table of items", { pageSize: PAGE, read: (cursor, page) => this.read(cursor, page), row: (item) => this.cells(item) });
     this.table.onError = (error) => app.tell(error);
     this.element = html("section", { class: "card browse", "aria-labelledby": "items-title" },
       html("h2", { id: "items-title" }, "Items"), form, this.says, this.table.element);

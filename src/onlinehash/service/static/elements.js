@@ -32,6 +32,19 @@ export function field(name, control) {
   return html("div", { class: "field" }, name, control);
 }
 
+// A choice: options are { value: text }.
+export function select(options, attributes = {}) {
+  return fillSelect(html("select", attributes), options);
+}
+
+export function fillSelect(element, options) {
+  const known = Object.keys(options).join();
+  if (element.dataset.options === known) return element;
+  element.dataset.options = known;
+  element.replaceChildren(...Object.entries(options).map(([value, text]) => html("option", { value }, String(text))));
+  return element;
+}
+
 export const isImageData = (value) => typeof value === "string" && /^data:image\/[\w.+-]+[;,]/.test(value);
 
 // The face of an item: its image if it is part of the payload, else its title or its id.

@@ -6,7 +6,7 @@ import { findPicture, picture } from "./picture.js";
 
 const SHOWN = 20;
 const SHOWN_TEXTS = 6;
-const PER_VECTOR = 4;
+const PER_VECTOR = 8;
 
 export class Examples {
   constructor(app) {

@@ -61,22 +61,24 @@ export function labelInput(app, attributes = {}) {
 export class Filters {
   constructor(app, onChange) {
     this.app = app;
-    this.label = undefined;
     const { input, list } = labelInput(app, { type: "search", placeholder: "any", class: "label-box" });
     this.labelBox = input;
     this.whereBox = html("input", { type: "search", autocomplete: "off", spellcheck: "false", placeholder: "price < 20 and brand = acme", class: "where-box" });
     this.elements = [field(app.explain("label", "Label"), input), list, field(app.explain("filter", "Filter"), this.whereBox)];
-    input.addEventListener("change", () => {
-      this.label = input.value === "" ? undefined : labelNamed(input.value, app.labels);
-      onChange();
-    });
-    this.whereBox.addEventListener("change", onChange);
+    for (const box of [input, this.whereBox]) box.addEventListener("change", onChange);
   }
 
   read(query) {
-    this.label = query.has("label") ? readValue(query.get("label")) : undefined;
-    this.labelBox.value = this.label === undefined ? "" : String(this.label);
+    this.given = query.has("label") ? readValue(query.get("label")) : undefined;
+    this.labelBox.value = this.given === undefined ? "" : String(this.given);
     this.whereBox.value = query.get("where") ?? "";
+  }
+
+  // The label in the box: that of the address, of whatever type, until the user changes it.
+  get label() {
+    const text = this.labelBox.value;
+    if (this.given !== undefined && text === String(this.given)) return this.given;
+    return text === "" ? undefined : labelNamed(text, this.app.labels);
   }
 
   write(query) {

@@ -92,7 +92,7 @@ export class ItemView {
     this.picture.replaceChildren(...(large ? [large] : []));
     this.picture.classList.toggle("tiny", Boolean(findPicture(payload)?.data));
     const texts = payload !== null && typeof payload === "object" ? Object.entries(payload) : [["text", payload]];
-    const long = texts.filter(([, value]) => typeof value === "string" && value.length > LONG_TEXT && !isImageData(value));
+    const long = texts.filter(([, value]) => typeof value === "string" && value.length > LONG_TEXT && !isImageData(value) && value !== this.title.textContent);
     this.texts.replaceChildren(...long.flatMap(([name, value]) => [html("h3", {}, name), html("p", { class: "full" }, value)]));
     this.payload.textContent = write(payload, 2).replace(/"data:image\/[^"]*"/g, (data) => (data.length > MOST_DATA ? `${data.slice(0, MOST_DATA)}…"` : data));
   }

@@ -17,7 +17,7 @@ export class Results {
     this.others = html("ol", { class: "hits", "aria-label": "Nearest item with another label" });
     this.legend = html("p", { class: "legend", "aria-hidden": "true" },
       html("span", { class: "bit one" }), "bit is 1 ", html("span", { class: "bit" }), "bit is 0 ",
-      html("span", { class: "bit other" }), html("span", { class: "bit other hollow" }), "differs from the query");
+      this.differs = html("span", {}, html("span", { class: "bit other" }), html("span", { class: "bit other hollow" }), " differs from the query"));
     this.element = html("div", { class: "results" }, this.says, this.query, this.hits, this.contrast, this.others, this.legend);
     this.clear();
   }
@@ -44,6 +44,7 @@ export class Results {
     this.others.replaceChildren(...made.slice(hits.length));
     this.contrast.hidden = !others.length;
     this.legend.hidden = asTiles || !codes;
+    this.differs.hidden = !own;
   }
 
   face(item) {
@@ -92,7 +93,7 @@ function facts(item) {
   if (item.payload === null || typeof item.payload !== "object") return found;
   const shown = [title, findPicture(item.payload, true)?.name];
   for (const [name, value] of Object.entries(item.payload)) {
-    if (shown.includes(name) || value === null || typeof value === "object" || found.length > FACTS) continue;
+    if (shown.includes(name) || value === null || typeof value === "object" || value === titleOf(item) || found.length > FACTS) continue;
     found.push(html("span", { class: "fact" }, `${name} `, html("b", {}, String(value))));
   }
   return found;

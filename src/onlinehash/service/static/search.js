@@ -1,13 +1,13 @@
 // The view Search: by id, vector, text, file or example; what is found is shown with its bits.
 
 import { ApiError } from "./api.js";
-import { count, field, html } from "./elements.js";
+import { count, field, fillSelect, html, select } from "./elements.js";
 import { Examples } from "./examples.js";
 import { Filters } from "./filters.js";
 import { fetchItem, findNeighbours } from "./lookups.js";
-import { readNpy } from "./npy.js";
 import { Results } from "./results.js";
 import { makeSketch } from "./sketch.js";
+import { numbersIn, readNpy } from "./vectors.js";
 
 const COMPARISONS = { bits: "bits with bits", asymmetric: "real numbers with bits", cosine: "bits, then cosine", l2: "bits, then Euclidean" };
 const HINTS = { id: "The id of a stored item", vector: "Numbers, separated by commas or spaces", text: "Describe what you look for" };
@@ -20,14 +20,14 @@ export class SearchView {
     this.examples = new Examples(app);
     this.results = new Results(app);
     this.filters = new Filters(app, () => this.optionsChanged());
-    this.by = select({ id: "by id" }, "by");
+    this.by = select({ id: "by id" }, { id: "by", "aria-label": "Search by" });
     this.box = html("textarea", { id: "query-text", rows: "1", autocomplete: "off", spellcheck: "false", "aria-label": "What to search for" });
     this.file = html("input", { type: "file", id: "query-file", class: "unseen", accept: ".npy" });
     this.row = html("input", { type: "number", id: "query-row", min: "1", value: "1" });
     this.rowField = html("p", { class: "row start", hidden: true }, field("Row", this.row), html("span", { id: "rows-say", class: "hint" }));
-    this.k = select(Object.fromEntries([5, 10, 20, 50, 100].map((k) => [k, k])), "k");
-    this.compare = select(COMPARISONS, "compare");
-    this.layout = select({ rows: "rows", tiles: "tiles" }, "layout");
+    this.k = select(Object.fromEntries([5, 10, 20, 50, 100].map((k) => [k, k])), { id: "k" });
+    this.compare = select(COMPARISONS, { id: "compare" });
+    this.layout = select({ rows: "rows", tiles: "tiles" }, { id: "layout" });
     this.lead = html("p", { class: "lead" });
     this.empty = html("div", { class: "card", hidden: true });
     this.form = html("form", { role: "search", class: "ask" }, this.by, this.box,
@@ -232,23 +232,4 @@ export class SearchView {
       ? "Items are stored, but there are no codes yet: the hasher needs labelled items first. This page goes on by itself."
       : "This collection is empty. Store items with the command line, the client or the HTTP API; they appear here as they arrive.");
   }
-}
-
-function select(options, id) {
-  const made = html("select", { id, ...(id === "by" ? { "aria-label": "Search by" } : {}) });
-  fillSelect(made, options);
-  return made;
-}
-
-function fillSelect(element, options) {
-  if (element.dataset.options === Object.keys(options).join()) return;
-  element.dataset.options = Object.keys(options).join();
-  element.replaceChildren(...Object.entries(options).map(([value, text]) => html("option", { value }, String(text))));
-}
-
-// The numbers of a text such as [1, 2.5, -3e-2]; null if there is anything else.
-function numbersIn(text) {
-  const parts = text.replace(/^[\s[(]+|[\s\])]+$/g, "").split(/[\s,;]+/);
-  const numbers = parts.map((part) => (part === "" ? NaN : Number(part)));
-  return numbers.every(Number.isFinite) ? numbers : null;
 }

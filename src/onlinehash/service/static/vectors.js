@@ -1,10 +1,17 @@
-// Arrays of numbers in .npy files, as numpy.save writes them.
+// Vectors that a user gives: numbers as text, or the rows of an array in a .npy file, as numpy.save writes it.
 
 import { ApiError } from "./api.js";
 
 const READERS = { f4: "Float32", f8: "Float64", i1: "Int8", i2: "Int16", i4: "Int32", i8: "BigInt64", u1: "Uint8", u2: "Uint16", u4: "Uint32", u8: "BigUint64" };
 
 const wrong = (text) => new ApiError(`This file ${text}.`, 422);
+
+// The numbers of a text such as [1, 2.5, -3e-2]; null if there is anything else.
+export function numbersIn(text) {
+  const parts = text.replace(/^[\s[(]+|[\s\])]+$/g, "").split(/[\s,;]+/);
+  const numbers = parts.map((part) => (part === "" ? NaN : Number(part)));
+  return numbers.every(Number.isFinite) ? numbers : null;
+}
 
 // The rows of an array of one or two dimensions: { n, width, row(i) -> numbers }.
 export function readNpy(buffer) {
