@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from onlinehash._calls import Call, Calls
 from onlinehash._validation import check_non_negative_int, check_positive
+from onlinehash.embedders.images import image_type
 from onlinehash.exceptions import (
     InvalidInputError,
     MissingExtraError,
@@ -168,10 +169,12 @@ def pauses() -> Iterator[float]:
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _content(body: dict[str, Any] | NDArray[Any] | None) -> tuple[bytes | None, dict[str, str]]:
+def _content(body: dict[str, Any] | NDArray[Any] | bytes | None) -> tuple[bytes | None, dict[str, str]]:
     """Return the bytes of a body, and the header that names their type."""
     if body is None:
         return None, {}
+    if isinstance(body, bytes):
+        return body, {"Content-Type": image_type(body) or "image/png"}  # the service says if it is none
     if isinstance(body, np.ndarray):
         file = io.BytesIO()
         np.save(file, body, allow_pickle=False)

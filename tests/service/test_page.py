@@ -24,9 +24,31 @@ KEY = "a-key-for-the-page-to-write"
 SHIFTS = """window.shifted = 0; new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
 }).observe({ type: "layout-shift", buffered: true });"""
-ODD = ["<b>bold</b>", "a/b", "../up", "..", "get", 'quo"te', "it's", "fox 🦊", "per%20cent", "q?x=1#y", "new\nline", "x" * 100]
+ODD = [
+    "<b>bold</b>",
+    "a/b",
+    "../up",
+    "..",
+    "get",
+    'quo"te',
+    "it's",
+    "fox 🦊",
+    "per%20cent",
+    "q?x=1#y",
+    "new\nline",
+    "x" * 100,
+]
 LARGE = [(1 << 53) + 1, (1 << 62) + 1, (1 << 63) - 1, -(1 << 63), *range(8)]
-TEXTS = {"fruit": ["ripe apples and pears", "a basket of plums", "sweet cherries"], "tool": ["a hammer and nails", "an old saw"]}
+EXACT = [
+    "9007199254740993",
+    '{"a":[-12345678901234567890,5],"b 9007199254740993":"\\\\\\"9007199254740993"}',
+    "[0.12345678901234568]",
+]
+ELSEWHERE = "https://pictures.example"
+TEXTS = {
+    "fruit": ["ripe apples and pears", "a basket of plums", "sweet cherries"],
+    "tool": ["a hammer and nails", "an old saw"],
+}
 LONG = "A sentence that is long enough to be shown in full, with <i>markup</i> that stays text, and more. " * 3
 
 
@@ -52,12 +74,15 @@ def shelf(tmp_path_factory):
         def collection(name, hasher, **settings):
             return stack.enter_context(Collection.open(folder / f"{name}.oh", hasher, **settings))
 
-        kinds = {name: collection(name, HCOH(12, random_state=0)) for name in ("photos", "odd", "large", "many", "empty")}
+        kinds = {
+            name: collection(name, HCOH(12, random_state=0)) for name in ("photos", "odd", "large", "many", "empty")
+        }
         kinds["texts"] = collection("texts", HROH(16, random_state=0), embed="char_ngrams")
         shown = [{"image": picture(row.reshape(2, 3)), "price": i, "seen": {"at": [i]}} for i, row in enumerate(X[:30])]
         shown[1]["title"], shown[2]["text"] = "<b>Trail runner</b>", LONG
         kinds["photos"].upsert(range(30), X[:30], Y[:30], shown)
-        kinds["odd"].upsert(ODD, X[: len(ODD)], ["<i>one</i>" if y % 2 else "a/b, c" for y in range(len(ODD))])
+        labels = ["<i>one</i>" if y % 2 else "a/b, c" for y in range(len(ODD))]
+        kinds["odd"].upsert(ODD, X[: len(ODD)], labels, [{"photo": f"{ELSEWHERE}/{i}"} for i in range(len(ODD))])
         labels = [(1 << 60) + i % 2 for i in range(len(LARGE))]
         kinds["large"].upsert(LARGE, X[: len(LARGE)], labels, [{"serial": (1 << 70) + i} for i in range(len(LARGE))])
         kinds["many"].upsert(rng.permutation(730), X[np.arange(730) % 200], Y[np.arange(730) % 200])
@@ -73,7 +98,7 @@ def visit(browser):
     """Open the page of a server; at the end, nothing may stand in the console."""
     opened, said = [], []
 
-    def visit(server, hash="", *, viewport=DESKTOP, **settings):
+    def visit(server, route="", *, viewport=DESKTOP, **settings):
         context = browser.new_context(viewport=viewport, **settings)
         opened.append(context)
         context.add_init_script(SHIFTS)
@@ -81,7 +106,7 @@ def visit(browser):
         page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: said.append(request.url) if is_elsewhere(request.url, server) else None)
-        page.goto(f"{server.url}/{hash}")
+        page.goto(f"{server.url}/{route}")
         expect(page.locator("body[data-ready], dialog[open]").first).to_be_attached(timeout=30_000)
         return page
 
@@ -163,7 +188,7 @@ def test_queries_are_ids_vectors_files_and_texts(visit, shelf, tmp_path):
     box.fill("1, 2")
     page.keyboard.press("Enter")
     expect(page.locator("#problem")).to_contain_text("This vector has 2 numbers, those of this collection have 6.")
-    np.save(tmp_path / "rows.npy", X[[3, 9, 5]])
+    np.save(tmp_path / "rows.npy", np.asfortranarray(X[[3, 9, 5]], np.float16))
     page.set_input_files("#query-file", tmp_path / "rows.npy")
     expect(page.locator("#rows-say")).to_have_text("of 3 in rows.npy")
     page.get_by_label("Row", exact=True).fill("2")
@@ -235,19 +260,43 @@ def test_an_item_is_shown_in_full_and_changed(visit, shelf):
 def test_ids_with_markup_slashes_and_emoji_stay_text(visit, shelf):
     page = visit(shelf, "#/in/odd/items")
     expect(rows(page)).to_have_count(len(ODD))
-    for link in rows(page).locator("th a").all():
-        id = link.text_content()
-        page.evaluate("(hash) => { location.hash = hash; }", link.get_attribute("href"))
+    links = rows(page).locator("th a").evaluate_all("(links) => links.map((link) => [link.textContent, link.hash])")
+    assert sorted(id for id, _ in links) == sorted(ODD)
+    for id, address in links:
+        page.evaluate("(address) => { location.hash = address; }", address)
         expect(page.locator("#item-title")).to_have_text(f"item {id}")
-        page.locator(".back a").click()
-        expect(rows(page)).to_have_count(len(ODD))
+    page.locator(".back a").click()
     page.locator(".chip-label").filter(has_text="<i>one</i>").first.click()
     expect(rows(page)).to_have_count(len(ODD) // 2)
     assert page.locator("b:has-text('bold'), i").count() == 0
 
 
+def test_pictures_of_other_sites_are_loaded_when_they_are_asked_for(visit, shelf):
+    page = visit(shelf, "#/in/odd/items")
+    asked = []
+
+    def answer(route):
+        asked.append(route.request.headers)
+        route.fulfill(body=icon, content_type="image/svg+xml")
+
+    icon = page.request.get(f"{shelf.url}/icon.svg").body()
+    page.route(f"{ELSEWHERE}/**", answer)
+    expect(rows(page)).to_have_count(len(ODD))
+    assert not asked
+    page.get_by_role("button", name="Load pictures from pictures.example").first.click()
+    expect(page.locator("td img")).to_have_count(len(ODD))
+    page.wait_for_function("[...document.querySelectorAll('td img')].every((image) => image.naturalWidth)")
+    assert len(asked) == len(ODD) == sum(url.startswith(ELSEWHERE) for url in visit.said)
+    assert not any("referer" in headers for headers in asked)
+    visit.said.clear()
+
+
 def test_integers_beyond_the_numbers_of_browsers_are_exact(visit, shelf):
     page = visit(shelf, "#/in/large/items")
+    for text in EXACT:
+        assert (
+            page.evaluate("(text) => import('./api.js').then(({ parse, write }) => write(parse(text)))", text) == text
+        )
     expect(rows(page)).to_have_count(len(LARGE))
     assert ids(page) == [str(id) for id in sorted(LARGE)]
     page.get_by_label("Label", exact=True).fill(str((1 << 60) + 1))
@@ -360,7 +409,11 @@ def test_everything_fits_and_nothing_moves(visit, shelf, viewport, scheme):
     expect(hits(page)).to_have_count(10)
     assert page.evaluate("window.shifted") < 0.1
     moving = "[...document.querySelectorAll('*')].filter((e) => getComputedStyle(e).animationName !== 'none').length"
-    for place, shown in (("search?as=tiles", ".hit-tile"), ("items", ".browse tbody th"), ("items/1", ".item .hit .strip")):
+    for place, shown in (
+        ("search?as=tiles", ".hit-tile"),
+        ("items", ".browse tbody th"),
+        ("items/1", ".item .hit .strip"),
+    ):
         page.evaluate("(hash) => { location.hash = hash; }", f"#/in/photos/{place}")
         expect(page.locator(shown).last).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]

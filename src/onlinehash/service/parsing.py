@@ -90,8 +90,10 @@ def decode(kind: type[T], media: str, body: bytes, query: dict[str, str], limits
     if kind is schemas.UpsertRequest:
         return kind(*(_items_of_npy(body, limits) if media == NPY else _items_of_arrow(body, limits)))
     options = convert(schemas.SearchOptions, query) if kind is schemas.SearchRequest else None
+    given = {} if options is None else msgspec.structs.asdict(options)
     make: Any = kind
-    request: T = make(vectors=_vectors_of(_array(body)), **({} if options is None else msgspec.structs.asdict(options)))
+    is_image = media.startswith("image/")
+    request: T = make(documents=[body], **given) if is_image else make(vectors=_vectors_of(_array(body)), **given)
     return request
 
 

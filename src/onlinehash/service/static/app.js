@@ -44,7 +44,7 @@ export class App {
       this.collections = (await ask("GET", "api/v1/collections")).collections;
       this.demo = (await ask("GET", "demo.json")) ? await ask("GET", "api/v1/demo") : null;
       this.opened = true;
-      this.stats = null;
+      this.isRead = false;
       byId("away").hidden = true;
       await this.route();
     } catch (error) {
@@ -143,7 +143,7 @@ export class App {
       [this.labels, this.nUnlabelled] = [counts.label_counts, counts.n_unlabelled];
     }
     if (name !== this.name) return;
-    this.stats = stats;
+    [this.stats, this.isRead] = [stats, true];
     byId("n-items").textContent = count(stats.n_items);
     byId("n-classes").textContent = count(this.labels.length);
     byId("method").textContent = stats.method.toUpperCase();
@@ -166,7 +166,7 @@ export class App {
     if (name === null) return this.showView(null, this.list());
     const entry = this.find(parts);
     try {
-      if (this.stats === null) await this.read();
+      if (!this.isRead) await this.read();
       if (turn !== this.turn) return;
       if (!this.views.has(entry)) this.views.set(entry, new entry.View(this));
       const view = this.views.get(entry);
@@ -198,9 +198,9 @@ export class App {
   enter(name) {
     if (name === this.name) return;
     this.view?.hide?.();
-    this.view = null;
     this.views.clear();
-    [this.name, this.stats, this.labels, this.state] = [name, null, [], null];
+    byId("view").replaceChildren();
+    [this.view, this.name, this.isRead, this.labels, this.state] = [null, name, false, [], null];
   }
 
   showMenu() {

@@ -96,11 +96,12 @@ export class ScrollTable {
 
   shift() {
     const { element } = this;
-    const page = Math.floor(element.scrollTop / this.pageHeight);
+    const top = element.scrollTop; // before the height changes
+    const page = Math.floor(top / this.pageHeight);
     const by = page > MOST_PAGES ? MOST_PAGES / 2 : page < 1 && this.origin > 0 ? -Math.min(this.origin, MOST_PAGES / 2) : 0;
     if (!by) return;
     this.origin += by;
     this.lay();
-    element.scrollTop -= by * this.pageHeight;
+    element.scrollTop = top - by * this.pageHeight;
   }
 }

@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 
-const READERS = { f4: "Float32", f8: "Float64", i1: "Int8", i2: "Int16", i4: "Int32", i8: "BigInt64", u1: "Uint8", u2: "Uint16", u4: "Uint32", u8: "BigUint64" };
+const READERS = { f2: "Uint16", f4: "Float32", f8: "Float64", i1: "Int8", i2: "Int16", i4: "Int32", i8: "BigInt64", u1: "Uint8", u2: "Uint16", u4: "Uint32", u8: "BigUint64" };
 
 const wrong = (text) => new ApiError(`This file ${text}.`, 422);
 
@@ -22,11 +22,19 @@ export function readNpy(buffer) {
   const header = new TextDecoder().decode(bytes.slice(start, start + length));
   const [, order, type] = /'descr':\s*'([<>|=])(\w+)'/.exec(header) ?? [];
   const shape = (/'shape':\s*\(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((part) => part.trim()).map(Number);
-  if (!(type in READERS)) throw wrong(`holds ${type ?? "records"}; save float32, float64 or integers`);
+  if (!(type in READERS)) throw wrong(`holds ${type ?? "records"}; save real numbers`);
   if (![1, 2].includes(shape.length)) throw wrong(`holds an array of ${shape.length} dimensions; save one row of numbers per vector`);
   const [n, width] = shape.length === 1 ? [1, shape[0]] : shape;
   const [size, isColumns] = [Number(type[1]), /'fortran_order':\s*True/.test(header)];
   if (!n || !width || bytes.length < start + length + n * width * size) throw wrong(`ends early or is empty: its shape is ${n} × ${width}`);
-  const at = (i, j) => Number(view[`get${READERS[type]}`](start + length + size * (isColumns ? j * n + i : i * width + j), order !== ">"));
+  const number = type === "f2" ? half : Number;
+  const at = (i, j) => number(view[`get${READERS[type]}`](start + length + size * (isColumns ? j * n + i : i * width + j), order !== ">"));
   return { n, width, row: (i) => Array.from({ length: width }, (_, j) => at(i, j)) };
+}
+
+// The number that 16 bits of a half-precision float stand for.
+function half(bits) {
+  const [sign, power, rest] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+  if (power === 31) return rest ? NaN : sign * Infinity;
+  return sign * (power ? 2 ** (power - 15) * (1 + rest / 1024) : 2 ** -14 * (rest / 1024));
 }

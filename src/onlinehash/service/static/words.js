@@ -15,7 +15,7 @@ export const WORDS = {
   "distance": "How far an item is from the query: the number of bits in which their codes differ. 0 means the same code.",
   "embedder": "The model that turns a text or an image into a vector, so that you can search by text or by image.",
   "encoder": "The rule that turns a vector into a code. It is fixed, and replaced by a newer one when the codes are refreshed.",
-  "filter": "Conditions on the payload of the items, written as JSON. Only items that pass are shown.",
+  "filter": "Conditions on the payload of the items, such as price < 20 and brand = acme, or as JSON. Only items that pass are shown.",
   "generation": "One set of codes for all items, made by one encoder. Every refresh makes the next generation.",
   "hasher": "What learns from labelled items how to make codes.",
   "id": "The name of an item, a number or a text. It is unique within the collection.",
