@@ -264,5 +264,6 @@ def test_axe_finds_nothing_in_any_view_and_everything_fits(visit, demo):
 
 def axe(page, **options):
     """Return the elements that violate a rule of axe-core, by rule."""
-    found = page.evaluate("(options) => axe.run(document, options)", options)
-    return {one["id"]: [node["html"][:120] for node in one["nodes"]] for one in found["violations"]}
+    options["resultTypes"] = ["violations"]
+    violations = page.evaluate("async (options) => (await axe.run(document, options)).violations", options)
+    return {one["id"]: [node["html"][:120] for node in one["nodes"]] for one in violations}

@@ -46,7 +46,7 @@ export class Codewords {
 
   async update() {
     const answer = await this.app.ask("GET", "/codewords");
-    this.classes = answer.classes.map((one) => measured(one, answer.n_bits));
+    this.classes = answer.classes.filter(({ ones }) => ones.length).map((one) => measured(one, answer.n_class_bits));
     this.answer = answer;
     this.controls.hidden = this.classes.length < 2;
     this.draw();
@@ -93,11 +93,12 @@ export class Codewords {
   }
 }
 
-function measured(one, nBits) {
-  const bits = one.codeword === null ? null : bitsOf(one.codeword, nBits);
-  const agreement = one.ones.map((share, i) => (bits ? (bits[i] ? share : 1 - share) : Math.max(share, 1 - share)));
+// Agreement of the bits that have a codeword; without codewords, how far the shares are from a half.
+function measured(one, nClassBits) {
+  const bits = one.codeword === null ? null : bitsOf(one.codeword, nClassBits);
+  const agreement = bits ? bits.map((bit, i) => (bit ? one.ones[i] : 1 - one.ones[i])) : one.ones.map((share) => Math.max(share, 1 - share));
   const weakest = agreement.indexOf(Math.min(...agreement));
-  return { ...one, bits, agreement, weakest, agree: agreement.reduce((sum, share) => sum + share, 0) / nBits };
+  return { ...one, bits, agreement, weakest, agree: agreement.reduce((sum, share) => sum + share, 0) / agreement.length };
 }
 
 function strip(one, nBits) {
@@ -109,7 +110,7 @@ function strip(one, nBits) {
   for (let i = 0; i < nBits; i++) {
     const [x, top] = [(i % line) * PITCH + 1, Math.floor(i / line) * high + 1];
     const box = (y, height) => `M${x} ${y.toFixed(1)}h${SIDE}v${height.toFixed(1)}h-${SIDE}z`;
-    if (bits) drawn[bits[i] ? "one" : "frame"] += box(top, SIDE);
+    if (bits && i < bits.length) drawn[bits[i] ? "one" : "frame"] += box(top, SIDE);
     const floor = top + (bits ? LANE : 0);
     drawn.frame += box(floor, SIDE);
     if (ones[i] > 0) drawn[agreement[i] < 0.5 ? "wrong" : "share"] += box(floor + SIDE * (1 - ones[i]), SIDE * ones[i]);
@@ -129,7 +130,7 @@ function bitAt(picture, event, nBits) {
 }
 
 function reading({ label, bits, ones, n_items: n }, i) {
-  return `${label}, bit ${i + 1}: ${bits ? `the codeword has ${bits[i]}, ` : ""}${percent(ones[i])} of ${count(n)} items have 1.`;
+  return `${label}, bit ${i + 1}: ${bits && i < bits.length ? `the codeword has ${bits[i]}, ` : ""}${percent(ones[i])} of ${count(n)} items have 1.`;
 }
 
-const percent = (share) => `${(100 * share).toFixed(share > 0.995 || share < 0.005 ? 0 : 1)} %`;
+const percent = (share) => `${(100 * share).toFixed(share === 0 || share === 1 ? 0 : 1)} %`;

@@ -27,7 +27,7 @@ export class ItemMap {
     this.help = html("p", { class: "hint", id: "map-help" }, "Point at an item to name it, click to open it. With the keyboard: arrow keys move to the next item in a direction, Enter opens it.");
     this.element = html("section", { class: "card wide", "aria-labelledby": "map-title" },
       html("div", { class: "head" }, html("h2", { id: "map-title" }, "Map of items")),
-      html("p", { class: "hint" }, "Items with similar values lie close together, along the two ", app.explain("principal components"), "."),
+      html("p", { class: "hint" }, "Items with similar values lie close together, along the two ", app.explain("principal components"), ". Far from the middle, distances are shortened."),
       this.says,
       html("div", { class: "mapped" },
         html("div", {}, html("div", { class: "map-frame" }, this.canvas), this.names, this.help),
@@ -104,14 +104,9 @@ export class ItemMap {
   }
 
   scale(width, height) {
-    const [xs, ys] = [this.points.map(({ x }) => x), this.points.map(({ y }) => y)];
-    const [left, right, low, top] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    const across = (width - 2 * MARGIN) / (right - left || 1);
-    const up = (height - 2 * MARGIN) / (top - low || 1);
-    for (const point of this.points) {
-      point.px = right > left ? MARGIN + (point.x - left) * across : width / 2;
-      point.py = top > low ? height - MARGIN - (point.y - low) * up : height / 2;
-    }
+    const across = places(this.points.map(({ x }) => x), width);
+    const down = places(this.points.map(({ y }) => -y), height);
+    this.points.forEach((point, i) => ([point.px, point.py] = [across[i], down[i]]));
   }
 
   mark({ label, px, py }, opacity) {
@@ -238,5 +233,14 @@ export class ItemMap {
 }
 
 const compare = (a, b) => (a === null) - (b === null) || String(a).localeCompare(String(b), "en", { numeric: true });
-const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+// Pixels along an axis. Far from the middle they are denser, so that a few items far off do not press the others together.
+function places(values, length) {
+  const middle = median(values);
+  const unit = 2 * median(values.map((value) => Math.abs(value - middle))) || 1;
+  const bent = values.map((value) => Math.asinh((value - middle) / unit));
+  const [least, most] = [Math.min(...bent), Math.max(...bent)];
+  return bent.map((value) => (most > least ? MARGIN + ((value - least) / (most - least)) * (length - 2 * MARGIN) : length / 2));
+}
+
+const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
 const shortened = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);

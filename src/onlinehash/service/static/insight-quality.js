@@ -10,7 +10,7 @@ export class Quality {
     this.app = app;
     this.place = html("div", { class: "chart" });
     this.says = html("p", { class: "sentence", role: "status" });
-    this.caption = html("figcaption", {}, "Mean of the last queries, over their 10 nearest items. ",
+    this.caption = html("figcaption", {}, "Means over the 10 nearest items of the last queries. mAP says only whether those with the query's label come first. ",
       keyed("precision", app.explain("precision")), keyed("map", app.explain("map", "mAP")), keyed("mark", app.explain("refresh")));
     this.figure = html("figure", {}, this.place, this.caption);
     this.body = html("tbody");
