@@ -17,7 +17,7 @@ def open_with(path, hasher, n_items, data, labels=None):
 
 
 def test_a_map_is_two_principal_components_of_the_scores(path, data):
-    with open_with(path, HROH(16, random_state=0, sharpness=3.0), 300, data) as collection:
+    with open_with(path, HROH(16, random_state=0, sharpness=3.0, n_components=32), 300, data) as collection:
         shown = collection.map()
         assert shown.ids == list(range(300))
         items = collection.get(shown.ids)
@@ -47,7 +47,9 @@ def test_a_map_of_some_items_shows_mostly_the_same_after_a_change(place, data):
             collection.map(limit=0)
 
 
-@pytest.mark.parametrize("hasher", [LSH(1, random_state=0), HROH(8, random_state=0), HCOH(8, random_state=0)])
+@pytest.mark.parametrize(
+    "hasher", [LSH(1, random_state=0), HROH(8, random_state=0, n_components=32), HCOH(8, random_state=0)]
+)
 @pytest.mark.parametrize("n_items", [0, 1, 2])
 def test_few_items_have_a_map_and_codewords(path, data, hasher, n_items):
     with open_with(path, hasher, n_items, data, lambda y: ["one"] * len(y)) as collection:
@@ -65,7 +67,9 @@ def test_items_without_labels_have_no_classes(path, data):
         assert collection.codewords().classes == []
 
 
-@pytest.mark.parametrize("hasher", [HCOH(12, random_state=0), HROH(20, random_state=0, general_bits=4)])
+@pytest.mark.parametrize(
+    "hasher", [HCOH(12, random_state=0), HROH(20, random_state=0, general_bits=4, n_components=32)]
+)
 def test_codewords_stand_beside_the_bits_of_their_classes(place, data, hasher):
     with place.open(hasher, Never()) as collection:
         X, y = data.take(200)

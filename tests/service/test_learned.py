@@ -44,7 +44,7 @@ def test_a_service_measures_quality_and_keeps_its_history(path):
 
 def test_stats_tell_what_the_collection_takes(path):
     with (
-        Collection.open(path, HROH(8), Never(), embed="char_ngrams:64") as collection,
+        Collection.open(path, HROH(8, n_components=32), Never(), embed="char_ngrams:64") as collection,
         serve_in_thread(collection) as url,
     ):
         empty = httpx.get(f"{url}/api/v1/stats").json()
