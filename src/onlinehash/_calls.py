@@ -6,9 +6,10 @@ A call is a generator that yields requests, is sent their answers, and returns t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+import random
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -18,15 +19,26 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._containers import as_array
 from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection.types import Id, Item, Label, Stats
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, ServiceError
 from onlinehash.types import Codes, SearchResult
 
 _ROWS = 1000  # items or queries per request
 _NUMBERS = 1_000_000  # numbers per request
 _HITS = 50_000  # neighbours per request
 _HITS_WITH_VECTORS = 10_000
+_FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 
 T = TypeVar("T")
+
+
+class Download(Protocol):
+    """Takes a long answer piece by piece."""
+
+    def start(self) -> None:
+        """Forget what came, as all of it comes again."""
+
+    def write(self, piece: bytes) -> None:
+        """Take a piece."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +51,20 @@ class Call:
     retry_body: dict[str, Any] | None = None
     query: dict[str, str] | None = None
     key: str | None = None  # by which the service knows a change that it has applied already
+    pause: float = 0.0  # seconds before it is sent
+    into: Download | None = None  # takes the content of the answer, of which then the headers are returned
 
 
 Calls = Generator[Call, Any, T]
+Checkpoint = Mapping[str, Any] | None
+
+
+def pauses() -> Iterator[float]:
+    """Yield seconds to wait that double, each reduced at random so that clients do not return all at once."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None = None) -> Call:
@@ -51,43 +74,59 @@ def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None
 # ---------------------------------------------------------------------- changes
 
 
-def upsert(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any) -> Calls[None]:
+def upsert(
+    ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
+) -> Calls[None]:
     """Insert items or replace existing ones."""
     listed, single = _listed(ids)
     if (vectors is None) == (documents is None):
         raise InvalidInputError("Pass vectors or documents, one of the two.")
+    if not listed:
+        yield from _put_checkpoint(checkpoint)
+        return
     rows = None if vectors is None else _rows(vectors, single)
     given = {"labels": labels, "payload": payload, "documents": documents}
     columns = {"ids": listed} | {name: _per_id(column, single) for name, column in given.items()}
-    for some, part in _parts(rows, columns):
-        as_records = some is not None and part.get("payload") is None
-        records = _records(part["ids"], some, part.get("labels")) if as_records else None
-        if records is None:
+    for some, part in _parts(rows, columns, checkpoint):
+        as_array = some is not None and part.get("payload") is None and "checkpoint" not in part
+        array = records(part["ids"], some, part.get("labels")) if as_array else None
+        if array is None:
             body = part | {"labels": _plain(part.get("labels")), "vectors": None if some is None else some.tolist()}
             yield _change("PUT", "/items", {name: one for name, one in body.items() if one is not None})
         else:
-            yield _change("PUT", "/items", records)
+            yield _change("PUT", "/items", array)
 
 
-def update(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any) -> Calls[None]:
+def update(
+    ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
+) -> Calls[None]:
     """Change existing items, and keep what is not given."""
     listed, single = _listed(ids)
+    if not listed:
+        yield from _put_checkpoint(checkpoint)
+        return
     columns: dict[str, Any] = {"ids": listed, "documents": _per_id(documents, single)}
     given = {"labels": labels, "payload": payload}
     removed = {name: None for name, column in given.items() if column is None}
     columns |= {name: _per_id(one, single) for name, one in given.items() if one is not ... and one is not None}
     rows = None if vectors is None else _rows(vectors, single)
-    for some, part in _parts(rows, columns):
+    for some, part in _parts(rows, columns, checkpoint):
         body = part | removed | ({} if some is None else {"vectors": some.tolist()})
         yield _change("PATCH", "/items", body | ({"labels": _plain(body["labels"])} if "labels" in body else {}))
 
 
-def delete(ids: Any, where: Any, missing: str, unlearn: bool) -> Calls[int]:
+def delete(ids: Any, where: Any, missing: str, unlearn: bool, checkpoint: Checkpoint) -> Calls[int]:
     """Delete items, and return their number."""
     check_choice("missing", missing, ("raise", "ignore"))
     if (ids is None) == (where is None):
         raise InvalidInputError("delete takes ids or where, one of the two.")
-    parts = [{"where": where}] if ids is None else [part for _, part in _parts(None, {"ids": _listed(ids)[0]})]
+    noted = {} if checkpoint is None else {"checkpoint": dict(checkpoint)}
+    parts = [{"where": where} | noted]
+    if ids is not None:
+        listed = _listed(ids)[0]
+        parts = [part for _, part in _parts(None, {"ids": listed}, checkpoint)]
+        if not listed:
+            yield from _put_checkpoint(checkpoint)
     n_deleted = 0
     for part in parts:
         body = part | {"missing": missing, "unlearn": unlearn}
@@ -95,6 +134,12 @@ def delete(ids: Any, where: Any, missing: str, unlearn: bool) -> Calls[int]:
         answer = yield _change("POST", "/items/delete", body, body | {"missing": "ignore"})
         n_deleted += answer.get("changed", 0)
     return n_deleted
+
+
+def _put_checkpoint(checkpoint: Checkpoint) -> Calls[None]:
+    """Store a checkpoint without a change."""
+    for name, value in (checkpoint or {}).items():
+        yield Call("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
 
 
 def create_index(path: str) -> Calls[None]:
@@ -107,16 +152,15 @@ def drop_index(path: str) -> Calls[None]:
     yield Call("DELETE", f"/indexes/{quote(path, safe='')}")
 
 
-def refresh() -> Calls[dict[str, Any]]:
-    """Start a refresh; return the state."""
-    state: dict[str, Any] = yield Call("POST", "/refresh", {"wait": False})
-    return state
-
-
-def versions() -> Calls[dict[str, Any]]:
-    """Return the version of the encoder in use, and the state of a refresh."""
-    state: dict[str, Any] = yield Call("GET", "/versions")
-    return state
+def refresh(wait: bool) -> Calls[None]:
+    """Encode all items again."""
+    state = yield Call("POST", "/refresh", {"wait": False})
+    for pause in pauses():
+        if not wait or not state["refreshing"]:
+            break
+        state = yield Call("GET", "/versions", pause=pause)
+    if wait and state["refresh_error"] is not None:
+        raise ServiceError(f"The refresh failed: {state['refresh_error']}")
 
 
 # ---------------------------------------------------------------------- reading
@@ -237,8 +281,10 @@ def stats() -> Calls[Stats]:
 # ---------------------------------------------------------------------- columns
 
 
-def _parts(rows: NDArray[Any] | None, columns: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield rows and columns in parts of which each is one request."""
+def _parts(
+    rows: NDArray[Any] | None, columns: dict[str, Any], checkpoint: Checkpoint = None
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield rows and columns in parts of which each is one request; the checkpoint goes with the last."""
     given = {name: column for name, column in columns.items() if column is not None}
     n_rows = len(columns["ids"]) if "ids" in columns else len(rows if rows is not None else ())
     for name, column in (*given.items(), *(() if rows is None else (("vectors", rows),))):
@@ -247,7 +293,10 @@ def _parts(rows: NDArray[Any] | None, columns: dict[str, Any]) -> Iterator[tuple
     size = _ROWS if rows is None else _size(rows)
     for start in range(0, n_rows, size):
         some = slice(start, start + size)
-        yield None if rows is None else rows[some], {name: column[some] for name, column in given.items()}
+        part: dict[str, Any] = {name: column[some] for name, column in given.items()}
+        if checkpoint is not None and start + size >= n_rows:
+            part["checkpoint"] = dict(checkpoint)
+        yield None if rows is None else rows[some], part
 
 
 def _item(found: dict[str, Any]) -> Item:
@@ -291,7 +340,7 @@ def _plain(labels: Any) -> Any:
     return labels
 
 
-def _records(ids: list[Id], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
+def records(ids: list[Id], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
     """Return items as an array of records, or None if an array cannot hold them unchanged."""
     columns = {"id": np.array(ids)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
     fitting = all(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import random
 import time
-from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._calls import Call, Calls
+from onlinehash._calls import LONGEST_PAUSE, Call, Calls, pauses
 from onlinehash._validation import check_non_negative_int, check_positive
 from onlinehash.exceptions import (
     InvalidInputError,
@@ -32,7 +31,6 @@ except ImportError:
 T = TypeVar("T")
 
 _RETRIED = {408, 429, 502, 503, 504}
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds
 
 
 class Settings:
@@ -82,7 +80,7 @@ class Settings:
         if outcome.status_code not in _RETRIED or n_failed >= self._retries:
             raise _error(outcome)
         seconds = outcome.headers.get("Retry-After", "")
-        return max(pause, min(float(seconds), _LONGEST_PAUSE) if seconds.isdecimal() else 0.0)
+        return max(pause, min(float(seconds), LONGEST_PAUSE) if seconds.isdecimal() else 0.0)
 
 
 class Transport(Settings):
@@ -99,26 +97,34 @@ class Transport(Settings):
 
     def run(self, calls: Calls[T]) -> T:
         """Send the requests of a call, and return its result."""
-        try:
-            call = next(calls)
-            while True:
-                call = calls.send(self._send(call))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        with closing(calls):
+            try:
+                call = next(calls)
+                while True:
+                    call = calls.send(self._send(call))
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
     def _send(self, call: Call) -> Any:
         """Return the JSON answer to a request."""
+        time.sleep(call.pause)
         for n_failed, shortest in enumerate(pauses()):
             outcome: httpx.Response | httpx.TransportError
             try:
-                outcome = self._http.request(**self.request(call, n_failed))
+                with self._http.stream(**self.request(call, n_failed)) as outcome:
+                    if call.into is None or not outcome.is_success:
+                        outcome.read()
+                    else:
+                        call.into.start()
+                        for piece in outcome.iter_bytes():
+                            call.into.write(piece)
             except httpx.TransportError as error:
                 outcome = error
             pause = self.pause(outcome, n_failed, shortest)
             if pause is None:
                 assert isinstance(outcome, httpx.Response)
-                return outcome.json()
+                return outcome.json() if call.into is None else outcome.headers
             time.sleep(pause)
         raise AssertionError("pauses never end")
 
@@ -136,36 +142,36 @@ class AsyncTransport(Settings):
 
     async def run(self, calls: Calls[T]) -> T:
         """Send the requests of a call, and return its result."""
-        try:
-            call = next(calls)
-            while True:
-                call = calls.send(await self._send(call))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        with closing(calls):
+            try:
+                call = next(calls)
+                while True:
+                    call = calls.send(await self._send(call))
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
     async def _send(self, call: Call) -> Any:
         """Return the JSON answer to a request."""
+        await asyncio.sleep(call.pause)
         for n_failed, shortest in enumerate(pauses()):
             outcome: httpx.Response | httpx.TransportError
             try:
-                outcome = await self._http.request(**self.request(call, n_failed))
+                async with self._http.stream(**self.request(call, n_failed)) as outcome:
+                    if call.into is None or not outcome.is_success:
+                        await outcome.aread()
+                    else:
+                        call.into.start()
+                        async for piece in outcome.aiter_bytes():
+                            call.into.write(piece)
             except httpx.TransportError as error:
                 outcome = error
             pause = self.pause(outcome, n_failed, shortest)
             if pause is None:
                 assert isinstance(outcome, httpx.Response)
-                return outcome.json()
+                return outcome.json() if call.into is None else outcome.headers
             await asyncio.sleep(pause)
         raise AssertionError("pauses never end")
-
-
-def pauses() -> Iterator[float]:
-    """Yield seconds to wait that double, each reduced at random so that clients do not return all at once."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause * random.uniform(0.5, 1.0)
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _content(body: dict[str, Any] | NDArray[Any] | None) -> tuple[bytes | None, dict[str, str]]:

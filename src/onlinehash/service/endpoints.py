@@ -9,6 +9,7 @@ from zlib import crc32
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from onlinehash.service.api_keys import ApiKeys, WrongKeys
@@ -40,7 +41,11 @@ class Endpoint:
         request, params = Request(scope, receive), dict(scope["path_params"])
         service = self._find(params.pop("collection", None))
         demand_key(request, service.keys, self._wrong_keys, write=operation.writes)
-        await respond(send, await self._answer(operation, service, request, params))
+        answer = await self._answer(operation, service, request, params)
+        if isinstance(answer, Response):
+            await answer({**scope, "headers": []}, receive, send)  # a file as a whole, no ranges of it
+        else:
+            await respond(send, answer)
 
     def _find(self, name: str | None) -> Service:
         if name is None:
@@ -50,8 +55,10 @@ class Endpoint:
         except KeyError:
             raise Problem(404, "unknown-collection", f"There is no collection {name[:80]!r} here.") from None
 
-    async def _answer(self, operation: Operation, service: Service, request: Request, params: dict[str, str]) -> bytes:
-        """Read the body, run the handler, and return its answer as JSON."""
+    async def _answer(
+        self, operation: Operation, service: Service, request: Request, params: dict[str, str]
+    ) -> bytes | Response:
+        """Read the body, run the handler, and return its answer as JSON, or a response that is something else."""
         kind, handler = operation.request, operation.handler
         executor: Executor = getattr(service.executors, operation.executor or "reading")
         deadline = Deadline(service.limits.timeout, request.receive)
@@ -65,7 +72,9 @@ class Endpoint:
         try:
             if not operation.executor:
                 return _encode(await handler(service, read, deadline, len(body) > _LARGE))
-            return await self._run(operation, service, request, deadline, body, lambda: handler(service, read()))
+            return await self._run(
+                operation, service, request, deadline, body, lambda: handler(service, read(), **params)
+            )
         finally:
             service.bodies.release(body)
 
@@ -77,15 +86,19 @@ class Endpoint:
         deadline: Deadline,
         body: bytes,
         call: Callable[[], Any],
-    ) -> bytes:
+    ) -> bytes | Response:
         """Run a handler in a thread; a change is completed even if its client leaves."""
         executor: Executor = getattr(service.executors, operation.executor)
-        if not operation.writes:
-            return await deadline.wait(executor.submit(lambda: _encode(call())))
+        if operation.executor != "writing":
+            return await deadline.wait(executor.submit(lambda: _content(call())))
         key = request.headers.get("idempotency-key", "")
         # A deletion that is repeated may allow for ids that are gone.
         checksum = 0 if operation.handler is Service.delete else crc32(body + request.url.path.encode())
         return await executor.run(lambda: _encode(service.once(key, checksum, call)))
+
+
+def _content(answer: Any) -> bytes | Response:
+    return answer if isinstance(answer, Response) else _encode(answer)
 
 
 def demand_key(request: Request, keys: ApiKeys, wrong_keys: WrongKeys | None = None, *, write: bool = False) -> None:

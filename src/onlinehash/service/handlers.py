@@ -16,7 +16,9 @@ from onlinehash.collection.paging import Cursor
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
 from onlinehash.service.api_keys import ApiKeys
+from onlinehash.service.care import Care, own_checkpoint
 from onlinehash.service.executors import Deadline, Executors
+from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
 from onlinehash.service.parsing import BodyReader, check_size, check_values, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
@@ -28,7 +30,7 @@ _INT64_DIGITS = 19
 _POLL = 0.05  # seconds between two checks of a running refresh
 
 
-class Service:
+class Service(Care):
     """A collection and the handlers of its requests.
 
     A handler takes a request or the id in a path. The first line of its docstring and the rest are its documentation
@@ -38,7 +40,7 @@ class Service:
     def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
         self.collection, self.limits, self.keys = collection, limits, keys
         self.executors, self.bodies = Executors(limits), BodyReader(limits)
-        self._recent = RecentChanges(collection)
+        self._recent, self.jobs = RecentChanges(collection), Jobs()
         self._searches = Searches(collection, self.executors.reading, limits)
         self._counting = Lock()
         self._counted: tuple[int, schemas.LabelCountsAnswer] | None = None
@@ -54,6 +56,7 @@ class Service:
         vectors = self._rows(request)
         return self._change(
             len(request.ids),
+            request.checkpoint,
             lambda noted: self.collection.upsert(
                 request.ids, vectors, request.labels, request.payload, documents=request.documents, checkpoint=noted
             ),
@@ -66,6 +69,7 @@ class Service:
         given = {name: column for name, column in columns.items() if column is not msgspec.UNSET}
         return self._change(
             len(request.ids),
+            request.checkpoint,
             lambda noted: self.collection.update(
                 request.ids, vectors, **given, documents=request.documents, checkpoint=noted
             ),
@@ -83,6 +87,7 @@ class Service:
             n_items = len(ids)
         return self._change(
             n_items,
+            request.checkpoint,
             lambda noted: self.collection.delete(
                 request.ids, where=request.where, missing=request.missing, unlearn=request.unlearn, checkpoint=noted
             ),
@@ -91,7 +96,7 @@ class Service:
     def delete_one(self, id: str) -> schemas.ChangeAnswer:
         """Delete one item."""
         known = self._id(id)
-        return self._change(1, lambda noted: self.collection.delete([known], checkpoint=noted))
+        return self._change(1, None, lambda noted: self.collection.delete([known], checkpoint=noted))
 
     def get(self, request: schemas.IdsRequest) -> msgspec.Raw:
         """Return items in the order of their ids."""
@@ -147,10 +152,15 @@ class Service:
         """Refuse an answer with more numbers than allowed."""
         check_values(n_items * (self.collection.n_features or 0), self.limits)
 
-    def _change(self, n_items: int, change: Callable[[Mapping[str, Any] | None], object]) -> schemas.ChangeAnswer:
+    def _change(
+        self,
+        n_items: int,
+        checkpoint: dict[str, Any] | None,
+        change: Callable[[Mapping[str, Any] | None], object],
+    ) -> schemas.ChangeAnswer:
         self._demand_writer()
         noted = self._recent.checkpoint(n_items)
-        change(noted)
+        change(own_checkpoint(checkpoint, noted))
         self._recent.committed(noted)
         return schemas.ChangeAnswer(n_items, len(self.collection))
 
@@ -315,6 +325,12 @@ class Service:
             await asyncio.sleep(_POLL)
             state = await self.executors.operations.run(self.versions)
         return state
+
+    def close(self) -> None:
+        """End the job that runs, and complete the running calls."""
+        self.executors.stopping = True
+        super().close()
+        self.executors.close()
 
     def ready(self) -> schemas.HealthAnswer:
         """Return the readiness status: the collection can be read, and the service accepts requests."""

@@ -20,7 +20,7 @@ _REASONS = {
     403: "The API key does not allow this, the service is read-only, or the request comes from a page of another site.",
     404: "There is no such item or collection.",
     408: "The body took too long to arrive.",
-    409: "The hasher has not learned enough yet.",
+    409: "The hasher has not learned enough yet, another job is running, or there is no backup.",
     413: "The body is too large.",
     415: "The media type of the body is not supported.",
     421: "The host is not a name of this machine, and there are no API keys.",
@@ -29,7 +29,12 @@ _REASONS = {
     503: "The disk is full or read-only, or the service is busy or stopping.",
 }
 _REF = "#/components/schemas/{name}"
-_PARTS = {"id": "Id of an item.", "collection": "Name of a collection.", "path": "Keys in the payload, joined by dots."}
+_PARTS = {
+    "id": "Id of an item.",
+    "collection": "Name of a collection.",
+    "path": "Keys in the payload, joined by dots.",
+    "name": "Name of a checkpoint.",
+}
 
 
 def make_document(paths: Iterable[tuple[str, Operation]], root_path: str) -> dict[str, Any]:

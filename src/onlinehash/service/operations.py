@@ -10,7 +10,7 @@ import msgspec
 
 from onlinehash.service import schemas
 from onlinehash.service.handlers import Service
-from onlinehash.service.parsing import ARROW, JSON, NPY
+from onlinehash.service.parsing import ARROW, BINARY, JSON, NPY
 
 ANY = (401, 403, 421, 429, 503)
 _BODY = (408, 413, 415, 422)
@@ -52,7 +52,7 @@ class Operation:
     writes: bool = False
 
 
-_ITEM = "/items/{id:path}"
+_ITEM, _CHECKPOINT = "/items/{id:path}", "/checkpoints/{name:path}"
 OPERATIONS = (
     Operation(
         "POST", "/search", Service.search, schemas.SearchAnswer, "", "search",
@@ -110,6 +110,37 @@ OPERATIONS = (
     Operation(
         "POST", "/refresh", Service.refresh, schemas.VersionAnswer, "", "state",
         schemas.RefreshRequest, refusals=(409, *_BODY), writes=True,
+    ),
+    Operation("GET", "/job", Service.job, schemas.JobAnswer, "operations", "care"),
+    Operation(
+        "POST", "/check", Service.check, schemas.JobAnswer, "operations", "care",
+        schemas.CheckRequest, refusals=(409, *_BODY), writes=True,
+    ),
+    Operation(
+        "POST", "/compact", Service.compact, schemas.JobAnswer, "operations", "care", refusals=(409,), writes=True,
+    ),
+    Operation("POST", "/backup", Service.make_backup, schemas.JobAnswer, "operations", "care", refusals=(409,)),
+    Operation(
+        "GET", "/backup", Service.get_backup, msgspec.Struct, "operations", "care", media=(BINARY,), refusals=(409,),
+    ),
+    Operation("DELETE", "/backup", Service.delete_backup, schemas.JobAnswer, "operations", "care"),
+    Operation(
+        "POST", "/change_hasher", Service.change_hasher, schemas.JobAnswer, "operations", "care",
+        schemas.HasherRequest, refusals=(409, *_BODY), writes=True,
+    ),
+    Operation(
+        "POST", "/migrate", Service.migrate, schemas.JobAnswer, "operations", "care",
+        schemas.MigrateRequest, (JSON, NPY), (409, *_BODY), writes=True,
+    ),
+    Operation(
+        "DELETE", "/migration", Service.abandon_migration, schemas.JobAnswer, "writing", "care", writes=True,
+    ),
+    Operation(
+        "GET", _CHECKPOINT, Service.get_checkpoint, schemas.CheckpointAnswer, "reading", "care", refusals=(404, 422),
+    ),
+    Operation(
+        "PUT", _CHECKPOINT, Service.put_checkpoint, schemas.CheckpointAnswer, "writing", "care",
+        schemas.CheckpointRequest, refusals=(404, *_BODY), writes=True,
     ),
 )  # fmt: skip
 """The operations of a collection."""

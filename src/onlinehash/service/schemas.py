@@ -19,6 +19,10 @@ Ids = Annotated[list[Id], Meta(min_length=1)]
 Vector = Annotated[list[float], Meta(min_length=1)]
 Vectors = Annotated[list[Vector], Meta(min_length=1)]
 Documents = Annotated[list[str], Meta(min_length=1)]
+Checkpoint = Annotated[
+    dict[str, Any] | None, Meta(description="JSON values by name, committed in the same transaction as the items.")
+]
+JobName = Literal["backup", "check", "compact", "change_hasher", "migrate"]
 Where = Annotated[dict[str, Any] | None, Meta(description="Only items whose payload passes.")]
 
 
@@ -37,6 +41,7 @@ class UpsertRequest(Struct, forbid_unknown_fields=True):
     documents: Annotated[
         Documents | None, Meta(description="Instead of vectors, one text per id, if the service has an embedder.")
     ] = None
+    checkpoint: Checkpoint = None
 
 
 class UpdateRequest(Struct, forbid_unknown_fields=True):
@@ -47,6 +52,7 @@ class UpdateRequest(Struct, forbid_unknown_fields=True):
     documents: Documents | None = None
     labels: list[Labels] | UnsetType | None = UNSET
     payload: list[Any] | UnsetType | None = UNSET
+    checkpoint: Checkpoint = None
 
 
 class IdsRequest(Struct, forbid_unknown_fields=True):
@@ -82,6 +88,7 @@ class DeleteRequest(Struct, forbid_unknown_fields=True):
     where: Annotated[dict[str, Any] | None, Meta(description="Delete all items whose payload passes.")] = None
     missing: Annotated[Literal["raise", "ignore"], Meta(description="Whether an unknown id is an error.")] = "raise"
     unlearn: Annotated[bool, Meta(description="Also unlearn the items; supported by HROH.")] = False
+    checkpoint: Checkpoint = None
 
 
 class EncodeRequest(Struct, forbid_unknown_fields=True):
@@ -137,6 +144,38 @@ class RefreshRequest(Struct, forbid_unknown_fields=True):
     wait: Annotated[bool, Meta(description="Wait until the new codes are in use.")] = False
 
 
+class CheckRequest(Struct, forbid_unknown_fields=True):
+    """How much to check."""
+
+    sample: Annotated[
+        Annotated[int, Meta(ge=0, le=_LAST)], Meta(description="Items whose codes are computed again, about.")
+    ] = 1000
+
+
+class HasherRequest(Struct, forbid_unknown_fields=True):
+    """A hasher; without a method, the present one with another number of bits."""
+
+    method: Annotated[str | None, Meta(description="Name of the hasher.", examples=["hroh"])] = None
+    n_bits: Annotated[int, Meta(ge=1, le=_LAST)] | None = None
+    params: Annotated[dict[str, Any], Meta(description="Its other parameters.", examples=[{"random_state": 0}])] = {}
+
+
+class MigrateRequest(HasherRequest):
+    """New vectors of items, or the name of an embedder; a hasher with the first request, if it is to be another."""
+
+    ids: Ids | None = None
+    vectors: Vectors | None = None
+    embed: Annotated[
+        str | None, Meta(description="Embedder that needs no model to be loaded.", examples=["char_ngrams"])
+    ] = None
+
+
+class CheckpointRequest(Struct, forbid_unknown_fields=True):
+    """A JSON value."""
+
+    value: Any
+
+
 class ItemAnswer(Struct):
     """A stored item."""
 
@@ -172,6 +211,29 @@ class SearchAnswer(Struct):
     payload: Annotated[list[list[Any]] | UnsetType, Meta(description="If included.")] = UNSET
     vectors: Annotated[list[list[list[float]]] | UnsetType, Meta(description="If included.")] = UNSET
     cursor: Annotated[list[str | None] | UnsetType, Meta(description="What after takes, if more may follow.")] = UNSET
+
+
+class JobAnswer(Struct):
+    """State of a job."""
+
+    number: Annotated[int, Meta(description="Of the jobs of this service, from 1 on; 0 if there was none.")]
+    job: JobName | None
+    state: Literal["none", "running", "done", "failed"]
+    progress: Annotated[float, Meta(description="From 0 to 1.")] = 0.0
+    result: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="backup: n_bytes, sha256. check: problems, n_items, n_codes, n_encoded. compact: n_bytes "
+            "given back. migrate: complete, n_done, n_items."
+        ),
+    ] = None
+    error: Annotated[str | None, Meta(description="Why it failed.")] = None
+
+
+class CheckpointAnswer(Struct):
+    """A JSON value."""
+
+    value: Any
 
 
 class CountAnswer(Struct):
