@@ -52,6 +52,7 @@ class Call:
     query: dict[str, str] | None = None
     key: str | None = None  # by which the service knows a change that it has applied already
     pause: float = 0.0  # seconds before it is sent
+    arrays: bool = False  # whether its vectors or codes may come as an array, as "array"
     into: Download | None = None  # takes the content of the answer, of which then the headers are returned
 
 
@@ -168,17 +169,15 @@ def refresh(wait: bool) -> Calls[None]:
 
 def get(ids: Any) -> Calls[list[Item]]:
     """Return items in the order of their ids."""
-    found = []
+    found: list[Item] = []
     for _, part in _parts(None, {"ids": _listed(ids)[0]}):
-        answer = yield Call("POST", "/items/get", part)
-        found += answer["items"]
-    return list(map(_item, found))
+        found += _items((yield Call("POST", "/items/get", part, arrays=True)))
+    return found
 
 
 def page(where: Any, after: Id | None, limit: int) -> Calls[list[Item]]:
     """Return some items in order of id."""
-    answer = yield Call("POST", "/items/list", {"where": where, "after": after, "limit": limit})
-    return list(map(_item, answer["items"]))
+    return _items((yield Call("POST", "/items/list", {"where": where, "after": after, "limit": limit}, arrays=True)))
 
 
 def count(where: Any) -> Calls[int]:
@@ -218,10 +217,10 @@ def search(
 
     def request(some: Any) -> Call:
         if isinstance(some, list):
-            return Call("POST", "/search", {"documents": some, **options, **filters})
+            return Call("POST", "/search", {"documents": some, **options, **filters}, arrays=True)
         if not filters:
             return Call("POST", "/search", _compact(some), query=query)
-        return Call("POST", "/search", {"vectors": some.tolist(), **options, **filters})
+        return Call("POST", "/search", {"vectors": some.tolist(), **options, **filters}, arrays=True)
 
     hits = _HITS_WITH_VECTORS if "vectors" in include else _HITS
     return (yield from _in_batches(listed, options.get("k"), single, request, hits))
@@ -245,12 +244,12 @@ def _in_batches(
         found = yield request(queries[start : start + size])
         found.setdefault("cursor", [None] * len(found["ids"]))
         seen.add(found.pop("version"))
+        if (array := found.pop("array", None)) is not None:
+            found["vectors"] = np.split(array, np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int))
         for name, rows in found.items():
             columns.setdefault(name, []).extend(rows)
     if "labels" in columns:
         columns["labels"] = [list(map(_labels, row)) for row in columns["labels"]]
-    if "vectors" in columns:
-        columns["vectors"] = [np.array(rows, np.float32) for rows in columns["vectors"]]
     result = SearchResult(**columns, version=seen.pop() if len(seen) == 1 else None)
     return result[0] if single else result
 
@@ -258,11 +257,11 @@ def _in_batches(
 def encode(vectors: ArrayLike) -> Calls[Codes]:
     """Return the packed codes of vectors."""
     single = as_array(vectors).ndim == 1
-    codes: list[str] = []
+    codes: list[Codes] = []
     for some, _ in _parts(_rows(vectors, single), {}):
-        found = yield Call("POST", "/encode", _compact(some))
-        codes += found["codes"]
-    packed = np.frombuffer(bytes.fromhex("".join(codes)), np.uint8).reshape(len(codes), -1)
+        found = yield Call("POST", "/encode", _compact(some), arrays=True)
+        codes.append(found["array"])
+    packed = np.concatenate(codes)
     return packed[0] if single else packed
 
 
@@ -299,9 +298,11 @@ def _parts(
         yield None if rows is None else rows[some], part
 
 
-def _item(found: dict[str, Any]) -> Item:
-    vectors, labels = np.array(found["vectors"], np.float32), _labels(found["labels"])
-    return Item(**{**found, "vectors": vectors, "labels": labels})
+def _items(answer: dict[str, Any]) -> list[Item]:
+    return [
+        Item(**{**found, "vectors": vectors, "labels": _labels(found["labels"])})
+        for found, vectors in zip(answer["items"], answer["array"], strict=True)
+    ]
 
 
 def _labels(found: Any) -> Any:

@@ -30,6 +30,7 @@ except ImportError:
 
 T = TypeVar("T")
 
+_NPY = "application/x-npy"
 _RETRIED = {408, 429, 502, 503, 504}
 
 
@@ -56,6 +57,8 @@ class Settings:
     def request(self, call: Call, n_failed: int) -> dict[str, Any]:
         """Return the arguments of a request."""
         content, headers = _content(call.body if call.retry_body is None or not n_failed else call.retry_body)
+        if call.arrays:
+            headers["Accept"] = f"{_NPY}, application/json"
         if call.key is not None:
             headers["Idempotency-Key"] = call.key
         return {
@@ -124,7 +127,7 @@ class Transport(Settings):
             pause = self.pause(outcome, n_failed, shortest)
             if pause is None:
                 assert isinstance(outcome, httpx.Response)
-                return outcome.json() if call.into is None else outcome.headers
+                return _parsed(outcome) if call.into is None else outcome.headers
             time.sleep(pause)
         raise AssertionError("pauses never end")
 
@@ -169,7 +172,7 @@ class AsyncTransport(Settings):
             pause = self.pause(outcome, n_failed, shortest)
             if pause is None:
                 assert isinstance(outcome, httpx.Response)
-                return outcome.json() if call.into is None else outcome.headers
+                return _parsed(outcome) if call.into is None else outcome.headers
             await asyncio.sleep(pause)
         raise AssertionError("pauses never end")
 
@@ -181,11 +184,20 @@ def _content(body: dict[str, Any] | NDArray[Any] | None) -> tuple[bytes | None, 
     if isinstance(body, np.ndarray):
         file = io.BytesIO()
         np.save(file, body, allow_pickle=False)
-        return file.getvalue(), {"Content-Type": "application/x-npy"}
+        return file.getvalue(), {"Content-Type": _NPY}
     try:
         return json.dumps(body, allow_nan=False).encode(), {"Content-Type": "application/json"}
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"The request cannot be written as JSON: {error}.") from error
+
+
+def _parsed(answer: httpx.Response) -> Any:
+    """Return JSON; an array before it becomes its field "array"."""
+    if answer.headers.get("Content-Type") != _NPY:
+        return answer.json()
+    file = io.BytesIO(answer.content)
+    array = np.load(file, allow_pickle=False)
+    return {**json.loads(file.read()), "array": array}
 
 
 def _error(answer: httpx.Response) -> OnlineHashError:

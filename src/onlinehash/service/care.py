@@ -172,7 +172,7 @@ class Care(ABC):
         them, and vectors, codes and hasher are replaced at once: `complete` in the result. With `embed`, the documents
         that the collection keeps are embedded here.
 
-        `application/x-npy`: records with the fields `id` and `vectors`. Arrow stream: the columns `id` and `vectors`.
+        `application/x-npy`: records with the fields `id` and `vectors`.
         """
         self._demand_writer()
         if (request.ids is None) != (request.vectors is None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from threading import Lock
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onlinehash.collection import Collection, Item
+from onlinehash.collection import Collection
 from onlinehash.collection.paging import Cursor
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
+from onlinehash.service.answers import ArrayAnswer, codes_answer, found_answer, item_json, items_answer
 from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.care import Care, own_checkpoint
 from onlinehash.service.executors import Deadline, Executors
@@ -98,22 +99,23 @@ class Service(Care):
         known = self._id(id)
         return self._change(1, None, lambda noted: self.collection.delete([known], checkpoint=noted))
 
-    def get(self, request: schemas.IdsRequest) -> msgspec.Raw:
+    def get(self, request: schemas.IdsRequest) -> ArrayAnswer:
         """Return items in the order of their ids."""
         check_size(len(request.ids), self.limits)
         self._check_vectors(len(request.ids))
-        return _listed(self.collection.get(request.ids))
+        return items_answer(self.collection.get(request.ids))
 
     def get_one(self, id: str) -> msgspec.Raw:
         """Return one item."""
-        return msgspec.Raw(_item(self.collection.get([self._id(id)])[0]))
+        return msgspec.Raw(item_json(self.collection.get([self._id(id)])[0]))
 
-    def list_items(self, request: schemas.ListRequest) -> msgspec.Raw:
+    def list_items(self, request: schemas.ListRequest) -> ArrayAnswer:
         """Return items in order of id: all, or those whose payload passes a filter."""
         if request.limit > self.limits.max_batch_size:
             raise over_limit("limit", request.limit, self.limits.max_batch_size, "ask for fewer items at a time")
         self._check_vectors(request.limit)
-        return _listed(self.collection.items(where=request.where, after=request.after, limit=request.limit))
+        found = self.collection.items(where=request.where, after=request.after, limit=request.limit)
+        return items_answer(list(found))
 
     def count(self, request: schemas.WhereRequest) -> schemas.CountAnswer:
         """Return the number of items, or of those whose payload passes a filter."""
@@ -177,10 +179,11 @@ class Service(Care):
 
     async def search(
         self, decode: Callable[[], schemas.SearchRequest], deadline: Deadline, is_large: bool
-    ) -> schemas.SearchAnswer:
+    ) -> schemas.SearchAnswer | ArrayAnswer:
         """Find the nearest items of vectors, documents or stored items, exactly.
 
-        `application/x-npy`: one vector per row, and the options in the query string.
+        `application/x-npy`: one vector per row, and the options in the query string. An answer of that type has the
+        vectors of the items found, if they are included.
         """
         reading = self.executors.reading
         request = await deadline.wait(reading.submit(decode)) if is_large else decode()
@@ -198,10 +201,9 @@ class Service(Care):
         if request.items:
             return await deadline.wait(reading.submit(lambda: self._with_items(answer)))
         for part in request.include:
-            setattr(answer, part, getattr(found, part))
-        if "vectors" in request.include:
-            answer.vectors = [rows.tolist() for rows in found.vectors]
-        return answer
+            if part != "vectors":
+                setattr(answer, part, getattr(found, part))
+        return found_answer(answer, found) if "vectors" in request.include else answer
 
     def _prepare(self, request: schemas.SearchRequest) -> Search:
         """Return the search of a request, checked against the limits before any work is done."""
@@ -275,14 +277,13 @@ class Service(Care):
             payload=[[item.payload for item, _ in row] for row in pairs],
         )
 
-    def encode(self, request: schemas.EncodeRequest) -> schemas.EncodeAnswer:
+    def encode(self, request: schemas.EncodeRequest) -> ArrayAnswer:
         """Return the codes of vectors, made by the encoder in use."""
         vectors = rows_of(request.vectors, self.limits)
         encoder = self.collection.encoder
         if encoder is None:
             raise Problem(409, "not-learned", "There is no encoder yet; add labelled items first.")
-        codes = encoder.encode(vectors)
-        return schemas.EncodeAnswer(encoder.version, encoder.n_bits, [row.tobytes().hex() for row in codes])
+        return codes_answer(encoder.encode(vectors), encoder.version, encoder.n_bits)
 
     # ------------------------------------------------------------------ state
 
@@ -338,15 +339,6 @@ class Service(Care):
             raise Problem(503, "stopping", "The service is stopping.")
         self.collection.stats()
         return schemas.HealthAnswer()
-
-
-def _item(item: Item) -> bytes:
-    return msgspec.json.encode({**vars(item), "vectors": item.vectors.tolist()})
-
-
-def _listed(items: Iterable[Item]) -> msgspec.Raw:
-    # One at a time: a number takes four times as much memory as an object as in JSON.
-    return msgspec.Raw(b'{"items":[' + b",".join([_item(item) for item in items]) + b"]}")
 
 
 def _counts(counts: dict[Any, int]) -> schemas.LabelCountsAnswer:

@@ -11,7 +11,7 @@ import msgspec
 from onlinehash import __version__
 from onlinehash.service import schemas
 from onlinehash.service.operations import ANY, Operation
-from onlinehash.service.parsing import JSON
+from onlinehash.service.parsing import JSON, NPY
 from onlinehash.service.problems import MEDIA_TYPE
 
 _REASONS = {
@@ -29,6 +29,7 @@ _REASONS = {
     503: "The disk is full or read-only, or the service is busy or stopping.",
 }
 _REF = "#/components/schemas/{name}"
+_BYTES = {"type": "string", "format": "binary"}
 _PARTS = {
     "id": "Id of an item.",
     "collection": "Name of a collection.",
@@ -84,7 +85,10 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
             if f"{{{part}}}" in path
         ],
         "responses": {
-            "200": {"description": "Done.", "content": {answered: {"schema": schema}}},
+            "200": {
+                "description": "Done.",
+                "content": {answered: {"schema": schema}} | ({NPY: {"schema": _BYTES}} if operation.arrays else {}),
+            },
             **{
                 str(status): {"description": _REASONS[status], "content": refused}
                 for status in sorted({*always, *operation.refusals})
@@ -95,11 +99,7 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
         described["requestBody"] = {
             "required": True,
             "content": {
-                media: {
-                    "schema": components[operation.request.__name__]
-                    if media == JSON
-                    else {"type": "string", "format": "binary"}
-                }
+                media: {"schema": components[operation.request.__name__] if media == JSON else _BYTES}
                 for media in operation.media
             },
         }

@@ -38,6 +38,8 @@ class Operation:
         Statuses of refusals, further to those of every operation.
     writes : bool
         Whether a write key is needed.
+    arrays : bool
+        Whether the answer may be an .npy file, followed by JSON.
     """
 
     method: str
@@ -50,13 +52,14 @@ class Operation:
     media: tuple[str, ...] = (JSON,)
     refusals: tuple[int, ...] = ()
     writes: bool = False
+    arrays: bool = False
 
 
 _ITEM, _CHECKPOINT = "/items/{id:path}", "/checkpoints/{name:path}"
 OPERATIONS = (
     Operation(
         "POST", "/search", Service.search, schemas.SearchAnswer, "", "search",
-        schemas.SearchRequest, (JSON, NPY), (404, *_BODY),
+        schemas.SearchRequest, (JSON, NPY), (404, *_BODY), arrays=True,
     ),
     Operation(
         "PUT", "/items", Service.upsert, schemas.ChangeAnswer, "writing", "items",
@@ -72,11 +75,11 @@ OPERATIONS = (
     ),
     Operation(
         "POST", "/items/get", Service.get, schemas.ItemsAnswer, "reading", "items",
-        schemas.IdsRequest, refusals=(404, *_BODY),
+        schemas.IdsRequest, refusals=(404, *_BODY), arrays=True,
     ),
     Operation(
         "POST", "/items/list", Service.list_items, schemas.ItemsAnswer, "reading", "items",
-        schemas.ListRequest, refusals=_BODY,
+        schemas.ListRequest, refusals=_BODY, arrays=True,
     ),
     Operation(
         "POST", "/items/count", Service.count, schemas.CountAnswer, "reading", "items",
@@ -97,7 +100,7 @@ OPERATIONS = (
     ),
     Operation(
         "POST", "/encode", Service.encode, schemas.EncodeAnswer, "reading", "search",
-        schemas.EncodeRequest, (JSON, NPY), (409, *_BODY),
+        schemas.EncodeRequest, (JSON, NPY), (409, *_BODY), arrays=True,
     ),
     Operation("GET", "/label_counts", Service.label_counts, schemas.LabelCountsAnswer, "reading", "state"),
     Operation(

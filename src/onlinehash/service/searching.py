@@ -20,6 +20,7 @@ from onlinehash.types import SearchResult
 _QUIET = 10.0  # seconds without a search after which the next one may wait for a refresh
 _SHORT = 0.005  # seconds that a search may take on the event loop; others wait no longer than that
 _PIECE = 0.05  # seconds of work between two looks at the deadline
+_WAITS = 8  # times as long a piece may take as it works
 _JOINED = 16  # queries of a request that may share a scan with others
 _TRIES = 3
 _COLUMNS = ("ids", "distances", "cursor", "labels", "payload", "vectors")
@@ -156,11 +157,13 @@ class Searches:
             done, size, n_hits = 0, 1, 0
             while done < len(search.queries) and (not parts or parts[0].version == parts[-1].version):
                 deadline.check()
-                start = perf_counter()
+                start, cpu = perf_counter(), thread_time()
                 parts.append(self._piece(search, slice(done, done + size), wait and not done, n_hits))
                 done += size
                 n_hits += sum(map(len, parts[-1].ids))
-                size = max(1, int(min(8.0, _PIECE / (perf_counter() - start)) * size))
+                # Of its own time: where others keep the processor busy, smaller pieces would only cost more of it.
+                taken = max(thread_time() - cpu, (perf_counter() - start) / _WAITS)
+                size = max(1, int(min(8.0, _PIECE / taken) * size))
             if parts[0].version == parts[-1].version:
                 break
         else:  # refreshes come faster than pieces
