@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array
 from onlinehash._validation import check_choice, check_features, check_positive_int
-from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError, ServiceError
 from onlinehash.types import Codes, SearchResult
 
@@ -145,12 +145,12 @@ def _put_checkpoint(checkpoint: Checkpoint) -> Calls[None]:
 
 def create_index(path: str) -> Calls[None]:
     """Make filters by a path in the payload fast."""
-    yield Call("POST", "/indexes", {"path": path})
+    yield _change("POST", "/indexes", {"path": path})
 
 
 def drop_index(path: str) -> Calls[None]:
     """Drop the index of a path in the payload."""
-    yield Call("DELETE", f"/indexes/{quote(path, safe='')}")
+    yield _change("DELETE", f"/indexes/{quote(path, safe='')}", None)
 
 
 def refresh(wait: bool) -> Calls[None]:
@@ -175,14 +175,19 @@ def get(ids: Any) -> Calls[list[Item]]:
     return found
 
 
-def page(where: Any, after: Id | None, limit: int) -> Calls[list[Item]]:
-    """Return some items in order of id."""
-    return _items((yield Call("POST", "/items/list", {"where": where, "after": after, "limit": limit}, arrays=True)))
+def page(
+    labels: Any, where: Any, order: str, descending: bool, after: Id | None, cursor: str | None, limit: int
+) -> Calls[ItemPage]:
+    """Return some items in order, and a cursor for those that follow."""
+    body: dict[str, Any] = {"where": where, "order": order, "descending": descending, "limit": limit}
+    body |= {"labels": _plain(labels), "after": after, "cursor": cursor}
+    answer = yield Call("POST", "/items/list", body, arrays=True)
+    return ItemPage(_items(answer), answer["cursor"])
 
 
-def count(where: Any) -> Calls[int]:
+def count(where: Any, labels: Any) -> Calls[int]:
     """Return the number of items that pass."""
-    answer = yield Call("POST", "/items/count", {"where": where})
+    answer = yield Call("POST", "/items/count", {"where": where, "labels": _plain(labels)})
     return int(answer["n_items"])
 
 

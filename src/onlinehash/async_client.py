@@ -13,7 +13,7 @@ from onlinehash import _care_calls as care
 from onlinehash._transport import AsyncTransport
 from onlinehash._validation import check_positive_int
 from onlinehash.collection.check import CheckReport
-from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Codes, Progress, SearchResult
 
@@ -120,22 +120,44 @@ class AsyncClient:
         return await self._http.run(calls.get(ids))
 
     async def items(
-        self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        limit: int | None = None,
+        chunk: int = 1000,
     ) -> AsyncIterator[Item]:
-        """Yield items in order of id, as :meth:`Collection.items`, one request per chunk."""
-        left = limit
+        """Yield items in order, as :meth:`Collection.items`, one request per chunk."""
+        left, cursor = limit, None
         while left is None or left > 0:
             size = chunk if left is None else min(chunk, left)
-            found = await self._http.run(calls.page(where, after, size))
-            for item in found:
+            page = await self._http.run(calls.page(labels, where, order, descending, after, cursor, size))
+            for item in page.items:
                 yield item
-            if len(found) < size:
+            after, cursor, left = None, page.cursor, None if left is None else left - size
+            if cursor is None:
                 return
-            after, left = found[-1].id, None if left is None else left - size
 
-    async def count(self, where: Any = None) -> int:
-        """Return the number of items, or of those whose payload passes a filter."""
-        return await self._http.run(calls.count(where))
+    async def page(
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> ItemPage:
+        """Return some items and a cursor for those that follow, as :meth:`Collection.page`."""
+        return await self._http.run(calls.page(labels, where, order, descending, after, cursor, limit))
+
+    async def count(self, where: Any = None, *, labels: Any = None) -> int:
+        """Return the number of items, or of those with a label or a payload that passes a filter."""
+        return await self._http.run(calls.count(where, labels))
 
     async def indexes(self) -> list[str]:
         """Return the paths in the payload that have an index."""

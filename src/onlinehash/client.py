@@ -12,7 +12,7 @@ from onlinehash._care_client import CareMethods
 from onlinehash._transport import Transport
 from onlinehash._validation import check_positive_int
 from onlinehash.async_client import AsyncClient
-from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
 from onlinehash.types import Codes, SearchResult
 
@@ -196,26 +196,53 @@ class Client(CareMethods):
         return self._http.run(calls.get(ids))
 
     def items(
-        self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        limit: int | None = None,
+        chunk: int = 1000,
     ) -> Iterator[Item]:
-        """Yield items in order of id, as :meth:`Collection.items`, one request per chunk.
+        """Yield items in order, as :meth:`Collection.items`, one request per chunk.
 
         Parameters
         ----------
-        where, after, limit, chunk
+        labels, where, order, descending, after, limit, chunk
         """
-        left = limit
+        left, cursor = limit, None
         while left is None or left > 0:
             size = chunk if left is None else min(chunk, left)
-            found = self._http.run(calls.page(where, after, size))
-            yield from found
-            if len(found) < size:
+            page = self._http.run(calls.page(labels, where, order, descending, after, cursor, size))
+            yield from page.items
+            after, cursor, left = None, page.cursor, None if left is None else left - size
+            if cursor is None:
                 return
-            after, left = found[-1].id, None if left is None else left - size
 
-    def count(self, where: Any = None) -> int:
-        """Return the number of items, or of those whose payload passes a filter."""
-        return self._http.run(calls.count(where))
+    def page(
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> ItemPage:
+        """Return some items and a cursor for those that follow, as :meth:`Collection.page`.
+
+        Parameters
+        ----------
+        labels, where, order, descending, after, cursor, limit
+        """
+        return self._http.run(calls.page(labels, where, order, descending, after, cursor, limit))
+
+    def count(self, where: Any = None, *, labels: Any = None) -> int:
+        """Return the number of items, or of those with a label or a payload that passes a filter."""
+        return self._http.run(calls.count(where, labels))
 
     def indexes(self) -> list[str]:
         """Return the paths in the payload that have an index."""

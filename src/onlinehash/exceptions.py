@@ -9,6 +9,7 @@ Every error says what was given, the rule, and the way out::
     │   ├── InvalidLabelsError                      y: length, kind, unknown to a fixed codebook
     │   ├── InvalidCodesError                       codes: dtype, width, padding
     │   └── TooManyResultsError                     a search that finds more than was allowed
+    │       └── LargeResultError                    ... in bytes of payloads
     ├── UnknownNameError       (ValueError)         no such hasher, data set, protocol, ...
     ├── UnknownIdError         (KeyError)           no such id in an index
     ├── NotLearnedError        (AttributeError)     used before the first instance was learned
@@ -71,6 +72,10 @@ class TooManyResultsError(InvalidInputError):
     def of(cls, n_found: int, max_results: int) -> TooManyResultsError:
         """Make the error of a range search."""
         return cls(f"radius finds at least {n_found} items, more than {max_results}; use a smaller one, or raise that.")
+
+
+class LargeResultError(TooManyResultsError):
+    """The payloads of the items that a search finds have more bytes than the caller allows."""
 
 
 class UnknownNameError(OnlineHashError, ValueError):

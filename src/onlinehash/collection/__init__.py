@@ -7,13 +7,14 @@ from onlinehash.collection.exports import export_codes
 from onlinehash.collection.migration import Migration
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
 from onlinehash.collection.transfer import export_items, import_items
-from onlinehash.collection.types import Item, Stats
+from onlinehash.collection.types import Item, ItemPage, Stats
 
 __all__ = [
     "CheckReport",
     "Collection",
     "Every",
     "Item",
+    "ItemPage",
     "Migration",
     "Never",
     "Stats",

@@ -258,11 +258,17 @@ class CodeIndex:
             allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)
         return allowed
 
-    def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
-        """Return the ids that have a code in use, in order of arrival, their codes and the encoder that made them."""
+    def codes(self, ids: Sequence[Any] | None = None) -> tuple[list[Any], Codes, Encoder | None]:
+        """Return the ids, all or some, that have a code in use, their codes and the encoder that made them.
+
+        All are in order of arrival, some in the order of the ids.
+        """
         with self._reading() as (generation, index):
             if generation is None or index is None or not len(index):
                 return [], np.empty((0, 0), np.uint8), None if generation is None else generation.encoder
+            if ids is not None:
+                seqs = self._arrivals.seqs(ids)
+                return self._arrivals.ids(seqs), index.get(seqs), generation.encoder
             order = np.argsort(index.ids)
             return self._arrivals.ids(index.ids[order]), index.codes[order], generation.encoder
 

@@ -16,6 +16,7 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.care import CollectionCare
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
+from onlinehash.collection.insight import WithInsight
 from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import MigratingCollection
 from onlinehash.collection.passing import PAYLOAD_CHANGES
@@ -31,7 +32,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPrequentialQuality):
+class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPrequentialQuality, WithInsight):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the

@@ -124,11 +124,17 @@ class StoreIndex:
     def _nothing(self, n_queries: int) -> SearchResult:
         return SearchResult([[] for _ in range(n_queries)], [[] for _ in range(n_queries)], None, self._seq)
 
-    def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
-        """Return the ids that have a code in use, in order of arrival, their codes and the encoder that made them."""
+    def codes(self, ids: Sequence[Any] | None = None) -> tuple[list[Any], Codes, Encoder | None]:
+        """Return the ids, all or some, that have a code in use, their codes and the encoder that made them.
+
+        All are in order of arrival, some in the order of the ids.
+        """
 
         def ask(generation: Generation) -> tuple[list[Any], Codes, Encoder | None]:
-            coded = self._store.codes(generation.number)
+            if ids is None:
+                coded = self._store.codes(generation.number)
+            else:
+                coded = self._store.codes_of(generation.number, ids)
             return coded.ids, coded.codes, generation.encoder
 
         nothing: tuple[list[Any], Codes, Encoder | None] = [], np.empty((0, 0), np.uint8), None

@@ -43,6 +43,26 @@ class Item:
     version: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class ItemPage:
+    """Some items, in order.
+
+    Parameters
+    ----------
+    items : list of Item
+    cursor : str or None
+        What :meth:`Collection.page` takes to return those that follow; None if there are none.
+
+    Examples
+    --------
+    >>> ItemPage([]).cursor is None
+    True
+    """
+
+    items: list[Item]
+    cursor: str | None = None
+
+
 @dataclass(frozen=True)
 class Stats:
     """Statistics of a collection.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection import Item
 from onlinehash.service import schemas
 from onlinehash.service.parsing import JSON, NPY
 from onlinehash.types import Codes, SearchResult
@@ -44,23 +43,6 @@ class ArrayAnswer:
         np.save(file, self.array, allow_pickle=False)
         file.write(_encode(self.rest))
         return file.getvalue(), NPY
-
-
-def items_answer(items: Sequence[Item]) -> ArrayAnswer:
-    """Return the answer of items."""
-    array = np.stack([item.vectors for item in items]) if items else np.empty((0, 0), np.float32)
-    rest = {"items": [{name: value for name, value in vars(item).items() if name != "vectors"} for item in items]}
-    return ArrayAnswer(array, rest, lambda: _listed(items))
-
-
-def item_json(item: Item) -> bytes:
-    """Return one item as JSON."""
-    return _encode({**vars(item), "vectors": item.vectors.tolist()})
-
-
-def _listed(items: Sequence[Item]) -> msgspec.Raw:
-    # One at a time: a number takes four times as much memory as an object as in JSON.
-    return msgspec.Raw(b'{"items":[' + b",".join([item_json(item) for item in items]) + b"]}")
 
 
 def codes_answer(codes: Codes, version: int, n_bits: int) -> ArrayAnswer:

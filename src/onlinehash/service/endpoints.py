@@ -101,7 +101,7 @@ class Endpoint:
         key = request.headers.get("idempotency-key", "")
         # A deletion that is repeated may allow for ids that are gone.
         checksum = 0 if operation.handler is Service.delete else crc32(body + request.url.path.encode())
-        return await executor.run(lambda: (_encode(service.once(key, checksum, call)), JSON))
+        return await executor.run(lambda: (_encode(service.once(key, checksum, call, operation.answer)), JSON))
 
 
 def _content(answer: Any, as_array: bool) -> Content | Response:

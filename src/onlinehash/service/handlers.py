@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from threading import Lock
@@ -15,13 +16,14 @@ from onlinehash.collection import Collection
 from onlinehash.collection.paging import Cursor
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
-from onlinehash.service.answers import ArrayAnswer, codes_answer, found_answer, item_json, items_answer
+from onlinehash.service.answers import ArrayAnswer, codes_answer, found_answer
 from onlinehash.service.api_keys import ApiKeys
+from onlinehash.service.browsing import Browsing, Listed, PayloadBudget
 from onlinehash.service.care import Care, own_checkpoint
 from onlinehash.service.executors import Deadline, Executors
 from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
-from onlinehash.service.parsing import BodyReader, check_size, check_values, rows_of
+from onlinehash.service.parsing import BodyReader, check_size, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
 from onlinehash.service.repeats import RecentChanges
 from onlinehash.service.searching import Search, Searches
@@ -31,7 +33,7 @@ _INT64_DIGITS = 19
 _POLL = 0.05  # seconds between two checks of a running refresh
 
 
-class Service(Care):
+class Service(Browsing, Care):
     """A collection and the handlers of its requests.
 
     A handler takes a request or the id in a path. The first line of its docstring and the rest are its documentation
@@ -99,42 +101,32 @@ class Service(Care):
         known = self._id(id)
         return self._change(1, None, lambda noted: self.collection.delete([known], checkpoint=noted))
 
-    def get(self, request: schemas.IdsRequest) -> ArrayAnswer:
+    def get(self, request: schemas.IdsRequest) -> ArrayAnswer | msgspec.Raw:
         """Return items in the order of their ids."""
         check_size(len(request.ids), self.limits)
         self._check_vectors(len(request.ids))
-        return items_answer(self.collection.get(request.ids))
-
-    def get_one(self, id: str) -> msgspec.Raw:
-        """Return one item."""
-        return msgspec.Raw(item_json(self.collection.get([self._id(id)])[0]))
-
-    def list_items(self, request: schemas.ListRequest) -> ArrayAnswer:
-        """Return items in order of id: all, or those whose payload passes a filter."""
-        if request.limit > self.limits.max_batch_size:
-            raise over_limit("limit", request.limit, self.limits.max_batch_size, "ask for fewer items at a time")
-        self._check_vectors(request.limit)
-        found = self.collection.items(where=request.where, after=request.after, limit=request.limit)
-        return items_answer(list(found))
-
-    def count(self, request: schemas.WhereRequest) -> schemas.CountAnswer:
-        """Return the number of items, or of those whose payload passes a filter."""
-        return schemas.CountAnswer(self.collection.count(request.where))
+        listed = Listed(self.limits)
+        for items in self.items_of(request.ids):
+            listed.add(items)
+        return listed.answer()
 
     def indexes(self) -> schemas.IndexesAnswer:
         """Return the paths in the payload that have an index."""
         return schemas.IndexesAnswer(self.collection.indexes())
 
     def create_index(self, request: schemas.IndexRequest) -> schemas.IndexesAnswer:
-        """Make filters by a path in the payload fast."""
-        self._demand_writer()
-        self.collection.create_index(request.path)
-        return self.indexes()
+        """Make filters by a path in the payload fast, or listing and counting by label (`$labels`)."""
+        return self._change_indexes(lambda noted: self.collection.create_index(request.path, checkpoint=noted))
 
     def drop_index(self, path: str) -> schemas.IndexesAnswer:
         """Drop the index of a path in the payload."""
+        return self._change_indexes(lambda noted: self.collection.drop_index(path, checkpoint=noted))
+
+    def _change_indexes(self, change: Callable[[Mapping[str, Any] | None], object]) -> schemas.IndexesAnswer:
         self._demand_writer()
-        self.collection.drop_index(path)
+        noted = self._recent.checkpoint(0)
+        change(noted)
+        self._recent.committed(noted)
         return self.indexes()
 
     def _id(self, text: str) -> int | str:
@@ -150,10 +142,6 @@ class Service(Care):
         check_size(len(request.ids), self.limits)
         return None if request.vectors is None else rows_of(request.vectors, self.limits)
 
-    def _check_vectors(self, n_items: int) -> None:
-        """Refuse an answer with more numbers than allowed."""
-        check_values(n_items * (self.collection.n_features or 0), self.limits)
-
     def _change(
         self,
         n_items: int,
@@ -166,10 +154,14 @@ class Service(Care):
         self._recent.committed(noted)
         return schemas.ChangeAnswer(n_items, len(self.collection))
 
-    def once(self, key: str, checksum: int, change: Callable[[], msgspec.Struct]) -> msgspec.Struct:
-        """Return the answer to a change, which is not applied again if one of the last ones had the same key."""
+    def once(
+        self, key: str, checksum: int, change: Callable[[], msgspec.Struct], kind: type[msgspec.Struct]
+    ) -> msgspec.Struct:
+        """Return the answer, of a kind, to a change; it is not applied again if one of the last had the same key."""
         changed = self._recent.begin(key, checksum)
-        return change() if changed is None else schemas.ChangeAnswer(changed, len(self.collection))
+        if changed is None:
+            return change()
+        return self.indexes() if kind is schemas.IndexesAnswer else schemas.ChangeAnswer(changed, len(self.collection))
 
     def _demand_writer(self) -> None:
         if self.collection.readonly:
@@ -258,23 +250,27 @@ class Service(Care):
 
     def _with_items(self, answer: schemas.SearchAnswer) -> schemas.SearchAnswer:
         """Add labels and payload of the items found; items deleted since are left out."""
-        ids = list({id for row in answer.ids for id in row})
+        n_hits, budget = Counter(id for row in answer.ids for id in row), PayloadBudget(self.limits)
+        ids = list(n_hits)
         while True:
+            items = {}
             try:
-                items = {item.id: item for item in self.collection.get(ids)}
+                for some in self.items_of(ids):
+                    for item in some:
+                        items[item.id] = item.labels, msgspec.Raw(budget.take(item.payload, n_hits[item.id]))
                 break
             except UnknownIdError:
-                ids = [id for id in ids if id in self.collection]
+                ids, budget = [id for id in ids if id in self.collection], PayloadBudget(self.limits)
         pairs = [
-            [(items[id], distance) for id, distance in zip(*row, strict=True) if id in items]
+            [(id, distance) for id, distance in zip(*row, strict=True) if id in items]
             for row in zip(answer.ids, answer.distances, strict=True)
         ]
         return msgspec.structs.replace(
             answer,
-            ids=[[item.id for item, _ in row] for row in pairs],
+            ids=[[id for id, _ in row] for row in pairs],
             distances=[[distance for _, distance in row] for row in pairs],
-            labels=[[item.labels for item, _ in row] for row in pairs],
-            payload=[[item.payload for item, _ in row] for row in pairs],
+            labels=[[items[id][0] for id, _ in row] for row in pairs],
+            payload=[[items[id][1] for id, _ in row] for row in pairs],
         )
 
     def encode(self, request: schemas.EncodeRequest) -> ArrayAnswer:

@@ -78,12 +78,12 @@ OPERATIONS = (
         schemas.IdsRequest, refusals=(404, *_BODY), arrays=True,
     ),
     Operation(
-        "POST", "/items/list", Service.list_items, schemas.ItemsAnswer, "reading", "items",
+        "POST", "/items/list", Service.list_items, schemas.ListAnswer, "reading", "items",
         schemas.ListRequest, refusals=_BODY, arrays=True,
     ),
     Operation(
         "POST", "/items/count", Service.count, schemas.CountAnswer, "reading", "items",
-        schemas.WhereRequest, refusals=_BODY,
+        schemas.CountRequest, refusals=_BODY,
     ),
     Operation("GET", "/indexes", Service.indexes, schemas.IndexesAnswer, "reading", "items"),
     Operation(
@@ -94,7 +94,7 @@ OPERATIONS = (
         "DELETE", "/indexes/{path:path}", Service.drop_index, schemas.IndexesAnswer, "writing", "items",
         refusals=(404, 422), writes=True,
     ),
-    Operation("GET", _ITEM, Service.get_one, schemas.ItemAnswer, "reading", "items", refusals=(404, 422)),
+    Operation("GET", _ITEM, Service.get_one, schemas.OneItemAnswer, "reading", "items", refusals=(404, 422)),
     Operation(
         "DELETE", _ITEM, Service.delete_one, schemas.ChangeAnswer, "writing", "items", refusals=(404, 422), writes=True
     ),

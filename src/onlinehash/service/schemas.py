@@ -23,6 +23,10 @@ Checkpoint = Annotated[
     dict[str, Any] | None, Meta(description="JSON values by name, committed in the same transaction as the items.")
 ]
 JobName = Literal["backup", "check", "compact", "change_hasher", "migrate"]
+SomeLabels = Annotated[
+    Label | Annotated[list[Label], Meta(min_length=1)] | None, Meta(description="Only items with any of these.")
+]
+Part = Literal["labels", "payload", "vectors"]
 Where = Annotated[dict[str, Any] | None, Meta(description="Only items whose payload passes.")]
 
 
@@ -67,18 +71,37 @@ class WhereRequest(Struct, forbid_unknown_fields=True):
     where: Where = None
 
 
-class ListRequest(Struct, forbid_unknown_fields=True):
-    """Which items to list."""
+class CountRequest(WhereRequest):
+    """Which items to count."""
 
-    where: Where = None
-    after: Annotated[Id | None, Meta(description="Only ids above this one: the last of the page before.")] = None
+    labels: SomeLabels = None
+
+
+class ListRequest(CountRequest):
+    """Which items to list, in which order."""
+
+    order: Annotated[
+        Literal["id", "arrival"],
+        Meta(description="An item that is replaced, or whose vector or label changes, arrives again."),
+    ] = "id"
+    descending: bool = False
+    include: Annotated[
+        list[Part], Meta(max_length=3, description="What to return of each item; all of it by default.")
+    ] = field(default_factory=lambda: ["labels", "payload", "vectors"])
+    after: Annotated[
+        Id | None,
+        Meta(description="Only items behind this one, which must exist if they are in order of arrival."),
+    ] = None
+    cursor: Annotated[
+        str | None, Meta(description="Instead of after: that of the page before, which had the same order.")
+    ] = None
     limit: Annotated[Annotated[int, Meta(ge=1, le=_LAST)], Meta(description="Items at most.")] = 100
 
 
 class IndexRequest(Struct, forbid_unknown_fields=True):
     """A path in the payload."""
 
-    path: Annotated[str, Meta(description="Keys joined by dots.")]
+    path: Annotated[str, Meta(description="Keys joined by dots, or $labels.")]
 
 
 class DeleteRequest(Struct, forbid_unknown_fields=True):
@@ -124,15 +147,10 @@ class SearchRequest(SearchOptions, kw_only=True):
     by_id: Annotated[
         Ids | None, Meta(description="Ids of stored items to use as queries; they do not find themselves.")
     ] = None
-    labels: Annotated[
-        Label | Annotated[list[Label], Meta(min_length=1)] | None,
-        Meta(description="Search only items with any of these."),
-    ] = None
+    labels: SomeLabels = None
     ids: Annotated[list[Id] | None, Meta(description="Search only these ids; unknown ids are ignored.")] = None
     where: Where = None
-    include: Annotated[
-        list[Literal["labels", "payload", "vectors"]], Meta(max_length=3, description="Of the items found.")
-    ] = []
+    include: Annotated[list[Part], Meta(max_length=3, description="Of the items found.")] = []
     after: Annotated[
         str | None, Meta(description="Cursor of the page before; for one query that is a vector or a document.")
     ] = None
@@ -188,10 +206,36 @@ class ItemAnswer(Struct):
     ]
 
 
+class OneItemAnswer(ItemAnswer):
+    """A stored item, and its code."""
+
+    code: Annotated[
+        str | None, Meta(description="Hexadecimal digits: bit i is bit i % 8 of byte i // 8; null while it waits.")
+    ]
+    generation: Annotated[int, Meta(description="Generation of the codes in use; 0 before the first.")]
+
+
 class ItemsAnswer(Struct):
     """Items in the order of the ids."""
 
     items: list[ItemAnswer]
+
+
+class ListedItem(Struct):
+    """A stored item, with what is included."""
+
+    id: Id
+    version: int | None
+    labels: Labels | UnsetType = UNSET
+    payload: Any | UnsetType = UNSET
+    vectors: list[float] | UnsetType = UNSET
+
+
+class ListAnswer(Struct):
+    """Items in order."""
+
+    items: list[ListedItem]
+    cursor: Annotated[str | None, Meta(description="What the next request takes; null if nothing follows.")]
 
 
 class ChangeAnswer(Struct):
@@ -291,7 +335,7 @@ class StatsAnswer(VersionAnswer):
     method: str
     n_bits: int
     n_features: int | None
-    index: Literal["flat", "buckets", "store", "faiss", "milvus"]
+    index: Literal["flat", "buckets", "store", "faiss", "milvus", "gpu"]
     bits_recomputed: int
     n_bytes: int
     precision: float | None
@@ -314,6 +358,7 @@ class LimitsAnswer(Struct):
     max_k: int
     max_hits: int
     max_values: int
+    max_payload_bytes: int
     timeout: int
 
 
