@@ -114,9 +114,11 @@ class Searches:
 
         def end(done: asyncio.Future[SearchResult | Exception]) -> None:
             self._n_running -= 1
-            self._finish(requests, done.result(), k)
-            if self._joined:
-                self._start()
+            try:
+                self._finish(requests, done.result(), k)
+            finally:  # those who wait have nobody else to start them
+                if self._joined:
+                    self._start()
 
         scan.add_done_callback(end)
 
