@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array
+from onlinehash._records import compact, records
 from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
-from onlinehash.exceptions import InvalidInputError, ServiceError
+from onlinehash.exceptions import InvalidInputError, OverLimitError, ServiceError
 from onlinehash.types import Codes, SearchResult
 
 _ROWS = 1000  # items or queries per request
@@ -169,20 +170,27 @@ def refresh(wait: bool) -> Calls[None]:
 
 def get(ids: Any) -> Calls[list[Item]]:
     """Return items in the order of their ids."""
-    found: list[Item] = []
-    for _, part in _parts(None, {"ids": _listed(ids)[0]}):
-        found += _items((yield Call("POST", "/items/get", part, arrays=True)))
-    return found
+    listed = _listed(ids)[0]
+    answers = yield from _smaller(
+        len(listed), _ROWS, lambda some: Call("POST", "/items/get", {"ids": listed[some]}, arrays=True)
+    )
+    return [item for answer in answers for item in _items(answer)]
 
 
 def page(
     labels: Any, where: Any, order: str, descending: bool, after: Id | None, cursor: str | None, limit: int
 ) -> Calls[ItemPage]:
-    """Return some items in order, and a cursor for those that follow."""
-    body: dict[str, Any] = {"where": where, "order": order, "descending": descending, "limit": limit}
+    """Return some items in order, fewer if the service gives no more at a time, and a cursor for those that follow."""
+    body: dict[str, Any] = {"where": where, "order": order, "descending": descending}
     body |= {"labels": _plain(labels), "after": after, "cursor": cursor}
-    answer = yield Call("POST", "/items/list", body, arrays=True)
-    return ItemPage(_items(answer), answer["cursor"])
+    while True:
+        try:
+            answer = yield Call("POST", "/items/list", body | {"limit": limit}, arrays=True)
+            return ItemPage(_items(answer), answer["cursor"])
+        except OverLimitError:
+            if limit == 1:
+                raise
+            limit //= 2
 
 
 def count(where: Any, labels: Any) -> Calls[int]:
@@ -224,7 +232,7 @@ def search(
         if isinstance(some, list):
             return Call("POST", "/search", {"documents": some, **options, **filters}, arrays=True)
         if not filters:
-            return Call("POST", "/search", _compact(some), query=query)
+            return Call("POST", "/search", compact(some), query=query)
         return Call("POST", "/search", {"vectors": some.tolist(), **options, **filters}, arrays=True)
 
     hits = _HITS_WITH_VECTORS if "vectors" in include else _HITS
@@ -245,8 +253,7 @@ def _in_batches(
     size = _size(queries) if k is None else max(1, min(_size(queries), hits // k))
     columns: dict[str, Any] = {"ids": [], "distances": [], "cursor": []}
     seen = set()
-    for start in range(0, max(1, len(queries)), size):
-        found = yield request(queries[start : start + size])
+    for found in (yield from _smaller(max(1, len(queries)), size, lambda some: request(queries[some]))):
         found.setdefault("cursor", [None] * len(found["ids"]))
         seen.add(found.pop("version"))
         if (array := found.pop("array", None)) is not None:
@@ -259,12 +266,26 @@ def _in_batches(
     return result[0] if single else result
 
 
+def _smaller(n_rows: int, size: int, request: Callable[[slice], Call]) -> Calls[list[Any]]:
+    """Return the answers for some rows at a time; fewer where the service refuses so many."""
+    answers, start = [], 0
+    while start < n_rows:
+        try:
+            answers.append((yield request(slice(start, start + size))))
+            start += size
+        except OverLimitError:
+            if min(size, n_rows) == 1:
+                raise
+            size = max(1, min(size, n_rows) // 2)
+    return answers
+
+
 def encode(vectors: ArrayLike) -> Calls[Codes]:
     """Return the packed codes of vectors."""
     single = as_array(vectors).ndim == 1
     codes: list[Codes] = []
     for some, _ in _parts(_rows(vectors, single), {}):
-        found = yield Call("POST", "/encode", _compact(some), arrays=True)
+        found = yield Call("POST", "/encode", compact(some), arrays=True)
         codes.append(found["array"])
     packed = np.concatenate(codes)
     return packed[0] if single else packed
@@ -344,40 +365,3 @@ def _plain(labels: Any) -> Any:
     if isinstance(labels, float):
         return None if np.isnan(labels) else int(labels) if labels.is_integer() else labels
     return labels
-
-
-def records(ids: list[Id], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
-    """Return items as an array of records, or None if an array cannot hold them unchanged."""
-    columns = {"id": np.array(ids)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
-    fitting = all(
-        column.dtype.kind in "iuU" and column.ndim == 1 and (column.dtype.kind in "iu" or _keeps_text(column, values))
-        for column, values in zip(columns.values(), (ids, labels), strict=False)
-    )
-    if not fitting:
-        return None
-    vectors = _compact(rows)
-    layout: list[Any] = [(name, column.dtype) for name, column in columns.items()]
-    records = np.empty(len(ids), [*layout, ("vectors", vectors.dtype, (vectors.shape[1],))])
-    records["vectors"] = vectors
-    for name, column in columns.items():
-        records[name] = column
-    return records
-
-
-def _dtype(labels: Any) -> Any:
-    """Return object for labels that hold lists or missing values, else None."""
-    plain = isinstance(labels, np.ndarray) or len({type(label) for label in labels}) == 1
-    several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
-    return None if plain and not several else object
-
-
-def _keeps_text(column: NDArray[Any], values: Any) -> bool:
-    """Return whether an array holds strings unchanged: it drops zero characters at their ends."""
-    return bool(column.dtype.itemsize) and all(
-        kept == given for kept, given in zip(column.tolist(), values, strict=True)
-    )
-
-
-def _compact(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return floating-point vectors of at most single precision as they are, others in double precision."""
-    return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else rows.astype(np.float64)

@@ -19,6 +19,7 @@ from onlinehash.exceptions import (
     InvalidInputError,
     MissingExtraError,
     OnlineHashError,
+    OverLimitError,
     ServiceError,
     UnknownIdError,
 )
@@ -104,7 +105,12 @@ class Transport(Settings):
             try:
                 call = next(calls)
                 while True:
-                    call = calls.send(self._send(call))
+                    try:
+                        answer = self._send(call)
+                    except OverLimitError as error:
+                        call = calls.throw(error)
+                    else:
+                        call = calls.send(answer)
             except StopIteration as end:
                 result: T = end.value
                 return result
@@ -149,7 +155,12 @@ class AsyncTransport(Settings):
             try:
                 call = next(calls)
                 while True:
-                    call = calls.send(await self._send(call))
+                    try:
+                        answer = await self._send(call)
+                    except OverLimitError as error:
+                        call = calls.throw(error)
+                    else:
+                        call = calls.send(answer)
             except StopIteration as end:
                 result: T = end.value
                 return result
@@ -209,6 +220,8 @@ def _error(answer: httpx.Response) -> OnlineHashError:
     kind = str(problem.get("type", "")).rpartition(":")[2]
     if kind == "unknown-id":
         return UnknownIdError(detail)
-    if kind in ("invalid-input", "over-limit"):
+    if kind == "over-limit":
+        return OverLimitError(detail)
+    if kind == "invalid-input":
         return InvalidInputError(detail)
     return ServiceError(f"{answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code, problem)

@@ -137,7 +137,7 @@ class AsyncClient:
             page = await self._http.run(calls.page(labels, where, order, descending, after, cursor, size))
             for item in page.items:
                 yield item
-            after, cursor, left = None, page.cursor, None if left is None else left - size
+            after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
             if cursor is None:
                 return
 

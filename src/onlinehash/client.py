@@ -25,7 +25,8 @@ class Client(CareMethods):
     A request that gets no answer, or the answer to come back later, is sent again. That is safe: every change has a
     key, by which the service knows one that it has applied already although its answer was lost.
 
-    Items and queries are sent in batches of at most 1000. Each batch of a change is applied as a whole or not at all.
+    Items and queries are sent in batches of at most 1000, and asked for in smaller ones where the service gives no more at
+    a time. Each batch of a change is applied as a whole or not at all.
 
     Parameters
     ----------
@@ -217,7 +218,7 @@ class Client(CareMethods):
             size = chunk if left is None else min(chunk, left)
             page = self._http.run(calls.page(labels, where, order, descending, after, cursor, size))
             yield from page.items
-            after, cursor, left = None, page.cursor, None if left is None else left - size
+            after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
             if cursor is None:
                 return
 

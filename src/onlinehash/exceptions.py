@@ -78,6 +78,10 @@ class LargeResultError(TooManyResultsError):
     """The payloads of the items that a search finds have more bytes than the caller allows."""
 
 
+class OverLimitError(InvalidInputError):
+    """A request exceeds a limit of the service."""
+
+
 class UnknownNameError(OnlineHashError, ValueError):
     """A name is not in a registry."""
 
