@@ -9,6 +9,7 @@ import json
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -19,6 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._containers import as_array
 from onlinehash._records import compact, records
 from onlinehash._validation import check_choice, check_features, check_positive_int
+from onlinehash.collection.history import EncoderRecord, History, QualityRecord
+from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError, OverLimitError, ServiceError
 from onlinehash.types import Codes, SearchResult
@@ -301,6 +304,37 @@ def stats() -> Calls[Stats]:
     """Return the statistics of the collection."""
     found = yield Call("GET", "/stats")
     return Stats(**{field.name: found[field.name] for field in fields(Stats)})
+
+
+def item_map(limit: int) -> Calls[ItemMap]:
+    """Return a sample of the items in the plane."""
+    found = yield Call("POST", "/map", {"limit": limit})
+    found |= {axis: np.array(found[axis]) for axis in ("x", "y")}
+    return ItemMap(**found | {"labels": list(map(_labels, found["labels"])), "explained": tuple(found["explained"])})
+
+
+def codewords() -> Calls[Codewords]:
+    """Return the bits of the largest classes."""
+    found = yield Call("GET", "/codewords")
+    classes = [
+        ClassBits(
+            one["label"],
+            one["n_items"],
+            None if one["codeword"] is None else np.frombuffer(bytes.fromhex(one["codeword"]), np.uint8),
+            np.array(one["ones"]),
+        )
+        for one in found["classes"]
+    ]
+    return Codewords(**found | {"classes": classes})
+
+
+def history() -> Calls[History]:
+    """Return the encoders used so far, and the quality along the stream."""
+    found = yield Call("GET", "/history")
+    times = [
+        [{**row, "at": datetime.fromisoformat(row["at"])} for row in found[part]] for part in ("encoders", "quality")
+    ]
+    return History([EncoderRecord(**row) for row in times[0]], [QualityRecord(**row) for row in times[1]])
 
 
 # ---------------------------------------------------------------------- columns

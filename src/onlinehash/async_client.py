@@ -13,6 +13,8 @@ from onlinehash import _care_calls as care
 from onlinehash._transport import AsyncTransport
 from onlinehash._validation import check_positive_int
 from onlinehash.collection.check import CheckReport
+from onlinehash.collection.history import History
+from onlinehash.collection.insight import Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Codes, Progress, SearchResult
@@ -210,6 +212,18 @@ class AsyncClient:
     async def stats(self) -> Stats:
         """Return statistics of the collection."""
         return await self._http.run(calls.stats())
+
+    async def map(self, limit: int = 2000) -> ItemMap:
+        """Return a random sample of the items in the plane, as :meth:`Collection.map`."""
+        return await self._http.run(calls.item_map(limit))
+
+    async def codewords(self) -> Codewords:
+        """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
+        return await self._http.run(calls.codewords())
+
+    async def history(self) -> History:
+        """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
+        return await self._http.run(calls.history())
 
     async def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher."""

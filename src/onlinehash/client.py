@@ -12,6 +12,8 @@ from onlinehash._care_client import CareMethods
 from onlinehash._transport import Transport
 from onlinehash._validation import check_positive_int
 from onlinehash.async_client import AsyncClient
+from onlinehash.collection.history import History
+from onlinehash.collection.insight import Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
 from onlinehash.types import Codes, SearchResult
@@ -25,8 +27,8 @@ class Client(CareMethods):
     A request that gets no answer, or the answer to come back later, is sent again. That is safe: every change has a
     key, by which the service knows one that it has applied already although its answer was lost.
 
-    Items and queries are sent in batches of at most 1000, and asked for in smaller ones where the service gives no more at
-    a time. Each batch of a change is applied as a whole or not at all.
+    Items and queries are sent in batches of at most 1000, and asked for in smaller ones where the service gives no more
+    at a time. Each batch of a change is applied as a whole or not at all.
 
     Parameters
     ----------
@@ -326,6 +328,23 @@ class Client(CareMethods):
     def stats(self) -> Stats:
         """Return statistics of the collection."""
         return self._http.run(calls.stats())
+
+    def map(self, limit: int = 2000) -> ItemMap:
+        """Return a random sample of the items in the plane, as :meth:`Collection.map`.
+
+        Parameters
+        ----------
+        limit : int, default=2000
+        """
+        return self._http.run(calls.item_map(limit))
+
+    def codewords(self) -> Codewords:
+        """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
+        return self._http.run(calls.codewords())
+
+    def history(self) -> History:
+        """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
+        return self._http.run(calls.history())
 
     def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher.

@@ -28,7 +28,7 @@ CHECKS = [
     response_schema_conformance,
     unsupported_method,
 ]
-N_ROUTES = 34
+N_ROUTES = 37
 
 
 @schemathesis.serializer(NPY["content-type"], ARROW["content-type"])

@@ -377,6 +377,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         with self._store.writing():
             self._put_settings({"n_features": rows.vectors.shape[1], **settings, "n_learned": hasher.version_})
             self._store.put(rows, codes)
+            self._note_quality(hasher.version_, rows.seqs[-1])
             self._learner.save(hasher, rows.seqs[-1], if_due=True)
         self._position = self._position._replace(seq=rows.seqs[-1])
         self._index.put(rows.ids, rows.seqs, codes, rows.labels)

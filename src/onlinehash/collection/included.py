@@ -59,7 +59,7 @@ def including(
     n_hits = Counter(id for ids in found.ids for id in ids)
     columns: dict[str, dict[Any, Any]] = {part: {} for part in parts}
     there, newest, n_bytes = set[Any](), 0, 0
-    for rows in _pieces(store, list(n_hits)):
+    for rows in rows_in_pieces(store, list(n_hits)):
         there.update(rows.ids)
         newest = max(newest, *rows.seqs)
         if "labels" in columns:
@@ -87,7 +87,7 @@ def including(
     return replace(found, ids=ids, distances=distances, **wanted)
 
 
-def _pieces(store: Store, ids: list[Any]) -> Iterator[Rows]:
+def rows_in_pieces(store: Store, ids: list[Any]) -> Iterator[Rows]:
     """Yield the items of ids, some at a time: vectors and payloads may be large."""
     step = max(1, min(_AT_A_TIME, _NUMBERS // max(1, store.setting("n_features") or 0)))
     for start in range(0, len(ids), step):

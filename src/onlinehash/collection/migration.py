@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from onlinehash.collection import _validation as check
 from onlinehash.collection.documents import FIELD
 from onlinehash.collection.generation import Generation
+from onlinehash.collection.history import EncoderRecord, note, now
 from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
 from onlinehash.collection.refreshing import RefreshingCollection
 from onlinehash.collection.stores.protocol import Rows
@@ -243,8 +245,10 @@ class MigratingCollection(RefreshingCollection):
                     store.put_setting(setting, value)
                 switching.enter_context(self._space.changing())  # from the commit on, until all is in memory
                 store.end_migration()
-                if number is not None:
+                if number is not None and made.encoder is not None:
                     store.finish_generation(number)
+                    seconds = round(monotonic() - made.begun, 3)
+                    note(store, EncoderRecord(number, made.encoder.version, now(), len(self), seconds))
             self._documents.given, self._n_migrations = source.embedder, n_migrations
             self._learner.hasher, self._learner.n_learned = made.hasher, made.hasher.version_
             if number is not None and made.encoder is not None:
@@ -340,7 +344,7 @@ class _Codes:
         self.after = 0
         """Sequence number up to which all items have a new vector, which the hasher has learned from."""
         self._encoded: list[tuple[NDArray[np.int64], Codes]] = []
-        self._encoded_to = 0
+        self._encoded_to, self.begun = 0, monotonic()
 
     def learn(self) -> None:
         """Learn from the items that have come since."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection._validation import label_set
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.paging import Answer, Cursor, paged
 from onlinehash.collection.stores.protocol import (
@@ -18,6 +19,7 @@ from onlinehash.collection.stores.protocol import (
     Position,
     SearchingStore,
 )
+from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import StorageError, TooManyResultsError
 from onlinehash.types import Codes, SearchResult
@@ -138,6 +140,16 @@ class StoreIndex:
             return coded.ids, coded.codes, generation.encoder
 
         nothing: tuple[list[Any], Codes, Encoder | None] = [], np.empty((0, 0), np.uint8), None
+        return self._in_use(ask, nothing)
+
+    def labelled_codes(self, ids: Sequence[Any]) -> tuple[list[frozenset[Label]], Codes]:
+        """Return the labels and the codes in use of those ids that have one."""
+
+        def ask(generation: Generation) -> tuple[list[frozenset[Label]], Codes]:
+            coded = self._store.codes_of(generation.number, ids)
+            return [label_set(text) for text in coded.labels], coded.codes
+
+        nothing: tuple[list[frozenset[Label]], Codes] = [], np.empty((0, 0), np.uint8)
         return self._in_use(ask, nothing)
 
     def are_searchable(self, seqs: Sequence[int]) -> list[bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -21,6 +21,7 @@ from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.browsing import Browsing, Listed, PayloadBudget
 from onlinehash.service.care import Care, own_checkpoint
 from onlinehash.service.executors import Deadline, Executors
+from onlinehash.service.insight import Insight, Remembered
 from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
 from onlinehash.service.parsing import BodyReader, check_size, rows_of
@@ -33,7 +34,7 @@ _INT64_DIGITS = 19
 _POLL = 0.05  # seconds between two checks of a running refresh
 
 
-class Service(Browsing, Care):
+class Service(Browsing, Care, Insight):
     """A collection and the handlers of its requests.
 
     A handler takes a request or the id in a path. The first line of its docstring and the rest are its documentation
@@ -45,6 +46,7 @@ class Service(Browsing, Care):
         self.executors, self.bodies = Executors(limits), BodyReader(limits)
         self._recent, self.jobs = RecentChanges(collection), Jobs()
         self._searches = Searches(collection, self.executors.reading, limits)
+        self._remembered = Remembered(collection)
         self._counting = Lock()
         self._counted: tuple[int, schemas.LabelCountsAnswer] | None = None
 
@@ -282,12 +284,6 @@ class Service(Browsing, Care):
         return codes_answer(encoder.encode(vectors), encoder.version, encoder.n_bits)
 
     # ------------------------------------------------------------------ state
-
-    def stats(self) -> schemas.StatsAnswer:
-        """Return the collection statistics."""
-        collection = self.collection
-        stats = asdict(collection.stats()) | {"n_features": collection.n_features, "readonly": collection.readonly}
-        return schemas.StatsAnswer(**{name: stats[name] for name in schemas.StatsAnswer.__struct_fields__})
 
     def versions(self) -> schemas.VersionAnswer:
         """Return the version of the encoder in use, and how stale it is."""

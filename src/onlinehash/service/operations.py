@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from onlinehash.service import insight_schemas as insight
 from onlinehash.service import schemas
 from onlinehash.service.handlers import Service
 from onlinehash.service.parsing import ARROW, BINARY, JSON, NPY
@@ -108,6 +109,11 @@ OPERATIONS = (
         schemas.WhereRequest, refusals=_BODY,
     ),
     Operation("GET", "/stats", Service.stats, schemas.StatsAnswer, "operations", "state"),
+    Operation(
+        "POST", "/map", Service.map, insight.MapAnswer, "reading", "state", insight.MapRequest, refusals=_BODY
+    ),
+    Operation("GET", "/codewords", Service.codewords, insight.CodewordsAnswer, "reading", "state"),
+    Operation("GET", "/history", Service.history, insight.HistoryAnswer, "reading", "state"),
     Operation("GET", "/versions", Service.versions, schemas.VersionAnswer, "operations", "state"),
     Operation("GET", "/limits", Service.get_limits, schemas.LimitsAnswer, "operations", "state"),
     Operation(

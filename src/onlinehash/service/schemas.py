@@ -339,8 +339,15 @@ class StatsAnswer(VersionAnswer):
     bits_recomputed: int
     n_bytes: int
     precision: float | None
+    mean_average_precision: float | None
     n_queries: int
     readonly: bool
+    sequence: Annotated[int, Meta(description="Of the last change.")]
+    id_type: Annotated[Literal["int", "str"] | None, Meta(description="Type of the ids; null before the first.")]
+    embedder: Annotated[str | None, Meta(description="Name of the embedder of documents.")]
+    embeds: Annotated[Literal["text", "image"] | None, Meta(description="What it takes.")]
+    unlearns: Annotated[bool, Meta(description="Whether items can be unlearned.")]
+    media: Annotated[bool, Meta(description="Whether the service has a folder of images.")]
 
 
 class HealthAnswer(Struct):
