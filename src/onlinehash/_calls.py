@@ -1,22 +1,19 @@
-"""The calls of the clients: requests to send, and results of the answers, without sending anything.
-
-A call is a generator that yields requests, is sent their answers, and returns the result.
-"""
+"""The calls of the clients: items, searches and statistics."""
 
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._call import Call, Calls, pauses
 from onlinehash._containers import as_array
 from onlinehash._records import compact, records
 from onlinehash._validation import check_choice, check_features, check_positive_int
@@ -30,46 +27,9 @@ _ROWS = 1000  # items or queries per request
 _NUMBERS = 1_000_000  # numbers per request
 _HITS = 50_000  # neighbours per request
 _HITS_WITH_VECTORS = 10_000
-_FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
-
-T = TypeVar("T")
 
 
-class Download(Protocol):
-    """Takes a long answer piece by piece."""
-
-    def start(self) -> None:
-        """Forget what came, as all of it comes again."""
-
-    def write(self, piece: bytes) -> None:
-        """Take a piece."""
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A request: a JSON value or an array as its body, and what replaces the body when the request is repeated."""
-
-    method: str
-    path: str
-    body: dict[str, Any] | NDArray[Any] | None = None
-    retry_body: dict[str, Any] | None = None
-    query: dict[str, str] | None = None
-    key: str | None = None  # by which the service knows a change that it has applied already
-    pause: float = 0.0  # seconds before it is sent
-    arrays: bool = False  # whether its vectors or codes may come as an array, as "array"
-    into: Download | None = None  # takes the content of the answer, of which then the headers are returned
-
-
-Calls = Generator[Call, Any, T]
 Checkpoint = Mapping[str, Any] | None
-
-
-def pauses() -> Iterator[float]:
-    """Yield seconds to wait that double, each reduced at random so that clients do not return all at once."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause * random.uniform(0.5, 1.0)
-        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None = None) -> Call:

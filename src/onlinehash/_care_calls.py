@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from onlinehash._calls import Call, Calls, pauses
+from onlinehash._call import Call, Calls, pauses
 from onlinehash._files import kind_of
 from onlinehash._records import records
 from onlinehash.collection.check import CheckReport

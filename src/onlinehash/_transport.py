@@ -13,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._calls import LONGEST_PAUSE, Call, Calls, pauses
+from onlinehash._call import LONGEST_PAUSE, Call, Calls, pauses
 from onlinehash._validation import check_non_negative_int, check_positive
 from onlinehash.exceptions import (
     InvalidInputError,

@@ -17,7 +17,7 @@ from starlette.responses import FileResponse
 from onlinehash.collection import Collection
 from onlinehash.exceptions import IncompleteMigrationError, InvalidInputError, StorageError
 from onlinehash.hashers import HASHERS, OnlineHasher, make_hasher
-from onlinehash.service import repeats, schemas
+from onlinehash.service import care_schemas, repeats
 from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
 from onlinehash.service.parsing import BINARY
@@ -50,24 +50,24 @@ class Care(ABC):
     @abstractmethod
     def _rows(self, request: Any) -> Any: ...
 
-    def job(self) -> schemas.JobAnswer:
+    def job(self) -> care_schemas.JobAnswer:
         """Return the state of the job that runs, or else of the last one."""
         return self.jobs.last()
 
-    def check(self, request: schemas.CheckRequest) -> schemas.JobAnswer:
+    def check(self, request: care_schemas.CheckRequest) -> care_schemas.JobAnswer:
         """Start a job that verifies everything that is stored; searches and changes go on."""
         return self.jobs.start(
             "check", lambda progress: asdict(self.collection.check(sample=request.sample, progress=progress))
         )
 
-    def compact(self) -> schemas.JobAnswer:
+    def compact(self) -> care_schemas.JobAnswer:
         """Start a job that gives unused space back to the disk; changes wait, searches go on."""
         self._demand_writer()
         return self.jobs.start("compact", lambda progress: {"n_bytes": self.collection.compact(progress=progress)})
 
     # ------------------------------------------------------------------ backup
 
-    def make_backup(self) -> schemas.JobAnswer:
+    def make_backup(self) -> care_schemas.JobAnswer:
         """Start a job that copies the collection as it is at one moment and checks the copy.
 
         Searches and changes go on. The copy takes its room on the disk until it is deleted, another is made, or the
@@ -110,7 +110,7 @@ class Care(ABC):
             Path(self._backup.name, _COPY), media_type=BINARY, headers={"Repr-Digest": digest}, filename="backup.oh"
         )
 
-    def delete_backup(self) -> schemas.JobAnswer:
+    def delete_backup(self) -> care_schemas.JobAnswer:
         """Delete the copy that the last backup made."""
         self._drop_backup()
         return self.job()
@@ -122,7 +122,7 @@ class Care(ABC):
 
     # ------------------------------------------------------------------ hasher and embedding model
 
-    def change_hasher(self, request: schemas.HasherRequest) -> schemas.JobAnswer:
+    def change_hasher(self, request: care_schemas.HasherRequest) -> care_schemas.JobAnswer:
         """Start a job that learns with another hasher from all stored items, and encodes them again.
 
         Changes wait while it learns. Searches go on; they use the current codes until all new ones are there.
@@ -142,7 +142,7 @@ class Care(ABC):
         if stats.refresh_error is not None:
             raise StorageError(f"The items were not encoded again: {stats.refresh_error}")
 
-    def _hasher(self, request: schemas.HasherRequest | schemas.MigrateRequest) -> OnlineHasher | int | None:
+    def _hasher(self, request: care_schemas.HasherRequest | care_schemas.MigrateRequest) -> OnlineHasher | int | None:
         """Return the hasher, or the number of bits, that a request asks for."""
         params = request.params | ({} if request.n_bits is None else {"n_bits": request.n_bits})
         for name, value in params.items():
@@ -165,7 +165,7 @@ class Care(ABC):
                 raise
             raise invalid("params", f"params do not fit: {error}.") from None
 
-    def migrate(self, request: schemas.MigrateRequest) -> schemas.JobAnswer:
+    def migrate(self, request: care_schemas.MigrateRequest) -> care_schemas.JobAnswer:
         """Start a job that goes on with a migration to another embedding model, of any width; searches go on.
 
         Send new vectors of some items at a time, in any order. When all items have one, a new hasher learns from
@@ -197,7 +197,7 @@ class Care(ABC):
         n_items = len(self.collection)
         return {"complete": True, "n_done": n_items, "n_items": n_items}
 
-    def abandon_migration(self) -> schemas.JobAnswer:
+    def abandon_migration(self) -> care_schemas.JobAnswer:
         """Drop the new vectors of a migration that is not complete; the collection stays as it is."""
         self._demand_writer()
         self.collection.abandon_migration()
@@ -205,15 +205,15 @@ class Care(ABC):
 
     # ------------------------------------------------------------------ checkpoints
 
-    def get_checkpoint(self, name: str) -> schemas.CheckpointAnswer:
+    def get_checkpoint(self, name: str) -> care_schemas.CheckpointAnswer:
         """Return the JSON value that a change last stored under a name; null if none did."""
-        return schemas.CheckpointAnswer(self.collection.checkpoint(_own(name)))
+        return care_schemas.CheckpointAnswer(self.collection.checkpoint(_own(name)))
 
-    def put_checkpoint(self, request: schemas.CheckpointRequest, name: str) -> schemas.CheckpointAnswer:
+    def put_checkpoint(self, request: care_schemas.CheckpointRequest, name: str) -> care_schemas.CheckpointAnswer:
         """Store a JSON value under a name, without a change of items."""
         self._demand_writer()
         self.collection.upsert([], [], checkpoint={_own(name): request.value})
-        return schemas.CheckpointAnswer(request.value)
+        return care_schemas.CheckpointAnswer(request.value)
 
     def close(self) -> None:
         """End the job that runs, and delete the backup."""

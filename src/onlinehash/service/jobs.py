@@ -8,8 +8,8 @@ from threading import Lock, Thread
 from typing import Any
 
 from onlinehash.exceptions import OnlineHashError
+from onlinehash.service.care_schemas import JobAnswer, JobName
 from onlinehash.service.problems import LATER, Problem
-from onlinehash.service.schemas import JobAnswer, JobName
 from onlinehash.types import Progress
 
 _log = logging.getLogger("onlinehash.service")

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from onlinehash.service import care_schemas, schemas
 from onlinehash.service import insight_schemas as insight
-from onlinehash.service import schemas
 from onlinehash.service.handlers import Service
 from onlinehash.service.parsing import ARROW, BINARY, JSON, NPY
 
@@ -120,36 +120,37 @@ OPERATIONS = (
         "POST", "/refresh", Service.refresh, schemas.VersionAnswer, "", "state",
         schemas.RefreshRequest, refusals=(409, *_BODY), writes=True,
     ),
-    Operation("GET", "/job", Service.job, schemas.JobAnswer, "operations", "care"),
+    Operation("GET", "/job", Service.job, care_schemas.JobAnswer, "operations", "care"),
     Operation(
-        "POST", "/check", Service.check, schemas.JobAnswer, "operations", "care",
-        schemas.CheckRequest, refusals=(409, *_BODY), writes=True,
+        "POST", "/check", Service.check, care_schemas.JobAnswer, "operations", "care",
+        care_schemas.CheckRequest, refusals=(409, *_BODY), writes=True,
     ),
     Operation(
-        "POST", "/compact", Service.compact, schemas.JobAnswer, "operations", "care", refusals=(409,), writes=True,
+        "POST", "/compact", Service.compact, care_schemas.JobAnswer, "operations", "care", refusals=(409,), writes=True,
     ),
-    Operation("POST", "/backup", Service.make_backup, schemas.JobAnswer, "operations", "care", refusals=(409,)),
+    Operation("POST", "/backup", Service.make_backup, care_schemas.JobAnswer, "operations", "care", refusals=(409,)),
     Operation(
         "GET", "/backup", Service.get_backup, msgspec.Struct, "operations", "care", media=(BINARY,), refusals=(409,),
     ),
-    Operation("DELETE", "/backup", Service.delete_backup, schemas.JobAnswer, "operations", "care"),
+    Operation("DELETE", "/backup", Service.delete_backup, care_schemas.JobAnswer, "operations", "care"),
     Operation(
-        "POST", "/change_hasher", Service.change_hasher, schemas.JobAnswer, "operations", "care",
-        schemas.HasherRequest, refusals=(409, *_BODY), writes=True,
+        "POST", "/change_hasher", Service.change_hasher, care_schemas.JobAnswer, "operations", "care",
+        care_schemas.HasherRequest, refusals=(409, *_BODY), writes=True,
     ),
     Operation(
-        "POST", "/migrate", Service.migrate, schemas.JobAnswer, "operations", "care",
-        schemas.MigrateRequest, (JSON, NPY), (409, *_BODY), writes=True,
+        "POST", "/migrate", Service.migrate, care_schemas.JobAnswer, "operations", "care",
+        care_schemas.MigrateRequest, (JSON, NPY), (409, *_BODY), writes=True,
     ),
     Operation(
-        "DELETE", "/migration", Service.abandon_migration, schemas.JobAnswer, "writing", "care", writes=True,
+        "DELETE", "/migration", Service.abandon_migration, care_schemas.JobAnswer, "writing", "care", writes=True,
     ),
     Operation(
-        "GET", _CHECKPOINT, Service.get_checkpoint, schemas.CheckpointAnswer, "reading", "care", refusals=(404, 422),
+        "GET", _CHECKPOINT, Service.get_checkpoint, care_schemas.CheckpointAnswer, "reading", "care",
+        refusals=(404, 422),
     ),
     Operation(
-        "PUT", _CHECKPOINT, Service.put_checkpoint, schemas.CheckpointAnswer, "writing", "care",
-        schemas.CheckpointRequest, refusals=(404, *_BODY), writes=True,
+        "PUT", _CHECKPOINT, Service.put_checkpoint, care_schemas.CheckpointAnswer, "writing", "care",
+        care_schemas.CheckpointRequest, refusals=(404, *_BODY), writes=True,
     ),
 )  # fmt: skip
 """The operations of a collection."""

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-_LAST = (1 << 63) - 1
+LAST = (1 << 63) - 1
 
-Int64 = Annotated[int, Meta(ge=-_LAST - 1, le=_LAST)]
+Int64 = Annotated[int, Meta(ge=-LAST - 1, le=LAST)]
 Id = Int64 | str
 Label = Int64 | str
 Labels = Label | list[Label] | None
@@ -22,7 +22,6 @@ Documents = Annotated[list[str], Meta(min_length=1)]
 Checkpoint = Annotated[
     dict[str, Any] | None, Meta(description="JSON values by name, committed in the same transaction as the items.")
 ]
-JobName = Literal["backup", "check", "compact", "change_hasher", "migrate"]
 SomeLabels = Annotated[
     Label | Annotated[list[Label], Meta(min_length=1)] | None, Meta(description="Only items with any of these.")
 ]
@@ -95,7 +94,7 @@ class ListRequest(CountRequest):
     cursor: Annotated[
         str | None, Meta(description="Instead of after: that of the page before, which had the same order.")
     ] = None
-    limit: Annotated[Annotated[int, Meta(ge=1, le=_LAST)], Meta(description="Items at most.")] = 100
+    limit: Annotated[Annotated[int, Meta(ge=1, le=LAST)], Meta(description="Items at most.")] = 100
 
 
 class IndexRequest(Struct, forbid_unknown_fields=True):
@@ -124,10 +123,10 @@ class SearchOptions(Struct, forbid_unknown_fields=True, kw_only=True):
     """Search options; in the query string if the body is an array."""
 
     k: Annotated[
-        Annotated[int, Meta(ge=1, le=_LAST)] | None, Meta(description="Neighbours per query, 10 by default.")
+        Annotated[int, Meta(ge=1, le=LAST)] | None, Meta(description="Neighbours per query, 10 by default.")
     ] = None
     radius: Annotated[
-        Annotated[int, Meta(ge=0, le=_LAST)] | None,
+        Annotated[int, Meta(ge=0, le=LAST)] | None,
         Meta(description="Find all items within this distance instead; without k, rescore, asymmetric and after."),
     ] = None
     rescore: Annotated[
@@ -160,38 +159,6 @@ class RefreshRequest(Struct, forbid_unknown_fields=True):
     """Refresh options."""
 
     wait: Annotated[bool, Meta(description="Wait until the new codes are in use.")] = False
-
-
-class CheckRequest(Struct, forbid_unknown_fields=True):
-    """How much to check."""
-
-    sample: Annotated[
-        Annotated[int, Meta(ge=0, le=_LAST)], Meta(description="Items whose codes are computed again, about.")
-    ] = 1000
-
-
-class HasherRequest(Struct, forbid_unknown_fields=True):
-    """A hasher; without a method, the present one with another number of bits."""
-
-    method: Annotated[str | None, Meta(description="Name of the hasher.", examples=["hroh"])] = None
-    n_bits: Annotated[int, Meta(ge=1, le=_LAST)] | None = None
-    params: Annotated[dict[str, Any], Meta(description="Its other parameters.", examples=[{"random_state": 0}])] = {}
-
-
-class MigrateRequest(HasherRequest):
-    """New vectors of items, or the name of an embedder; a hasher with the first request, if it is to be another."""
-
-    ids: Ids | None = None
-    vectors: Vectors | None = None
-    embed: Annotated[
-        str | None, Meta(description="Embedder that needs no model to be loaded.", examples=["char_ngrams"])
-    ] = None
-
-
-class CheckpointRequest(Struct, forbid_unknown_fields=True):
-    """A JSON value."""
-
-    value: Any
 
 
 class ItemAnswer(Struct):
@@ -255,29 +222,6 @@ class SearchAnswer(Struct):
     payload: Annotated[list[list[Any]] | UnsetType, Meta(description="If included.")] = UNSET
     vectors: Annotated[list[list[list[float]]] | UnsetType, Meta(description="If included.")] = UNSET
     cursor: Annotated[list[str | None] | UnsetType, Meta(description="What after takes, if more may follow.")] = UNSET
-
-
-class JobAnswer(Struct):
-    """State of a job."""
-
-    number: Annotated[int, Meta(description="Of the jobs of this service, from 1 on; 0 if there was none.")]
-    job: JobName | None
-    state: Literal["none", "running", "done", "failed"]
-    progress: Annotated[float, Meta(description="From 0 to 1.")] = 0.0
-    result: Annotated[
-        dict[str, Any] | None,
-        Meta(
-            description="backup: n_bytes, sha256. check: problems, n_items, n_codes, n_encoded. compact: n_bytes "
-            "given back. migrate: complete, n_done, n_items."
-        ),
-    ] = None
-    error: Annotated[str | None, Meta(description="Why it failed.")] = None
-
-
-class CheckpointAnswer(Struct):
-    """A JSON value."""
-
-    value: Any
 
 
 class CountAnswer(Struct):
