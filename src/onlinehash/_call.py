@@ -30,11 +30,11 @@ class Download(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A request: a JSON value or an array as its body, and what replaces the body when the request is repeated."""
+    """A request: JSON, an array or an image as its body, and what replaces the body when the request is repeated."""
 
     method: str
     path: str
-    body: dict[str, Any] | NDArray[Any] | None = None
+    body: dict[str, Any] | NDArray[Any] | bytes | None = None
     retry_body: dict[str, Any] | None = None
     query: dict[str, str] | None = None
     key: str | None = None  # by which the service knows a change that it has applied already

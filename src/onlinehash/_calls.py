@@ -177,7 +177,9 @@ def search(
     include: Sequence[str],
     after: SearchResult | str | None = None,
 ) -> Calls[SearchResult]:
-    """Find the neighbours of vectors or documents."""
+    """Find the neighbours of vectors, documents or one image."""
+    if isinstance(queries, bytes):
+        return (yield from _search_image(queries, options, (labels, ids, where, include or None, after)))
     several_texts = isinstance(queries, (list, tuple)) and len(queries) > 0 and isinstance(queries[0], str)
     single = isinstance(queries, str) or (not several_texts and as_array(queries).ndim == 1)
     listed = [queries] if isinstance(queries, str) else list(queries) if several_texts else _rows(queries, single)
@@ -200,6 +202,15 @@ def search(
 
     hits = _HITS_WITH_VECTORS if "vectors" in include else _HITS
     return (yield from _in_batches(listed, options.get("k"), single, request, hits))
+
+
+def _search_image(image: bytes, options: dict[str, Any], others: tuple[Any, ...]) -> Calls[SearchResult]:
+    """Find the neighbours of the image in a file."""
+    if any(one is not None for one in others):
+        raise InvalidInputError("An image goes without labels, ids, where, include and after; leave them out.")
+    query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
+    call = Call("POST", "/search", image, query=query)
+    return (yield from _in_batches([image], None, True, lambda some: call))
 
 
 def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[SearchResult]:

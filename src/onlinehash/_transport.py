@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from onlinehash._call import LONGEST_PAUSE, Call, Calls, pauses
 from onlinehash._validation import check_non_negative_int, check_positive
+from onlinehash.embedders.images import image_type
 from onlinehash.exceptions import (
     InvalidInputError,
     MissingExtraError,
@@ -188,10 +189,12 @@ class AsyncTransport(Settings):
         raise AssertionError("pauses never end")
 
 
-def _content(body: dict[str, Any] | NDArray[Any] | None) -> tuple[bytes | None, dict[str, str]]:
+def _content(body: dict[str, Any] | NDArray[Any] | bytes | None) -> tuple[bytes | None, dict[str, str]]:
     """Return the bytes of a body, and the header that names their type."""
     if body is None:
         return None, {}
+    if isinstance(body, bytes):
+        return body, {"Content-Type": image_type(body) or "image/png"}  # the service says if it is none
     if isinstance(body, np.ndarray):
         file = io.BytesIO()
         np.save(file, body, allow_pickle=False)

@@ -269,7 +269,7 @@ class Client(CareMethods):
         Parameters
         ----------
         vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
-            Or one text or a list of them, if the service has an embedder.
+            Or one text or a list of them, or the bytes of one image, if the service has an embedder.
         k : int, default=10
         labels : label or several, optional
             Search only items that have any of these labels.

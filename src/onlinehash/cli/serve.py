@@ -58,6 +58,15 @@ def run(
             help="File of API keys for writing, one per line; or set ONLINEHASH_WRITE_KEY.", show_default=False
         ),
     ] = None,
+    media: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of images to show, which payloads name by their paths below it.",
+            exists=True,
+            file_okay=False,
+            show_default=False,
+        ),
+    ] = None,
     quality: Annotated[
         bool,
         typer.Option("--quality/--no-quality", help="Search for some new items before they are learned from."),
@@ -145,7 +154,7 @@ def run(
             stack.callback(collections[name].close, refresh=False)  # a stop must not wait for a refresh
         for collection in collections.values():
             _prepare(collection, quality)
-        app = create_app(collections, limits=limits, keys=keys, routes=routes, root_path=root_path)
+        app = create_app(collections, limits=limits, keys=keys, routes=routes, root_path=root_path, media=media)
         n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
         held = "" if folder is None else f" in {len(collections)} collections"
         note(f"Serving {n_items} items{held} on {url} (Ctrl-C stops)")

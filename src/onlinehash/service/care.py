@@ -20,7 +20,7 @@ from onlinehash.hashers import HASHERS, OnlineHasher, make_hasher
 from onlinehash.service import care_schemas, repeats
 from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
-from onlinehash.service.parsing import BINARY
+from onlinehash.service.parsing import BINARY, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
 from onlinehash.types import Progress
 
@@ -46,9 +46,6 @@ class Care(ABC):
 
     @abstractmethod
     def _demand_writer(self) -> None: ...
-
-    @abstractmethod
-    def _rows(self, request: Any) -> Any: ...
 
     def job(self) -> care_schemas.JobAnswer:
         """Return the state of the job that runs, or else of the last one."""
@@ -183,7 +180,7 @@ class Care(ABC):
         hasher = self._hasher(request)
         if isinstance(hasher, int):
             raise invalid("method", "n_bits goes with method; pass the name of the hasher.")
-        rows = None if request.vectors is None else self._rows(request)
+        rows = None if request.vectors is None else rows_of(request.vectors, self.limits)
         pairs = None if rows is None else list(zip(request.ids or (), rows, strict=False))
         if rows is not None and len(rows) != len(request.ids or ()):
             raise invalid("vectors", f"vectors has {len(rows)} entries for {len(request.ids or ())} ids.")

@@ -35,6 +35,8 @@ class Endpoint:
     ) -> None:
         self._pattern, self._services, self._wrong_keys = pattern, services, wrong_keys
         self._operations = {operation.method: operation for operation in operations}
+        if "GET" in self._operations and self._operations["GET"].answer is msgspec.Struct:  # a file
+            self._operations["HEAD"] = self._operations["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

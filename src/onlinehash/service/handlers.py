@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -24,6 +25,7 @@ from onlinehash.service.executors import Deadline, Executors
 from onlinehash.service.insight import Insight, Remembered
 from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
+from onlinehash.service.media import read_image
 from onlinehash.service.parsing import BodyReader, check_size, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
 from onlinehash.service.repeats import RecentChanges
@@ -140,7 +142,18 @@ class Service(Browsing, Care, Insight):
             raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
         return text
 
+    def _check_documents(self, documents: list[Any] | None) -> None:
+        """Refuse text where images are embedded: it would be the path of a file here."""
+        is_image = documents is not None and isinstance(documents[0], bytes)
+        if documents is not None and is_image != (self.collection.embeds == "image"):
+            what = "does not embed images; send vectors, or text if it embeds that"
+            rule = (
+                what if is_image else "embeds images; send vectors, or search for one image, which is the body itself"
+            )
+            raise invalid("documents", f"documents: this collection {rule}.")
+
     def _rows(self, request: Any) -> Any:
+        self._check_documents(request.documents)
         check_size(len(request.ids), self.limits)
         return None if request.vectors is None else rows_of(request.vectors, self.limits)
 
@@ -177,11 +190,17 @@ class Service(Browsing, Care, Insight):
         """Find the nearest items of vectors, documents or stored items, exactly.
 
         `application/x-npy`: one vector per row, and the options in the query string. An answer of that type has the
-        vectors of the items found, if they are included.
+        vectors of the items found, if they are included. An image, if the embedder takes images: that is the query,
+        with the options in the query string.
         """
         reading = self.executors.reading
         request = await deadline.wait(reading.submit(decode)) if is_large else decode()
+        self._check_documents(request.documents)
         search = self._prepare(request)
+        if request.documents is not None and self.collection.embeds == "image":
+            images: list[Any] = request.documents
+            read = [await deadline.wait(reading.submit(partial(read_image, image))) for image in images]
+            search = replace(search, queries=read)
         if request.by_id is not None:
             ids = request.by_id
             stored = await deadline.wait(reading.submit(lambda: [item.vectors for item in self.collection.get(ids)]))

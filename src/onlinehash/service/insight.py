@@ -14,7 +14,8 @@ from onlinehash.collection import Collection
 from onlinehash.service import insight_schemas as answers
 from onlinehash.service import schemas
 from onlinehash.service.limits import Limits
-from onlinehash.service.problems import over_limit
+from onlinehash.service.media import ImageFile, open_image
+from onlinehash.service.problems import Problem, over_limit
 
 
 class Remembered:
@@ -101,3 +102,12 @@ class Insight:
             for one in found.classes
         ]
         return answers.CodewordsAnswer(found.version, found.n_bits, found.n_class_bits, found.n_classes, classes)
+
+    def image(self, file: str) -> ImageFile:
+        """Return an image below the folder of media that the service was started with.
+
+        The image is of the type that its first bytes say. What is no image, or outside the folder, is not there.
+        """
+        if self.media is None:
+            raise Problem(404, "unknown-media", "This service has no folder of media; start it with --media FOLDER.")
+        return open_image(self.media, file)

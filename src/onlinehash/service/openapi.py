@@ -18,7 +18,7 @@ _REASONS = {
     400: "A header is given twice.",
     401: "The API key is missing or wrong.",
     403: "The API key does not allow this, the service is read-only, or the request comes from a page of another site.",
-    404: "There is no such item or collection.",
+    404: "There is no such item, collection or image.",
     408: "The body took too long to arrive.",
     409: "The hasher has not learned enough yet, another job is running, or there is no backup.",
     413: "The body is too large.",
@@ -35,6 +35,7 @@ _PARTS = {
     "collection": "Name of a collection.",
     "path": "Keys in the payload, joined by dots.",
     "name": "Name of a checkpoint.",
+    "file": "Path below the folder of media.",
 }
 
 
@@ -95,6 +96,9 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
             },
         },
     }
+    if operation.answer is msgspec.Struct and len(operation.media) > 1:
+        binary = {"schema": {"type": "string", "format": "binary"}}
+        described["responses"]["200"]["content"] = dict.fromkeys(operation.media, binary)
     if operation.request is not None:
         described["requestBody"] = {
             "required": True,

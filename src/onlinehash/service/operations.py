@@ -11,6 +11,7 @@ import msgspec
 from onlinehash.service import care_schemas, schemas
 from onlinehash.service import insight_schemas as insight
 from onlinehash.service.handlers import Service
+from onlinehash.service.media import IMAGES
 from onlinehash.service.parsing import ARROW, BINARY, JSON, NPY
 
 ANY = (401, 403, 421, 429, 503)
@@ -60,7 +61,7 @@ _ITEM, _CHECKPOINT = "/items/{id:path}", "/checkpoints/{name:path}"
 OPERATIONS = (
     Operation(
         "POST", "/search", Service.search, schemas.SearchAnswer, "", "search",
-        schemas.SearchRequest, (JSON, NPY), (404, *_BODY), arrays=True,
+        schemas.SearchRequest, (JSON, NPY, *IMAGES), (404, *_BODY), arrays=True,
     ),
     Operation(
         "PUT", "/items", Service.upsert, schemas.ChangeAnswer, "writing", "items",
@@ -113,6 +114,10 @@ OPERATIONS = (
         "POST", "/map", Service.map, insight.MapAnswer, "reading", "state", insight.MapRequest, refusals=_BODY
     ),
     Operation("GET", "/codewords", Service.codewords, insight.CodewordsAnswer, "reading", "state"),
+    Operation(
+        "GET", "/media/{file:path}", Service.image, msgspec.Struct, "reading", "items",
+        media=IMAGES, refusals=(404, 422),
+    ),
     Operation("GET", "/history", Service.history, insight.HistoryAnswer, "reading", "state"),
     Operation("GET", "/versions", Service.versions, schemas.VersionAnswer, "operations", "state"),
     Operation("GET", "/limits", Service.get_limits, schemas.LimitsAnswer, "operations", "state"),

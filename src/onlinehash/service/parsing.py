@@ -94,8 +94,10 @@ def decode(kind: type[T], media: str, body: bytes, query: dict[str, str], limits
         ids, vectors, _ = _items_of_npy(body, limits)
         return kind(ids=ids, vectors=vectors)
     options = convert(schemas.SearchOptions, query) if kind is schemas.SearchRequest else None
+    given = {} if options is None else msgspec.structs.asdict(options)
     make: Any = kind
-    request: T = make(vectors=_vectors_of(_array(body)), **({} if options is None else msgspec.structs.asdict(options)))
+    is_image = media.startswith("image/")
+    request: T = make(documents=[body], **given) if is_image else make(vectors=_vectors_of(_array(body)), **given)
     return request
 
 
