@@ -21,6 +21,7 @@ Found = tuple[Ids, NDArray[Any]]
 _QUERIES = 16  # queries for which a tile of codes is read once
 _FEW_QUERIES = 8  # of the smallest block, if there are several threads
 _NOTHING = np.empty((0, 0), np.int64)
+_distance_dtype = cache(distance_dtype)  # after a scan, little of the interpreter is left in the processor's cache
 _WORTH_A_THREAD = 2_000_000  # distances; for fewer, starting a thread takes longer than it saves
 
 
@@ -31,6 +32,8 @@ def search_blocks(search: Callable[[slice], Found], n_queries: int, n_rows: int)
     """
     allowed: int = vars(config)["NUMBA_NUM_THREADS"]
     n_threads = max(1, min(allowed, n_queries * n_rows // _WORTH_A_THREAD))
+    if n_threads == 1 and n_queries <= _QUERIES:
+        return SearchResult(*search(slice(0, n_queries)))
     blocks = _blocks(n_queries, n_threads)
     found: list[Found] = [(_NOTHING, _NOTHING)] * len(blocks)
     todo = iter(range(len(blocks)))
@@ -57,7 +60,7 @@ def _blocks(n_queries: int, n_threads: int) -> list[slice]:
     """Cut queries into blocks; small ones come last, so that all threads end together."""
     blocks: list[slice] = []
     start = 0
-    while start < n_queries or not blocks:
+    while start < n_queries:
         left = n_queries - start
         size = min(_QUERIES, left if n_threads == 1 else max(_FEW_QUERIES, left // (2 * n_threads)))
         blocks.append(slice(start, start + size))
@@ -85,7 +88,7 @@ def find_nearest(
     if not ids.size:
         return ids, distances
     n_bytes = words.itemsize * words.shape[1]
-    dtype = np.float32 if asymmetric else distance_dtype(n_bytes)
+    dtype = np.float32 if asymmetric else _distance_dtype(n_bytes)
     tile = 512 if n_bytes <= 16 else 256  # rows that stay in the first-level cache
     nearest, buffer = np.zeros((len(queries), -(-len(words) // tile)), dtype), np.empty(tile, dtype)
     if bounded and k <= nearest.shape[1]:
