@@ -102,12 +102,14 @@ class CodeIndex:
         """Give an engine what it lacks; the code of a sequence number never changes within a generation."""
         if self._engine.seen(number) == seq and len(index) == len(seqs):
             return
-        there = np.sort(index.ids) if len(index) else np.empty(0, np.int64)
-        gone, new = np.setdiff1d(there, seqs, assume_unique=True), ~np.isin(seqs, there, assume_unique=True)
-        if len(gone):
-            index.delete(gone)
-        if new.any():
-            index.upsert(codes[new], seqs[new])
+        if len(index):
+            there = np.sort(index.ids)
+            gone, new = np.setdiff1d(there, seqs, assume_unique=True), ~np.isin(seqs, there, assume_unique=True)
+            if len(gone):
+                index.delete(gone)
+            codes, seqs = codes[new], seqs[new]
+        if len(seqs):
+            index.upsert(codes, seqs)
         self._engine.mark(number, seq)
 
     def follow(self, since: Position, now: Position) -> None:

@@ -10,6 +10,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection.stores.label_column import LabelColumn
+
 Column = NDArray[np.unsignedinteger[Any]]
 """One number per row."""
 
@@ -94,6 +96,9 @@ def texts(values: Sequence[str | None]) -> Column:
     >>> texts(["a", None])
     array([3904355907,      49374], dtype=uint64)
     """
+    if isinstance(values, LabelColumn):
+        column: Column = texts(values.texts)[values.numbers]
+        return column
     known = {text: _NONE if text is None else crc32(text.encode()) for text in set(values)}
     if len(known) == 1:
         return np.full(len(values), known[values[0]], np.uint64)
