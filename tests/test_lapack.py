@@ -24,14 +24,26 @@ def test_gram_matrices_are_added_to_the_lower_triangle(rows):
 def test_a_factor_solves_its_system(rows):
     system, columns = np.asfortranarray(rows.T @ rows), rows[:3].T
     solution = np.linalg.solve(system, columns)
-    assert _lapack.factor(system)
-    np.testing.assert_array_equal(np.triu(system, 1), 0.0)
-    np.testing.assert_allclose(_lapack.solve(system, columns), solution)
-    assert _lapack.solve(system, columns[:, :0]).shape == (40, 0)
+    lower = _lapack.factor(system)
+    assert lower is system
+    np.testing.assert_allclose(_lapack.solve(lower, columns), solution)
+    assert _lapack.solve(lower, columns[:, :0]).shape == (40, 0)
+
+
+def test_matrices_in_another_order_or_that_are_read_only_are_copied(rows):
+    gram = rows.T @ rows
+    expected = np.tril(2.0 * gram)
+    gram.flags.writeable = False
+    assert np.allclose(np.tril(_lapack.add_gram(1.0, rows, 1.0, gram)), expected)
+    lower = np.tril(_lapack.factor(gram))
+    np.testing.assert_allclose(lower @ lower.T, gram)
+    np.testing.assert_allclose(_lapack.solve(np.ascontiguousarray(lower), gram), np.eye(40), atol=1e-9)
+    with pytest.raises(ValueError, match=r"\(90, 40\) is not square"):
+        _lapack.factor(rows)
 
 
 def test_a_matrix_that_is_not_positive_has_no_factor():
-    assert not _lapack.factor(np.asfortranarray(-np.eye(3)))
+    assert _lapack.factor(np.asfortranarray(-np.eye(3))) is None
 
 
 def test_other_threads_run_while_a_matrix_is_factored():

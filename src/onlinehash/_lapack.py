@@ -19,31 +19,38 @@ _name.restype, _name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-def add_gram(alpha: float, rows: NDArray[np.float64], beta: float, gram: NDArray[np.float64]) -> None:
-    """Set the lower triangle of ``gram``, in Fortran order, to ``beta * gram + alpha * rows.T @ rows``."""
-    rows = np.ascontiguousarray(rows, np.float64)
+def add_gram(alpha: float, rows: NDArray[np.float64], beta: float, gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``beta * gram + alpha * rows.T @ rows`` in the lower triangle of ``gram``, or of a copy in Fortran order."""
+    rows, gram = np.ascontiguousarray(rows, np.float64), _writable(gram)
     size, n_rows = len(gram), len(rows)
     if n_rows:
         _dsyrk(b"L", b"N", size, n_rows, alpha, rows, size, beta, gram, size)
     elif beta != 1.0:
         gram *= beta
+    return gram
 
 
-def factor(system: NDArray[np.float64]) -> bool:
-    """Put the Cholesky factor into the lower triangle of a matrix in Fortran order; return whether there is one."""
-    status = ctypes.c_int64(0)
-    _dpotrf(b"L", len(system), system, len(system), status)
-    for column in range(1, len(system)):
-        system[:column, column] = 0.0
-    return not status.value
+def factor(system: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return the Cholesky factor in the lower triangle of ``system``, or of a copy in Fortran order, if there is one."""
+    lower, status = _writable(system), ctypes.c_int64(0)
+    _dpotrf(b"L", len(lower), lower, len(lower), status)
+    return None if status.value else lower
 
 
 def solve(lower: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the solution of a system from its Cholesky factor in Fortran order."""
+    """Return the solution of a system from its Cholesky factor."""
     solved = np.array(columns, np.float64, order="F")
+    lower = np.asfortranarray(lower, np.float64)
     if solved.size:
         _dpotrs(b"L", len(lower), solved.shape[1], lower, len(lower), solved, len(lower), ctypes.c_int64(0))
     return solved
+
+
+def _writable(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a square matrix in Fortran order that can be written to: the same, or a copy."""
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"A matrix of shape {matrix.shape} is not square.")
+    return np.require(matrix, np.float64, ["F", "W", "A"])
 
 
 def _routine(module: Any, name: str) -> Callable[..., None]:
