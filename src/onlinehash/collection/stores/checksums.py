@@ -142,6 +142,20 @@ def rows(vectors: NDArray[Any]) -> Column:
     return sums
 
 
+def row(vector: NDArray[Any]) -> int:
+    """Return the number of one row as :func:`rows` does, in half the time.
+
+    Examples
+    --------
+    >>> row(np.array([1.0, 2.0], np.float32))
+    16895322181070749696
+    """
+    if vector.itemsize != 4 or not vector.dtype.isnative or not vector.flags.c_contiguous:
+        return int(rows(vector[np.newaxis])[0])
+    words = vector.view(np.uint32)
+    return int(np.dot(words, _factors(len(words))))
+
+
 @cache
 def _factors(n: int) -> NDArray[np.uint64]:
     """Return the first outputs of SplitMix64, made odd."""

@@ -194,7 +194,10 @@ class SqliteStore(FileCare, MigrationTables, FilteredItems):
             id_type = "TEXT" if isinstance(rows.ids[0], str) else "INTEGER"
             self.put_setting("id_type", id_type)
             self._writer.execute(schema.ids_table(id_type))
-        n_before = sum(self._put_some(rows[some], rows.seqs[0], codes, some) for some in slices(rows.vectors))
+        if len(rows) == 1:
+            n_before = self._put_some(rows, rows.seqs[0], codes, slice(None))
+        else:
+            n_before = sum(self._put_some(rows[some], rows.seqs[0], codes, some) for some in slices(rows.vectors))
         self.put_setting("n_items", self.setting("n_items") + len(rows) - n_before)
         self.put_setting("n_stream", self.setting("n_stream") + len(rows))
         self.put_setting("seq", rows.seqs[-1])
