@@ -17,6 +17,7 @@ from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.stores.sqlite_care import FileCare
 from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
+from onlinehash.collection.stores.sqlite_columns import PayloadColumns
 from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items, slices
 from onlinehash.collection.stores.sqlite_migration import MigrationTables
 from onlinehash.collection.stores.sqlite_payloads import FilteredItems
@@ -66,6 +67,7 @@ class SqliteStore(FileCare, MigrationTables, FilteredItems):
     """
 
     def __init__(self, path: Path, *, readonly: bool = False, partial: bool = False) -> None:
+        self._columns = PayloadColumns()
         super().__init__(path, readonly=readonly, partial=partial)
         try:
             self._inspect()

@@ -374,14 +374,8 @@ class Database:
 
 
 _OPEN: WeakSet[Database] = WeakSet()
-_TRANSIENT = (
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_INTERRUPT,
-    sqlite3.SQLITE_SCHEMA,
-)
+_NAMES = ("BUSY", "LOCKED", "PROTOCOL", "NOMEM", "INTERRUPT", "SCHEMA")
+_TRANSIENT = [getattr(sqlite3, f"SQLITE_{name}") for name in _NAMES]
 
 
 def _code(error: sqlite3.Error) -> int:
