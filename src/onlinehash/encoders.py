@@ -158,7 +158,8 @@ class Encoder:
 
         Its input ``vectors`` is float32 of shape (n, n_features). Its outputs are the packed ``codes``, uint8 of shape
         (n, ceil(n_bits / 8)), and ``values``, float32 of shape (n, n_bits), whose signs are the bits. The order of
-        additions differs from one library to the next, so a bit whose value is within rounding of zero may differ.
+        additions differs from one library to the next, so a bit whose value is within rounding of zero may differ, as
+        it may here between one row and many: one bit in some millions.
 
         Parameters
         ----------

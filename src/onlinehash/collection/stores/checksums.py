@@ -52,7 +52,7 @@ def row_checksum(kind: str, *values: int) -> int:
     >>> row_checksum("pets", number(1), number("cat"))
     4129363194
     """
-    mixed = crc32(kind.encode())
+    mixed = _seed(kind)
     for value in values:
         mixed = ((mixed ^ value) * _INT_FACTOR) & _ALL
         mixed ^= mixed >> 29
@@ -154,6 +154,11 @@ def row(vector: NDArray[Any]) -> int:
         return int(rows(vector[np.newaxis])[0])
     words = vector.view(np.uint32)
     return int(np.dot(words, _factors(len(words))))
+
+
+@cache
+def _seed(kind: str) -> int:
+    return crc32(kind.encode())
 
 
 @cache

@@ -155,7 +155,7 @@ def seal_codes(seqs: Sequence[int], codes: Codes) -> bytes:
     """Return codes, each with the checksum of it and its sequence number behind it."""
     if len(codes) == 1:
         code = codes.tobytes()
-        words = (int.from_bytes(code[start : start + 8], "little") for start in range(0, len(code), 8))
+        words = [int.from_bytes(code[start : start + 8], "little") for start in range(0, len(code), 8)]
         return code + struct.pack("<I", row_checksum("codes", seqs[0], *words))
     sums = row_checksums("codes", checksums.integers(seqs), *checksums.words(codes))
     return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)]).tobytes()

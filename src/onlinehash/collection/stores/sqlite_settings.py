@@ -113,9 +113,9 @@ class SettingsFile(Database):
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting; a writer has all of them in memory."""
+        if not self.readonly and getattr(self._local, "active", None) is self._writer:
+            return self._written[name] if name in self._written else self._settings.get(name, default)
         if not self._reads_a_snapshot():
-            if name in self._written and getattr(self._local, "active", None) is not None:
-                return self._written[name]
             return self._settings.get(name, default)
         if name in _COUNTERS:
             return self.head()[name]
