@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from onlinehash import _calls as calls
-from onlinehash._transport import Transport, pauses
+from onlinehash._care_client import CareMethods
+from onlinehash._transport import Transport
 from onlinehash._validation import check_positive_int
 from onlinehash.async_client import AsyncClient
-from onlinehash.collection.types import Id, Item, Label, Stats
+from onlinehash.collection.history import History
+from onlinehash.collection.insight import Codewords, ItemMap
+from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
 from onlinehash.types import Codes, SearchResult
 
 __all__ = ["AsyncClient", "Client", "ServiceError"]
 
 
-class Client:
+class Client(CareMethods):
     """Use a collection that is served over HTTP.
 
     A request that gets no answer, or the answer to come back later, is sent again. That is safe: every change has a
     key, by which the service knows one that it has applied already although its answer was lost.
 
-    Items and queries are sent in batches of at most 1000. Each batch of a change is applied as a whole or not at all.
+    Items and queries are sent in batches of at most 1000, and asked for in smaller ones where the service gives no more
+    at a time. Each batch of a change is applied as a whole or not at all.
 
     Parameters
     ----------
@@ -103,6 +106,7 @@ class Client:
         payload: Any = None,
         *,
         documents: Any = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Insert items or replace existing ones, as :meth:`Collection.upsert`.
 
@@ -116,8 +120,10 @@ class Client:
             One JSON value per item.
         documents : optional
             Instead of vectors, one text per item, if the service has an embedder.
+        checkpoint : mapping of str to JSON value, optional
+            JSON committed in the same transaction as the items; with the last batch, if there are several.
         """
-        self._http.run(calls.upsert(ids, vectors, labels, payload, documents))
+        self._http.run(calls.upsert(ids, vectors, labels, payload, documents, checkpoint))
 
     def update(
         self,
@@ -127,17 +133,26 @@ class Client:
         payload: Any = ...,
         *,
         documents: Any = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Change existing items and keep what is not given, as :meth:`Collection.update`.
 
         Parameters
         ----------
-        ids, vectors, labels, payload, documents
+        ids, vectors, labels, payload, documents, checkpoint
             As for :meth:`upsert`.
         """
-        self._http.run(calls.update(ids, vectors, labels, payload, documents))
+        self._http.run(calls.update(ids, vectors, labels, payload, documents, checkpoint))
 
-    def delete(self, ids: Any = None, *, where: Any = None, missing: str = "raise", unlearn: bool = False) -> int:
+    def delete(
+        self,
+        ids: Any = None,
+        *,
+        where: Any = None,
+        missing: str = "raise",
+        unlearn: bool = False,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> int:
         """Delete items, and return their number.
 
         Parameters
@@ -149,8 +164,10 @@ class Client:
             With "raise", nothing of a batch is deleted if any of its ids is unknown.
         unlearn : bool, default=False
             Also remove the items from what the hasher has learned; supported by HROH.
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
         """
-        return self._http.run(calls.delete(ids, where, missing, unlearn))
+        return self._http.run(calls.delete(ids, where, missing, unlearn, checkpoint))
 
     def create_index(self, path: str) -> None:
         """Make filters by a path in the payload fast, as :meth:`Collection.create_index`.
@@ -182,26 +199,53 @@ class Client:
         return self._http.run(calls.get(ids))
 
     def items(
-        self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        limit: int | None = None,
+        chunk: int = 1000,
     ) -> Iterator[Item]:
-        """Yield items in order of id, as :meth:`Collection.items`, one request per chunk.
+        """Yield items in order, as :meth:`Collection.items`, one request per chunk.
 
         Parameters
         ----------
-        where, after, limit, chunk
+        labels, where, order, descending, after, limit, chunk
         """
-        left = limit
+        left, cursor = limit, None
         while left is None or left > 0:
             size = chunk if left is None else min(chunk, left)
-            found = self._http.run(calls.page(where, after, size))
-            yield from found
-            if len(found) < size:
+            page = self._http.run(calls.page(labels, where, order, descending, after, cursor, size))
+            yield from page.items
+            after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
+            if cursor is None:
                 return
-            after, left = found[-1].id, None if left is None else left - size
 
-    def count(self, where: Any = None) -> int:
-        """Return the number of items, or of those whose payload passes a filter."""
-        return self._http.run(calls.count(where))
+    def page(
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> ItemPage:
+        """Return some items and a cursor for those that follow, as :meth:`Collection.page`.
+
+        Parameters
+        ----------
+        labels, where, order, descending, after, cursor, limit
+        """
+        return self._http.run(calls.page(labels, where, order, descending, after, cursor, limit))
+
+    def count(self, where: Any = None, *, labels: Any = None) -> int:
+        """Return the number of items, or of those with a label or a payload that passes a filter."""
+        return self._http.run(calls.count(where, labels))
 
     def indexes(self) -> list[str]:
         """Return the paths in the payload that have an index."""
@@ -225,7 +269,7 @@ class Client:
         Parameters
         ----------
         vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
-            Or one text or a list of them, if the service has an embedder.
+            Or one text or a list of them, or the bytes of one image, if the service has an embedder.
         k : int, default=10
         labels : label or several, optional
             Search only items that have any of these labels.
@@ -285,6 +329,23 @@ class Client:
         """Return statistics of the collection."""
         return self._http.run(calls.stats())
 
+    def map(self, limit: int = 2000) -> ItemMap:
+        """Return a random sample of the items in the plane, as :meth:`Collection.map`.
+
+        Parameters
+        ----------
+        limit : int, default=2000
+        """
+        return self._http.run(calls.item_map(limit))
+
+    def codewords(self) -> Codewords:
+        """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
+        return self._http.run(calls.codewords())
+
+    def history(self) -> History:
+        """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
+        return self._http.run(calls.history())
+
     def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher.
 
@@ -293,11 +354,4 @@ class Client:
         wait : bool, default=True
             Return when the new codes are in use; raise if the refresh fails.
         """
-        state = self._http.run(calls.refresh())
-        for pause in pauses():
-            if not wait or not state["refreshing"]:
-                break
-            time.sleep(pause)
-            state = self._http.run(calls.versions())
-        if wait and state["refresh_error"] is not None:
-            raise ServiceError(f"The refresh failed: {state['refresh_error']}")
+        self._http.run(calls.refresh(wait))

@@ -112,6 +112,22 @@ class Encoder:
             return self._on_device_of(rows).project(rows)  # type: ignore[no-any-return]
         return np.concatenate([self._project_chunk(chunk) for chunk in self._chunks(rows)])
 
+    def scores(self, X: ArrayLike) -> Features:
+        """Return the scores of the classes, shape (n_samples, n_classes), before they are sharpened.
+
+        Without codewords there are none, and these are the projections.
+
+        Examples
+        --------
+        >>> words = np.array([[1, 1], [1, -1]], np.int8)
+        >>> Encoder(np.eye(2), codewords=words, sharpness=3.0).scores([[0.2, 0.4]])
+        array([[0.2, 0.4]])
+        """
+        if self.codewords is None:
+            return self.project(X)
+        chunks = [self._project_chunk(chunk, combined=False) for chunk in self._chunks(self._check(X))]
+        return np.concatenate(chunks)[:, : len(self.codewords)]
+
     def encode(self, X: ArrayLike) -> Codes:
         """Return packed codes, shape (n_samples, ceil(n_bits / 8))."""
         rows = self._check(X)
@@ -218,8 +234,8 @@ class Encoder:
             return [X]
         return [X[start : start + step] for start in range(0, len(X), step)]
 
-    def _project_chunk(self, chunk: NDArray[Any], *, signs: bool = False) -> Features:
-        """Return projections; with ``signs`` only their signs matter, and rows are not scaled."""
+    def _project_chunk(self, chunk: NDArray[Any], *, signs: bool = False, combined: bool = True) -> Features:
+        """Return projections, of combined scores; with ``signs`` only their signs matter, and rows are not scaled."""
         unscaled = signs and self.intercept is None and isinstance(self.features, Centring)
         transform = self.features.subtract if unscaled else self.features.transform  # type: ignore[union-attr]
         with np.errstate(over="ignore", invalid="ignore"):  # reported below, as an error
@@ -233,7 +249,7 @@ class Encoder:
             raise InvalidFeaturesError(
                 f"X holds values so large that their projections overflow {rows.dtype}; scale X first."
             )
-        return values if self.codewords is None else self._combined(values)
+        return self._combined(values) if combined and self.codewords is not None else values
 
     def _combined(self, values: Features) -> Features:
         """Return the codewords combined by sharpened scores, then the values that are no scores."""

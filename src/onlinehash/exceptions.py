@@ -9,6 +9,7 @@ Every error says what was given, the rule, and the way out::
     │   ├── InvalidLabelsError                      y: length, kind, unknown to a fixed codebook
     │   ├── InvalidCodesError                       codes: dtype, width, padding
     │   └── TooManyResultsError                     a search that finds more than was allowed
+    │       └── LargeResultError                    ... in bytes of payloads
     ├── UnknownNameError       (ValueError)         no such hasher, data set, protocol, ...
     ├── UnknownIdError         (KeyError)           no such id in an index
     ├── NotLearnedError        (AttributeError)     used before the first instance was learned
@@ -53,6 +54,17 @@ class InvalidCodesError(InvalidInputError):
     """Codes have the wrong dtype or width."""
 
 
+class IncompleteMigrationError(InvalidInputError):
+    """Items have no new vector yet; those that were given are stored."""
+
+    def __init__(self, n_left: int, n_items: int, id: int | str) -> None:
+        super().__init__(
+            f"{n_left} of {n_items} items have no new vector yet, {id!r} among them; call migrate(vectors=...) again "
+            "with theirs, or abandon_migration()."
+        )
+        self.n_left, self.n_items = n_left, n_items
+
+
 class TooManyResultsError(InvalidInputError):
     """A search finds more items than the caller allows."""
 
@@ -60,6 +72,14 @@ class TooManyResultsError(InvalidInputError):
     def of(cls, n_found: int, max_results: int) -> TooManyResultsError:
         """Make the error of a range search."""
         return cls(f"radius finds at least {n_found} items, more than {max_results}; use a smaller one, or raise that.")
+
+
+class LargeResultError(TooManyResultsError):
+    """The payloads of the items that a search finds have more bytes than the caller allows."""
+
+
+class OverLimitError(InvalidInputError):
+    """A request exceeds a limit of the service."""
 
 
 class UnknownNameError(OnlineHashError, ValueError):

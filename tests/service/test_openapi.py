@@ -18,6 +18,7 @@ from tests.service.running import running
 from tests.service.test_routes import ARROW, NPY
 
 from onlinehash import LSH, Collection
+from onlinehash.service.media import IMAGES
 
 pytestmark = pytest.mark.slow
 
@@ -28,10 +29,10 @@ CHECKS = [
     response_schema_conformance,
     unsupported_method,
 ]
-N_ROUTES = 23
+N_ROUTES = 38
 
 
-@schemathesis.serializer(NPY["content-type"], ARROW["content-type"])
+@schemathesis.serializer(NPY["content-type"], ARROW["content-type"], *IMAGES)
 def as_they_are(ctx, value):
     return value if isinstance(value, bytes) else str(value).encode(errors="replace")
 

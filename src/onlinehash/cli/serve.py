@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from onlinehash.collection import Collection
 
+_LABELS = "$labels"
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -57,6 +58,19 @@ def run(
             help="File of API keys for writing, one per line; or set ONLINEHASH_WRITE_KEY.", show_default=False
         ),
     ] = None,
+    media: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of images to show, which payloads name by their paths below it.",
+            exists=True,
+            file_okay=False,
+            show_default=False,
+        ),
+    ] = None,
+    quality: Annotated[
+        bool,
+        typer.Option("--quality/--no-quality", help="Search for some new items before they are learned from."),
+    ] = True,
     max_body: Annotated[int, typer.Option(help="MiB per request.", min=1)] = 64,
     max_batch: Annotated[int, typer.Option(help="Items, ids or queries per request.", min=1)] = 10_000,
     max_k: Annotated[int, typer.Option(help="Neighbours per query.", min=1)] = 1000,
@@ -138,7 +152,9 @@ def run(
             name = Path(target.name).stem
             collections = {name: target.open(hasher, readonly=readonly, search=search, embed=embed)}
             stack.callback(collections[name].close, refresh=False)  # a stop must not wait for a refresh
-        app = create_app(collections, limits=limits, keys=keys, routes=routes, root_path=root_path)
+        for collection in collections.values():
+            _prepare(collection, quality)
+        app = create_app(collections, limits=limits, keys=keys, routes=routes, root_path=root_path, media=media)
         n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
         held = "" if folder is None else f" in {len(collections)} collections"
         note(f"Serving {n_items} items{held} on {url} (Ctrl-C stops)")
@@ -152,6 +168,17 @@ def run(
             keyfile=keyfile,
             trusted_proxies=trusted_proxies,
         )
+
+
+def _prepare(collection: Collection, quality: bool) -> None:
+    """Make listing by label fast, and measure the quality along the stream."""
+    if collection.readonly:
+        return
+    if _LABELS not in collection.indexes():
+        collection.create_index(_LABELS)
+    if quality:
+        in_memory = collection.stats().index in ("flat", "buckets", "gpu")
+        collection.measure_quality(per_call=16 if in_memory else 1)
 
 
 def _log_to_stderr(level: str, access_log: bool) -> None:

@@ -171,6 +171,18 @@ def labels_of(text: str | None) -> Label | tuple[Label, ...] | None:
     return tuple(value) if isinstance(value, list) else value
 
 
+def label_set(text: str | None) -> frozenset[Label]:
+    """Return labels from their JSON, as a set.
+
+    Examples
+    --------
+    >>> label_set('"cat"'), label_set(None)
+    (frozenset({'cat'}), frozenset())
+    """
+    labels = labels_of(text)
+    return frozenset() if labels is None else frozenset(labels if isinstance(labels, tuple) else [labels])
+
+
 def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
     """Return the payload of every row as JSON.
 

@@ -21,6 +21,7 @@ from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.paging import Answer, Cursor, paged
 from onlinehash.collection.passing import Passing, PassingItems
 from onlinehash.collection.stores.protocol import Among, OutOfStep, Position, Store
+from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.indexes import Index
@@ -305,13 +306,27 @@ class CodeIndex:
             allowed = some if allowed is None else np.intersect1d(allowed, some, assume_unique=True)
         return allowed
 
-    def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
-        """Return the ids that have a code in use, in order of arrival, their codes and the encoder that made them."""
+    def codes(self, ids: Sequence[Any] | None = None) -> tuple[list[Any], Codes, Encoder | None]:
+        """Return the ids, all or some, that have a code in use, their codes and the encoder that made them.
+
+        All are in order of arrival, some in the order of the ids.
+        """
         with self._reading() as (generation, index):
             if generation is None or index is None or not len(index):
                 return [], np.empty((0, 0), np.uint8), None if generation is None else generation.encoder
+            if ids is not None:
+                seqs = self._arrivals.seqs(ids)
+                return self._arrivals.ids(seqs), index.get(seqs), generation.encoder
             order = np.argsort(index.ids)
             return self._arrivals.ids(index.ids[order]), index.codes[order], generation.encoder
+
+    def labelled_codes(self, ids: Sequence[Any]) -> tuple[list[frozenset[Label]], Codes]:
+        """Return the labels and the codes in use of those ids that have one."""
+        with self._reading() as (generation, index):
+            if generation is None or index is None:
+                return [], np.empty((0, 0), np.uint8)
+            seqs = self._arrivals.seqs(ids)
+            return self._labels.of(seqs), index.get(seqs)
 
     def are_searchable(self, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in use."""
@@ -329,14 +344,22 @@ class CodeIndex:
         return 0 if self._next is None else len(self._next)
 
     def sample(self, n_items: int, seed: int) -> list[Any]:
-        """Return ids that have a code in use, at random."""
+        """Return ids that have a code in use, at random; with the same seed mostly the same after a change."""
         with self._reading():
             if self.current is None:
                 return []
             seqs = self._arrivals.all_seqs()
-            rng = np.random.default_rng(seed)
-            some = rng.choice(seqs, min(n_items, len(seqs)), replace=False, shuffle=False)
-            return self._arrivals.ids(np.sort(some))
+            if n_items < len(seqs):
+                seqs = np.sort(seqs[np.argpartition(_hashes(seqs, seed), n_items)[:n_items]])
+            return self._arrivals.ids(seqs)
+
+
+def _hashes(seqs: Seqs, seed: int) -> NDArray[np.uint64]:
+    """Return a random number per sequence number (the mixing steps of SplitMix64)."""
+    mixed = (seqs.astype(np.uint64) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _nothing(n_queries: int, seq: int) -> SearchResult:

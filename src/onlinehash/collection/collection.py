@@ -17,6 +17,7 @@ from onlinehash.collection.care import CollectionCare
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import PAYLOAD_CHANGES
+from onlinehash.collection.insight import WithInsight
 from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import MigratingCollection
 from onlinehash.collection.payload_indexes import PayloadIndexes
@@ -31,7 +32,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPrequentialQuality):
+class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPrequentialQuality, WithInsight):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -376,6 +377,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         with self._store.writing():
             self._put_settings({"n_features": rows.vectors.shape[1], **settings, "n_learned": hasher.version_})
             self._store.put(rows, codes)
+            self._note_quality(hasher.version_, rows.seqs[-1])
             self._learner.save(hasher, rows.seqs[-1], if_due=True)
         self._position = self._position._replace(seq=rows.seqs[-1])
         self._index.put(rows.ids, rows.seqs, codes, rows.labels)

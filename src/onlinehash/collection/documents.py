@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores.protocol import Store
-from onlinehash.embedders import Embedder, as_embedder, is_document, make_embedder
+from onlinehash.embedders import Embedder, as_embedder, documents_of, is_document, make_embedder
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
 
 FIELD = "document"
@@ -36,6 +36,16 @@ class Documents:
         """Name of the embedder of the collection; None if it has none."""
         name: str | None = self._store.setting("embedder")
         return name
+
+    @property
+    def takes(self) -> str | None:
+        """What the embedder takes, "text" or "image"; None if there is none, or none of that name."""
+        name, given = self.name, self.given
+        if name is None:
+            return None
+        if given is not None and given.name == name:
+            return given.takes
+        return documents_of(name)
 
     @property
     def are_kept(self) -> bool:

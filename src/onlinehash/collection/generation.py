@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ class Generation:
         Sequence number up to which items have their codes, while the generation is being built.
     put : callable, optional
         Moves vectors to where they are encoded.
+    begun : float
+        ``time.monotonic()`` when it was begun, or resumed.
 
     Examples
     --------
@@ -39,6 +42,7 @@ class Generation:
     encoder: Encoder
     cursor: int = 0
     put: Callable[[NDArray[Any]], Any] | None = None
+    begun: float = field(default_factory=monotonic)
 
     def encode(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of a chunk of vectors, on this thread: the products are too small to share."""

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from onlinehash._validation import check_choice
 from onlinehash.collection import _validation as check
-from onlinehash.collection.stores.protocol import Store
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.collection.stores.protocol import Rows, Store
+from onlinehash.exceptions import InvalidInputError, LargeResultError
 from onlinehash.types import SearchResult
 
 PARTS = ("labels", "payload", "vectors")
 """What can be included."""
+
+_AT_A_TIME = 1000  # items
+_NUMBERS = 4_000_000  # of their vectors
 
 
 def check_include(include: Any) -> tuple[str, ...]:
@@ -35,7 +41,9 @@ def check_include(include: Any) -> tuple[str, ...]:
     return listed
 
 
-def including(found: SearchResult, store: Store, parts: tuple[str, ...], *, last: bool) -> SearchResult | None:
+def including(
+    found: SearchResult, store: Store, parts: tuple[str, ...], *, last: bool, max_payload_bytes: int | None = None
+) -> SearchResult | None:
     """Return a result of several queries with parts of the items found; None if one of them has changed since.
 
     Parameters
@@ -45,20 +53,44 @@ def including(found: SearchResult, store: Store, parts: tuple[str, ...], *, last
     parts : tuple of str
     last : bool
         Take items as they are now, without those that are gone.
+    max_payload_bytes : int, optional
+        Raise as soon as the payloads of all hits have more.
     """
-    rows = store.rows(list({id for ids in found.ids for id in ids}))
-    place = {id: row for row, id in enumerate(rows.ids)}
-    if not last and (
-        max(rows.seqs, default=0) > (found.sequence or 0) or any(set(ids) - set(place) for ids in found.ids)
-    ):
+    n_hits = Counter(id for ids in found.ids for id in ids)
+    columns: dict[str, dict[Any, Any]] = {part: {} for part in parts}
+    there, newest, n_bytes = set[Any](), 0, 0
+    for rows in rows_in_pieces(store, list(n_hits)):
+        there.update(rows.ids)
+        newest = max(newest, *rows.seqs)
+        if "labels" in columns:
+            columns["labels"].update(zip(rows.ids, map(check.labels_of, rows.labels), strict=True))
+        if "vectors" in columns:
+            columns["vectors"].update(zip(rows.ids, rows.vectors, strict=True))
+        if "payload" in columns:
+            for id, text in zip(rows.ids, rows.payloads, strict=True):
+                n_bytes += n_hits[id] * len(text or "")
+                if max_payload_bytes is not None and n_bytes > max_payload_bytes:
+                    raise LargeResultError(
+                        f"payload of the items found has more than {max_payload_bytes} bytes; ask for fewer items, or "
+                        "leave it out."
+                    )
+                columns["payload"][id] = json.loads(text or "null")
+    if not last and (newest > (found.sequence or 0) or len(there) < len(n_hits)):
         return None
-    kept = [[i for i, id in enumerate(ids) if id in place] for ids in found.ids]
+    kept = [[i for i, id in enumerate(ids) if id in there] for ids in found.ids]
     ids = [[ids[i] for i in some] for ids, some in zip(found.ids, kept, strict=True)]
     distances = [[distances[i] for i in some] for distances, some in zip(found.distances, kept, strict=True)]
-    columns: dict[str, Any] = {
-        "labels": lambda some: [check.labels_of(rows.labels[row]) for row in some],
-        "payload": lambda some: [json.loads(rows.payloads[row] or "null") for row in some],
-        "vectors": lambda some: rows.vectors[some],
-    }
-    wanted: dict[str, Any] = {part: [columns[part]([place[id] for id in some]) for some in ids] for part in parts}
+    wanted: dict[str, Any] = {part: [[column[id] for id in some] for some in ids] for part, column in columns.items()}
+    if "vectors" in wanted:
+        nothing = np.empty((0, store.setting("n_features", 0)), store.setting("vector_dtype", "float32"))
+        wanted["vectors"] = [np.array(some) if some else nothing for some in wanted["vectors"]]
     return replace(found, ids=ids, distances=distances, **wanted)
+
+
+def rows_in_pieces(store: Store, ids: list[Any]) -> Iterator[Rows]:
+    """Yield the items of ids, some at a time: vectors and payloads may be large."""
+    step = max(1, min(_AT_A_TIME, _NUMBERS // max(1, store.setting("n_features") or 0)))
+    for start in range(0, len(ids), step):
+        rows = store.rows(ids[start : start + step])
+        if len(rows):
+            yield rows

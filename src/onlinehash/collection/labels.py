@@ -62,6 +62,22 @@ class LabelIndex:
             self._found[label] = found
         return found
 
+    def of(self, seqs: Seqs) -> list[frozenset[Label]]:
+        """Return the labels of items that are there.
+
+        Examples
+        --------
+        >>> index = LabelIndex()
+        >>> index.put(np.array([3, 7]), ['"cat"', None])
+        >>> index.of(np.array([7, 3]))
+        [frozenset(), frozenset({'cat'})]
+        """
+        places = np.searchsorted(self._seqs, seqs)
+        entries = np.append(self._entries, _GONE)[places].tolist()
+        if self._recent:
+            entries = [self._recent.get(seq, entry) for seq, entry in zip(seqs.tolist(), entries, strict=True)]
+        return [self._labels[entry] for entry in entries]
+
     def _number(self, text: str | None) -> None:
         self._ids[text] = len(self._labels)
         value = None if text is None else json.loads(text)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from onlinehash._validation import check_non_negative_int, check_positive_int
+from onlinehash._validation import check_choice, check_non_negative_int, check_positive_int
 from onlinehash.collection import _validation as check
 from onlinehash.collection.filters import Filter, parse_where
-from onlinehash.collection.stores.protocol import Rows, Store
-from onlinehash.collection.types import Id, Item, Label
+from onlinehash.collection.stores.protocol import Place, Rows, Store
+from onlinehash.collection.types import Id, Item, ItemPage, Label
+from onlinehash.exceptions import InvalidInputError, UnknownIdError
 
 
 class Listing(ABC):
@@ -23,6 +25,11 @@ class Listing(ABC):
     @abstractmethod
     def id_type(self) -> str | None:
         """Type of the ids, "int" or "str"; None before the first."""
+
+    @property
+    @abstractmethod
+    def label_kind(self) -> str | None:
+        """Type of the labels, "int" or "str"; None before the first."""
 
     @abstractmethod
     def get(self, ids: Any) -> list[Item]:
@@ -37,16 +44,30 @@ class Listing(ABC):
         return self.get(id)[0]
 
     def items(
-        self, *, where: Any = None, after: Id | None = None, limit: int | None = None, chunk: int = 1000
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        limit: int | None = None,
+        chunk: int = 1000,
     ) -> Iterator[Item]:
-        """Yield items in order of id, read in chunks.
+        """Yield items in order of id or of arrival, read in chunks.
 
         Parameters
         ----------
+        labels : label or several, optional
+            Only items that have any of them. ``create_index("$labels")`` makes this fast.
         where : mapping, optional
             Only items whose payload passes, as for :meth:`search`.
+        order : "id" or "arrival", default="id"
+            An item that is replaced, or whose vector or label is updated, arrives again.
+        descending : bool, default=False
         after : int or str, optional
-            Only ids above this one, which need not exist: the last of one page is where the next begins.
+            Only items that follow this one in the order. In order of id it need not exist; in order of arrival it must,
+            or use :meth:`page`.
         limit : int, optional
             At most this many.
         chunk : int, default=1000
@@ -60,37 +81,105 @@ class Listing(ABC):
         ...     payload = [{"price": price} for price in (5, 15, 25)]
         ...     shop.upsert(["pen", "cup", "hat"], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [0, 1, 0], payload)
         ...     [item.id for item in shop.items(where={"price": {"$lt": 20}})]
+        ...     [item.id for item in shop.items(labels=0, order="arrival", descending=True)]
         ['cup', 'pen']
+        ['hat', 'pen']
         """
         check_positive_int("chunk", chunk)
         left = None if limit is None else check_non_negative_int("limit", limit)
-        passes = _parsed(where)
-        last = None if after is None else check.check_item_ids(after, self.id_type)[0]
-        return self._listed(passes, last, left, chunk)
+        place = self._place(order, descending, after)
+        return self._listed(place, self._wanted(labels), _parsed(where), left, chunk)
 
-    def _listed(self, where: Filter | None, last: Id | None, left: int | None, chunk: int) -> Iterator[Item]:
+    def _listed(
+        self, place: Place, labels: list[Label] | None, where: Filter | None, left: int | None, chunk: int
+    ) -> Iterator[Item]:
         while left is None or left > 0:
             size = chunk if left is None else min(chunk, left)
-            rows = self._store.rows_after(last, size, where)
+            rows = self._store.listed(place, size, labels, where)
             if len(rows):
                 yield from self._items(rows)
-                last = rows.ids[-1]
+                place = _following(place, rows)
             if len(rows) < size:
                 return
             left = None if left is None else left - size
 
+    def page(
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> ItemPage:
+        """Return some items, and a cursor for those that follow.
+
+        Parameters
+        ----------
+        labels, where, order, descending, after
+            As for :meth:`items`.
+        cursor : str, optional
+            Instead of ``after``: that of the page before, which had the same order. It stays valid when items
+            change or are deleted.
+        limit : int, default=100
+            At most this many.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/things.oh", "hcoh") as things:
+        ...     things.upsert([3, 1, 2], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [0, 1, 0])
+        ...     first = things.page(order="arrival", limit=2)
+        ...     second = things.page(order="arrival", limit=2, cursor=first.cursor)
+        >>> [item.id for item in first.items], [item.id for item in second.items], second.cursor
+        ([3, 1], [2], None)
+        """
+        place = self._place(order, descending, after)
+        if cursor is not None:
+            if after is not None:
+                raise InvalidInputError("page takes after or cursor, one of the two.")
+            place = _parse_cursor(cursor, place, self.id_type)
+        limit = check_positive_int("limit", limit)
+        rows = self._store.listed(place, limit + 1, self._wanted(labels), _parsed(where))
+        found = self._items(rows[:limit])
+        return ItemPage(found, _cursor(_following(place, rows[:limit])) if len(rows) > limit else None)
+
+    def _place(self, order: str, descending: bool, after: Id | None) -> Place:
+        """Return where to begin."""
+        place = Place(check_choice("order", order, ("id", "arrival")), bool(descending))
+        if after is None:
+            return place
+        (id,) = check.check_item_ids(after, self.id_type)
+        if order == "id":
+            return place._replace(after=id)
+        (seq,) = self._store.seqs([id])
+        if seq is None:
+            raise UnknownIdError(
+                f"after={after!r} is no item of this collection, so it has no place in the order of arrival; use page, "
+                "whose cursor has one."
+            )
+        return place._replace(after=seq)
+
+    def _wanted(self, labels: Any) -> list[Label] | None:
+        return None if labels is None else list(dict.fromkeys(check.wanted_labels(labels, self.label_kind)))
+
     def _passing_ids(self, where: Any) -> list[Any]:
         return list(self._store.ids(parse_where(where)))
 
-    def count(self, where: Any = None) -> int:
+    def count(self, where: Any = None, *, labels: Any = None) -> int:
         """Return the number of items.
 
         Parameters
         ----------
         where : mapping, optional
             Only items whose payload passes, as for :meth:`search`.
+        labels : label or several, optional
+            Only items that have any of them.
         """
-        return self._store.count(_parsed(where))
+        return self._store.count(_parsed(where), self._wanted(labels))
 
     def label_counts(self, where: Any = None) -> dict[Label | None, int]:
         """Return the number of items that have each label, in order of the labels; None for items without any.
@@ -124,3 +213,27 @@ class Listing(ABC):
 
 def _parsed(where: Any) -> Filter | None:
     return None if where is None else parse_where(where)
+
+
+def _following(place: Place, rows: Rows) -> Place:
+    return place._replace(after=(rows.ids if place.order == "id" else rows.seqs)[-1])
+
+
+def _cursor(place: Place) -> str:
+    return f"{'-' if place.descending else ''}{place.order}:{json.dumps(place.after)}"
+
+
+def _parse_cursor(cursor: Any, place: Place, id_type: str | None) -> Place:
+    """Return where a page begins, which is in the order that is asked for."""
+    begin = _cursor(place).removesuffix("null")
+    try:
+        after = json.loads(cursor[len(begin) :]) if isinstance(cursor, str) and cursor.startswith(begin) else None
+    except (ValueError, RecursionError):
+        after = None
+    if type(after) not in (int, str) or (place.order == "arrival" and type(after) is not int):
+        raise InvalidInputError(
+            f"cursor={str(cursor)[:80]!r} is not of a page in this order; pass that of the page before, with the same "
+            "order and descending."
+        )
+    (known,) = check.check_item_ids(after, id_type if place.order == "id" else "int")
+    return place._replace(after=known)

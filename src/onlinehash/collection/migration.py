@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from onlinehash.collection import _validation as check
 from onlinehash.collection.documents import FIELD
 from onlinehash.collection.generation import Generation
+from onlinehash.collection.history import EncoderRecord, note, now
 from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
 from onlinehash.collection.refreshing import RefreshingCollection
 from onlinehash.collection.stores.protocol import Rows
 from onlinehash.embedders import Embedder, as_embedder, make_embedder
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
+    IncompleteMigrationError,
     InvalidFeaturesError,
     InvalidInputError,
     NotLearnedError,
@@ -242,8 +245,10 @@ class MigratingCollection(RefreshingCollection):
                     store.put_setting(setting, value)
                 switching.enter_context(self._space.changing())  # from the commit on, until all is in memory
                 store.end_migration()
-                if number is not None:
+                if number is not None and made.encoder is not None:
                     store.finish_generation(number)
+                    seconds = round(monotonic() - made.begun, 3)
+                    note(store, EncoderRecord(number, made.encoder.version, now(), len(self), seconds))
             self._documents.given, self._n_migrations = source.embedder, n_migrations
             self._learner.hasher, self._learner.n_learned = made.hasher, made.hasher.version_
             if number is not None and made.encoder is not None:
@@ -299,11 +304,8 @@ class _Source:
                 self._put_pairs(some)
             rows = self._left(rows)
         if len(rows):
-            n_left = len(self._collection) - self._store.n_new_vectors()
-            raise InvalidInputError(
-                f"{n_left} of {len(self._collection)} items have no new vector yet, {rows.ids[0]!r} among them; call "
-                "migrate(vectors=...) again with theirs, or abandon_migration()."
-            )
+            n_items = len(self._collection)
+            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, rows.ids[0])
 
     def _left(self, rows: Rows) -> Rows:
         """Return those of some items that are still there and have no new vector."""
@@ -342,7 +344,7 @@ class _Codes:
         self.after = 0
         """Sequence number up to which all items have a new vector, which the hasher has learned from."""
         self._encoded: list[tuple[NDArray[np.int64], Codes]] = []
-        self._encoded_to = 0
+        self._encoded_to, self.begun = 0, monotonic()
 
     def learn(self) -> None:
         """Learn from the items that have come since."""

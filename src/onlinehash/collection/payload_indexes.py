@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from typing import Any
 
+from onlinehash.collection._validation import checkpoint_settings
 from onlinehash.collection.filters import parse_path
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.exceptions import InvalidInputError
@@ -16,7 +19,7 @@ class PayloadIndexes(CollectionReader):
     @abstractmethod
     def _writing(self) -> AbstractContextManager[None]: ...
 
-    def create_index(self, path: str) -> None:
+    def create_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
         """Make filters by a path in the payload fast, now and for all items to come.
 
         It costs some time and space per item, and pays off where few items pass. Nothing happens if there is one.
@@ -24,7 +27,9 @@ class PayloadIndexes(CollectionReader):
         Parameters
         ----------
         path : str
-            Keys joined by dots, as in ``where``.
+            Keys joined by dots, as in ``where``. ``"$labels"`` makes listing and counting by label fast instead.
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`Collection.upsert`.
 
         Examples
         --------
@@ -35,26 +40,32 @@ class PayloadIndexes(CollectionReader):
         ...     shop.indexes()
         ['maker.country']
         """
-        keys = parse_path(path)
+        keys, noted = parse_path(path), checkpoint_settings(checkpoint)
         with self._writing():
             known = self.indexes()
             if path not in known:
-                with self._store.writing():
-                    self._store.put_setting("indexes", [*known, path])
+                noted["indexes"] = [*known, path]
+            with self._store.writing():
+                for name, value in noted.items():
+                    self._store.put_setting(name, value)
+                if path not in known:
                     self._store.create_index(keys)
 
-    def drop_index(self, path: str) -> None:
+    def drop_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
         """Drop the index of a path in the payload; filters by it work as before, slowly.
 
         Parameters
         ----------
         path : str
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`Collection.upsert`.
         """
-        keys = parse_path(path)
+        keys, noted = parse_path(path), checkpoint_settings(checkpoint)
         with self._writing():
             known = self.indexes()
             if path not in known:
                 raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
             with self._store.writing():
-                self._store.put_setting("indexes", [name for name in known if name != path])
+                for name, value in (noted | {"indexes": [name for name in known if name != path]}).items():
+                    self._store.put_setting(name, value)
                 self._store.drop_index(keys)

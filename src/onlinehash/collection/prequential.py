@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isnan
+from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive_int
-from onlinehash.collection._validation import LabelColumn, labels_of
+from onlinehash.collection._validation import LabelColumn, label_set
+from onlinehash.collection.history import QualityRecord, note, now
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.collection.stores.protocol import Among
-from onlinehash.collection.types import Id, Label, Stats
+from onlinehash.collection.types import Id, Stats
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.metrics import Prequential
+
+_OFTEN, _SECONDS = 1000, 60.0  # instances learned or seconds between two records
 
 
 class WithPrequentialQuality(CollectionReader):
@@ -22,12 +27,16 @@ class WithPrequentialQuality(CollectionReader):
 
     _quality: Prequential | None = None
     _per_call: int = 0
+    _recorded: tuple[int, float, int] | None = (
+        None  # instances learned, time.monotonic() and queries at the last record
+    )
 
     def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16) -> None:
         """Search for new items that have labels before they are stored and learned from.
 
         :meth:`stats` then has ``precision``, the mean share of items with a label of the query among the k nearest. It
-        needs no held-out queries. It is kept while the collection is open, and starts again with every call.
+        needs no held-out queries. It is kept while the collection is open, and starts again with every call. Every
+        1000 learned instances, or every minute, :meth:`history` gets a record of it, which is stored.
 
         Parameters
         ----------
@@ -53,14 +62,31 @@ class WithPrequentialQuality(CollectionReader):
         check_positive_int("per_call", per_call)
         quality = Prequential(k, window=window)
         with self._exclusive():
-            self._quality, self._per_call = quality, per_call
+            self._quality, self._per_call, self._recorded = quality, per_call, None
 
     def stats(self) -> Stats:
         """Return the statistics of the collection."""
         stats, quality = super().stats(), self._quality
         if quality is None or not quality.n_queries:
             return stats
-        return replace(stats, precision=quality.precision, n_queries=quality.n_queries)
+        average = _number(quality.mean_average_precision)
+        return replace(stats, precision=quality.precision, mean_average_precision=average, n_queries=quality.n_queries)
+
+    def _note_quality(self, n_learned: int, sequence: int) -> None:
+        """Record the quality, in the transaction that is under way, unless that was done a moment ago."""
+        quality, time = self._quality, monotonic()
+        if quality is None or not quality.n_queries:
+            return
+        if self._recorded is not None:
+            learned_at, recorded_at, n_queries = self._recorded
+            if n_queries == quality.n_queries or (n_learned - learned_at < _OFTEN and time - recorded_at < _SECONDS):
+                return
+        self._recorded = n_learned, time, quality.n_queries
+        average = _number(quality.mean_average_precision)
+        note(
+            self._store,
+            QualityRecord(sequence, n_learned, now(), round(quality.precision, 6), average, quality.n_queries),
+        )
 
     def _search_before_learning(self, ids: Sequence[Id], vectors: NDArray[np.generic], labels: LabelColumn) -> None:
         """Search for some of the items that are about to be stored."""
@@ -78,9 +104,9 @@ class WithPrequentialQuality(CollectionReader):
         except OnlineHashError:  # a search engine that is away is no reason to refuse items
             return
         stored = self._store.rows(list(dict.fromkeys(id for ids_found in found.ids for id in ids_found)))
-        labels_by_id = dict(zip(stored.ids, map(_as_set, stored.labels), strict=True))
+        labels_by_id = dict(zip(stored.ids, map(label_set, stored.labels), strict=True))
         for row, ids_found in zip(rows, found.ids, strict=True):
-            wanted = _as_set(labels.texts[row])
+            wanted = label_set(labels.texts[row])
             nearest = [id for id in ids_found if id != ids[row] and id in labels_by_id][:k]
             relevant = np.array([not wanted.isdisjoint(labels_by_id[id]) for id in nearest], bool)
             places = np.flatnonzero(relevant) + 1
@@ -88,9 +114,5 @@ class WithPrequentialQuality(CollectionReader):
             self._quality.add(relevant.mean() if len(relevant) else 0.0, average)
 
 
-def _as_set(text: str | None) -> frozenset[Label]:
-    """Return stored labels as a set."""
-    labels = labels_of(text)
-    if labels is None:
-        return frozenset()
-    return frozenset(labels) if isinstance(labels, tuple) else frozenset([labels])
+def _number(value: float) -> float | None:
+    return None if isnan(value) else round(value, 6)

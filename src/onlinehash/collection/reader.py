@@ -165,15 +165,21 @@ class CollectionReader(Listing, StoreFollower):
         """
         return self._store.setting(f"{check.CHECKPOINT}{name}")
 
-    def codes(self) -> tuple[list[Id], Codes]:
-        """Return the ids that have a code, in order of arrival, and their packed codes."""
-        ids, codes, _ = self.codes_and_encoder()
-        return ids, codes
+    def codes(self, ids: Any = None) -> tuple[list[Id], Codes]:
+        """Return the ids that have a code, in order of arrival, and their packed codes.
 
-    def codes_and_encoder(self) -> tuple[list[Id], Codes, Encoder | None]:
-        """Return the ids that have a code, their packed codes and the encoder that made them; None before the first."""
+        Parameters
+        ----------
+        ids : int or str, or several, optional
+            Only these, in their order; those that are unknown or have no code yet are left out.
+        """
+        found, codes, _ = self.codes_and_encoder(ids)
+        return found, codes
+
+    def codes_and_encoder(self, ids: Any = None) -> tuple[list[Id], Codes, Encoder | None]:
+        """Return what :meth:`codes` does, and the encoder that made the codes; None before the first."""
         self._catch_up()
-        return self._index.codes()
+        return self._index.codes(None if ids is None else check.check_item_ids(ids, self.id_type))
 
     def stats(self) -> Stats:
         """Return the statistics of the collection."""
@@ -241,6 +247,7 @@ class CollectionReader(Listing, StoreFollower):
         include: Iterable[str] | None = None,
         after: SearchResult | str | None = None,
         wait: bool = True,
+        max_payload_bytes: int | None = None,
     ) -> SearchResult:
         """Find the k nearest items of every query, nearest first, ties in order of arrival.
 
@@ -271,6 +278,8 @@ class CollectionReader(Listing, StoreFollower):
         wait : bool, default=True
             See the last change of the writer, and wait for a refresh if the codes are far behind what was learned, as
             the policy :class:`WhenIdle` says.
+        max_payload_bytes : int, optional
+            Raise :class:`~onlinehash.exceptions.LargeResultError` if the payloads included have more.
 
         Returns
         -------
@@ -295,7 +304,8 @@ class CollectionReader(Listing, StoreFollower):
             found = self._index.search(queries, wanted, among, asymmetric=asymmetric, after=cursor)
             return found if rescore is None else rescored(found, queries, self._store, rescore, k), single
 
-        return self._found(search, parts, uses_store=rescore is not None or is_document(_first(vectors)))
+        uses_store = rescore is not None or is_document(_first(vectors))
+        return self._found(search, parts, max_payload_bytes, uses_store=uses_store)
 
     def range_search(
         self,
@@ -308,12 +318,13 @@ class CollectionReader(Listing, StoreFollower):
         include: Iterable[str] | None = None,
         wait: bool = True,
         max_results: int | None = None,
+        max_payload_bytes: int | None = None,
     ) -> SearchResult:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
         Parameters
         ----------
-        vectors, labels, ids, where, include, wait
+        vectors, labels, ids, where, include, wait, max_payload_bytes
             As for :meth:`search`.
         radius : int
         max_results : int, optional
@@ -326,15 +337,20 @@ class CollectionReader(Listing, StoreFollower):
             queries, single = self._queries(vectors)
             return self._index.range_search(queries, radius, among, max_results), single
 
-        return self._found(search, parts, uses_store=is_document(_first(vectors)))
+        return self._found(search, parts, max_payload_bytes, uses_store=is_document(_first(vectors)))
 
     def _found(
-        self, search: Callable[[], tuple[SearchResult, bool]], parts: tuple[str, ...], *, uses_store: bool
+        self,
+        search: Callable[[], tuple[SearchResult, bool]],
+        parts: tuple[str, ...],
+        most: int | None,
+        *,
+        uses_store: bool,
     ) -> SearchResult:
         """Search, with parts of the items found; again where these have changed meanwhile."""
         for tries in reversed(range(_TRIES)):
             bare, single = self._in_step(lambda: self._in_one_space(search, uses_store=uses_store))
-            found = including(bare, self._store, parts, last=not tries) if parts else bare
+            found = including(bare, self._store, parts, last=not tries, max_payload_bytes=most) if parts else bare
             if found is not None:
                 break
         assert found is not None

@@ -12,6 +12,7 @@ from typing import Any
 from onlinehash._threads import single_threaded_products
 from onlinehash.collection._validation import labels_of
 from onlinehash.collection.code_index import CodeIndex
+from onlinehash.collection.history import EncoderRecord, note, now
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.refresh import Outlook, Policy, WhenIdle
 from onlinehash.collection.store_index import StoreIndex
@@ -319,6 +320,9 @@ class Reencoder:
                 return True
             with self._store.writing():
                 self._store.finish_generation(building.number)
+                seconds = round(time.monotonic() - building.begun, 3)
+                record = (building.number, building.encoder.version, now(), self._store.count(), seconds)
+                note(self._store, EncoderRecord(*record))
             self._index.cut_over()
             return False
 

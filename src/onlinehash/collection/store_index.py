@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection._validation import label_set
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.paging import Answer, Cursor, paged
 from onlinehash.collection.stores.protocol import (
@@ -18,6 +19,7 @@ from onlinehash.collection.stores.protocol import (
     Position,
     SearchingStore,
 )
+from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import StorageError, TooManyResultsError
 from onlinehash.types import Codes, SearchResult
@@ -124,14 +126,30 @@ class StoreIndex:
     def _nothing(self, n_queries: int) -> SearchResult:
         return SearchResult([[] for _ in range(n_queries)], [[] for _ in range(n_queries)], None, self._seq)
 
-    def codes(self) -> tuple[list[Any], Codes, Encoder | None]:
-        """Return the ids that have a code in use, in order of arrival, their codes and the encoder that made them."""
+    def codes(self, ids: Sequence[Any] | None = None) -> tuple[list[Any], Codes, Encoder | None]:
+        """Return the ids, all or some, that have a code in use, their codes and the encoder that made them.
+
+        All are in order of arrival, some in the order of the ids.
+        """
 
         def ask(generation: Generation) -> tuple[list[Any], Codes, Encoder | None]:
-            coded = self._store.codes(generation.number)
+            if ids is None:
+                coded = self._store.codes(generation.number)
+            else:
+                coded = self._store.codes_of(generation.number, ids)
             return coded.ids, coded.codes, generation.encoder
 
         nothing: tuple[list[Any], Codes, Encoder | None] = [], np.empty((0, 0), np.uint8), None
+        return self._in_use(ask, nothing)
+
+    def labelled_codes(self, ids: Sequence[Any]) -> tuple[list[frozenset[Label]], Codes]:
+        """Return the labels and the codes in use of those ids that have one."""
+
+        def ask(generation: Generation) -> tuple[list[frozenset[Label]], Codes]:
+            coded = self._store.codes_of(generation.number, ids)
+            return [label_set(text) for text in coded.labels], coded.codes
+
+        nothing: tuple[list[frozenset[Label]], Codes] = [], np.empty((0, 0), np.uint8)
         return self._in_use(ask, nothing)
 
     def are_searchable(self, seqs: Sequence[int]) -> list[bool]:

@@ -43,6 +43,26 @@ class Item:
     version: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class ItemPage:
+    """Some items, in order.
+
+    Parameters
+    ----------
+    items : list of Item
+    cursor : str or None
+        What :meth:`Collection.page` takes to return those that follow; None if there are none.
+
+    Examples
+    --------
+    >>> ItemPage([]).cursor is None
+    True
+    """
+
+    items: list[Item]
+    cursor: str | None = None
+
+
 @dataclass(frozen=True)
 class Stats:
     """Statistics of a collection.
@@ -82,6 +102,8 @@ class Stats:
     precision : float or None
         Share of items with a label of the query among its nearest, for items searched for before they were learned
         from: see :meth:`Collection.measure_quality`. None where that is not measured.
+    mean_average_precision : float or None
+        Of the same searches, among the nearest items; None if none of them has a label of its query.
     n_queries : int
         Number of these items.
 
@@ -107,4 +129,5 @@ class Stats:
     refresh_error: str | None = None
     n_bytes: int = 0
     precision: float | None = None
+    mean_average_precision: float | None = None
     n_queries: int = 0

@@ -30,6 +30,7 @@ _MODULES = {
     "torchvision": "torchvision",
     "wordllama": "wordllama",
 }
+_OF_IMAGES = ("onnx", "timm", "torchvision")
 _own: dict[str, Callable[[str], Function]] = {}
 
 
@@ -55,7 +56,19 @@ def make_embedder(name: str) -> Embedder:
     if kind not in _MODULES:
         raise UnknownNameError.among("embedder", kind, known_embedders())
     made: Function = import_module(f"{__name__}.{_MODULES[kind]}").make(model)
-    return Embedder(name, made)
+    return Embedder(name, made, "image" if kind in _OF_IMAGES else "text")
+
+
+def documents_of(name: str) -> str | None:
+    """Return what the embedder of a name takes, "text" or "image"; None if there is none of that name.
+
+    Examples
+    --------
+    >>> documents_of("torchvision:resnet18"), documents_of("mine")
+    ('image', None)
+    """
+    kind = name.partition(":")[0]
+    return "image" if kind in _OF_IMAGES else "text" if kind in known_embedders() else None
 
 
 def register_embedder(kind: str, make: Callable[[str], Function]) -> None:
@@ -105,4 +118,12 @@ def as_embedder(embed: Any) -> Embedder:
     return make_embedder(embed) if isinstance(embed, str) else embedder_of(embed)
 
 
-__all__ = ["Embedder", "as_embedder", "is_document", "known_embedders", "make_embedder", "register_embedder"]
+__all__ = [
+    "Embedder",
+    "as_embedder",
+    "documents_of",
+    "is_document",
+    "known_embedders",
+    "make_embedder",
+    "register_embedder",
+]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash._validation import check_choice
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError
 
 Function = Callable[[list[Any]], Any]
@@ -27,6 +28,8 @@ class Embedder:
         Give another model another name: vectors of two models must not meet in one collection.
     function : callable
         ``function(documents)`` takes a list and returns an array of shape (n_documents, n_features), dense or sparse.
+    takes : "text" or "image", default="text"
+        What documents are. A service takes images for the latter.
 
     Examples
     --------
@@ -38,12 +41,14 @@ class Embedder:
 
     name: str
     function: Function
+    takes: str = "text"
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidInputError(f"name={self.name!r} is no name of an embedder; use text, such as 'my-model-2'.")
         if not callable(self.function):
             raise InvalidInputError(f"function={self.function!r} cannot be called; pass f(documents) -> vectors.")
+        check_choice("takes", self.takes, ("text", "image"))
 
     def __call__(self, documents: Sequence[Any]) -> NDArray[np.float32]:
         """Return one vector per document."""
@@ -74,7 +79,7 @@ def embedder_of(given: Any) -> Embedder:
     for method in ("encode", "transform", "__call__"):
         function = getattr(given, method, None)
         if function is not None:
-            return Embedder(_name_of(given), function)
+            return Embedder(_name_of(given), function, getattr(given, "takes", "text"))
     raise InvalidInputError(
         f"embed={given!r} is not an embedder; pass a name, a callable, or an object with transform or encode."
     )

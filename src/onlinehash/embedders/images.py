@@ -44,6 +44,25 @@ def open_image(document: Any) -> Any:
     raise InvalidInputError(f"{type(document).__name__} is no image; pass a path, bytes, an array or a Pillow image.")
 
 
+def image_type(content: bytes) -> str | None:
+    """Return the media type of an image by its first 12 bytes; None if it is none that browsers show.
+
+    Examples
+    --------
+    >>> image_type(b"GIF89a..."), image_type(b"<svg/>")
+    ('image/gif', None)
+    """
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if content.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if content.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return "image/avif" if content[4:8] == b"ftyp" and content[8:12] in (b"avif", b"avis") else None
+
+
 def image_array(
     document: Any, size: int, mean: tuple[float, ...] = MEAN, std: tuple[float, ...] = STD
 ) -> NDArray[np.float32]:

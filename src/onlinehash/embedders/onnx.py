@@ -35,6 +35,8 @@ class OnnxImages:
         Of the colours, from 0 to 1; those of ImageNet by default.
     """
 
+    takes = "image"
+
     def __init__(
         self, path: str | os.PathLike[str], mean: tuple[float, ...] = MEAN, std: tuple[float, ...] = STD
     ) -> None:

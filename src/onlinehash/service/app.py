@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from onlinehash.collection import Collection
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.service import schemas
 from onlinehash.service.api_keys import ApiKeys, WrongKeys
 from onlinehash.service.endpoints import Endpoint, demand_key, not_allowed, respond
@@ -64,7 +67,7 @@ class Application:
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
         yield
         for service in self.services.values():
-            await asyncio.to_thread(service.executors.close)
+            await asyncio.to_thread(service.close)
 
     # ------------------------------------------------------------------ routes
 
@@ -186,6 +189,7 @@ def create_app(
     keys: ApiKeys | Mapping[str, ApiKeys] | None = None,
     routes: Iterable[BaseRoute] = (),
     root_path: str = "",
+    media: str | os.PathLike[str] | None = None,
 ) -> Application:
     """Return the HTTP service of a collection, or of several by name, for any ASGI server.
 
@@ -201,6 +205,8 @@ def create_app(
         Additional routes.
     root_path : str, default=""
         Path below which a proxy serves the application.
+    media : path, optional
+        Folder of images, which are served to all who may read; such as those that payloads name.
 
     Examples
     --------
@@ -215,6 +221,12 @@ def create_app(
     limits = limits or Limits()
     several = dict(collection) if isinstance(collection, Mapping) else {"default": collection}
     services = {name: Service(one, limits, ApiKeys()) for name, one in several.items()}
+    if media is not None:
+        folder = Path(media).resolve()
+        if not folder.is_dir():
+            raise InvalidInputError(f"media={os.fspath(media)!r} is no folder; pass one that has images.")
+        for service in services.values():
+            service.media = folder
     app = Application(services, limits, routes, root_path)
     app.use_keys(keys or ApiKeys())
     return app

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from onlinehash.collection import Collection, Item
+from onlinehash.collection import Collection
 from onlinehash.collection.paging import Cursor
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
+from onlinehash.service.answers import ArrayAnswer, codes_answer, found_answer
 from onlinehash.service.api_keys import ApiKeys
+from onlinehash.service.browsing import Browsing, Listed, PayloadBudget
+from onlinehash.service.care import Care, own_checkpoint
 from onlinehash.service.executors import Deadline, Executors
+from onlinehash.service.insight import Insight, Remembered
+from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
-from onlinehash.service.parsing import BodyReader, check_size, check_values, rows_of
+from onlinehash.service.media import read_image
+from onlinehash.service.parsing import BodyReader, check_size, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
 from onlinehash.service.repeats import RecentChanges
 from onlinehash.service.searching import Search, Searches
@@ -28,7 +36,7 @@ _INT64_DIGITS = 19
 _POLL = 0.05  # seconds between two checks of a running refresh
 
 
-class Service:
+class Service(Browsing, Care, Insight):
     """A collection and the handlers of its requests.
 
     A handler takes a request or the id in a path. The first line of its docstring and the rest are its documentation
@@ -38,8 +46,9 @@ class Service:
     def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
         self.collection, self.limits, self.keys = collection, limits, keys
         self.executors, self.bodies = Executors(limits), BodyReader(limits)
-        self._recent = RecentChanges(collection)
+        self._recent, self.jobs = RecentChanges(collection), Jobs()
         self._searches = Searches(collection, self.executors.reading, limits)
+        self._remembered = Remembered(collection)
         self._counting = Lock()
         self._counted: tuple[int, schemas.LabelCountsAnswer] | None = None
 
@@ -54,6 +63,7 @@ class Service:
         vectors = self._rows(request)
         return self._change(
             len(request.ids),
+            request.checkpoint,
             lambda noted: self.collection.upsert(
                 request.ids, vectors, request.labels, request.payload, documents=request.documents, checkpoint=noted
             ),
@@ -66,6 +76,7 @@ class Service:
         given = {name: column for name, column in columns.items() if column is not msgspec.UNSET}
         return self._change(
             len(request.ids),
+            request.checkpoint,
             lambda noted: self.collection.update(
                 request.ids, vectors, **given, documents=request.documents, checkpoint=noted
             ),
@@ -83,6 +94,7 @@ class Service:
             n_items = len(ids)
         return self._change(
             n_items,
+            request.checkpoint,
             lambda noted: self.collection.delete(
                 request.ids, where=request.where, missing=request.missing, unlearn=request.unlearn, checkpoint=noted
             ),
@@ -91,43 +103,34 @@ class Service:
     def delete_one(self, id: str) -> schemas.ChangeAnswer:
         """Delete one item."""
         known = self._id(id)
-        return self._change(1, lambda noted: self.collection.delete([known], checkpoint=noted))
+        return self._change(1, None, lambda noted: self.collection.delete([known], checkpoint=noted))
 
-    def get(self, request: schemas.IdsRequest) -> msgspec.Raw:
+    def get(self, request: schemas.IdsRequest) -> ArrayAnswer | msgspec.Raw:
         """Return items in the order of their ids."""
         check_size(len(request.ids), self.limits)
         self._check_vectors(len(request.ids))
-        return _listed(self.collection.get(request.ids))
-
-    def get_one(self, id: str) -> msgspec.Raw:
-        """Return one item."""
-        return msgspec.Raw(_item(self.collection.get([self._id(id)])[0]))
-
-    def list_items(self, request: schemas.ListRequest) -> msgspec.Raw:
-        """Return items in order of id: all, or those whose payload passes a filter."""
-        if request.limit > self.limits.max_batch_size:
-            raise over_limit("limit", request.limit, self.limits.max_batch_size, "ask for fewer items at a time")
-        self._check_vectors(request.limit)
-        return _listed(self.collection.items(where=request.where, after=request.after, limit=request.limit))
-
-    def count(self, request: schemas.WhereRequest) -> schemas.CountAnswer:
-        """Return the number of items, or of those whose payload passes a filter."""
-        return schemas.CountAnswer(self.collection.count(request.where))
+        listed = Listed(self.limits)
+        for items in self.items_of(request.ids):
+            listed.add(items)
+        return listed.answer()
 
     def indexes(self) -> schemas.IndexesAnswer:
         """Return the paths in the payload that have an index."""
         return schemas.IndexesAnswer(self.collection.indexes())
 
     def create_index(self, request: schemas.IndexRequest) -> schemas.IndexesAnswer:
-        """Make filters by a path in the payload fast."""
-        self._demand_writer()
-        self.collection.create_index(request.path)
-        return self.indexes()
+        """Make filters by a path in the payload fast, or listing and counting by label (`$labels`)."""
+        return self._change_indexes(lambda noted: self.collection.create_index(request.path, checkpoint=noted))
 
     def drop_index(self, path: str) -> schemas.IndexesAnswer:
         """Drop the index of a path in the payload."""
+        return self._change_indexes(lambda noted: self.collection.drop_index(path, checkpoint=noted))
+
+    def _change_indexes(self, change: Callable[[Mapping[str, Any] | None], object]) -> schemas.IndexesAnswer:
         self._demand_writer()
-        self.collection.drop_index(path)
+        noted = self._recent.checkpoint(0)
+        change(noted)
+        self._recent.committed(noted)
         return self.indexes()
 
     def _id(self, text: str) -> int | str:
@@ -139,25 +142,41 @@ class Service:
             raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
         return text
 
+    def _check_documents(self, documents: list[Any] | None) -> None:
+        """Refuse text where images are embedded: it would be the path of a file here."""
+        is_image = documents is not None and isinstance(documents[0], bytes)
+        if documents is not None and is_image != (self.collection.embeds == "image"):
+            what = "does not embed images; send vectors, or text if it embeds that"
+            rule = (
+                what if is_image else "embeds images; send vectors, or search for one image, which is the body itself"
+            )
+            raise invalid("documents", f"documents: this collection {rule}.")
+
     def _rows(self, request: Any) -> Any:
+        self._check_documents(request.documents)
         check_size(len(request.ids), self.limits)
         return None if request.vectors is None else rows_of(request.vectors, self.limits)
 
-    def _check_vectors(self, n_items: int) -> None:
-        """Refuse an answer with more numbers than allowed."""
-        check_values(n_items * (self.collection.n_features or 0), self.limits)
-
-    def _change(self, n_items: int, change: Callable[[Mapping[str, Any] | None], object]) -> schemas.ChangeAnswer:
+    def _change(
+        self,
+        n_items: int,
+        checkpoint: dict[str, Any] | None,
+        change: Callable[[Mapping[str, Any] | None], object],
+    ) -> schemas.ChangeAnswer:
         self._demand_writer()
         noted = self._recent.checkpoint(n_items)
-        change(noted)
+        change(own_checkpoint(checkpoint, noted))
         self._recent.committed(noted)
         return schemas.ChangeAnswer(n_items, len(self.collection))
 
-    def once(self, key: str, checksum: int, change: Callable[[], msgspec.Struct]) -> msgspec.Struct:
-        """Return the answer to a change, which is not applied again if one of the last ones had the same key."""
+    def once(
+        self, key: str, checksum: int, change: Callable[[], msgspec.Struct], kind: type[msgspec.Struct]
+    ) -> msgspec.Struct:
+        """Return the answer, of a kind, to a change; it is not applied again if one of the last had the same key."""
         changed = self._recent.begin(key, checksum)
-        return change() if changed is None else schemas.ChangeAnswer(changed, len(self.collection))
+        if changed is None:
+            return change()
+        return self.indexes() if kind is schemas.IndexesAnswer else schemas.ChangeAnswer(changed, len(self.collection))
 
     def _demand_writer(self) -> None:
         if self.collection.readonly:
@@ -167,14 +186,21 @@ class Service:
 
     async def search(
         self, decode: Callable[[], schemas.SearchRequest], deadline: Deadline, is_large: bool
-    ) -> schemas.SearchAnswer:
+    ) -> schemas.SearchAnswer | ArrayAnswer:
         """Find the nearest items of vectors, documents or stored items, exactly.
 
-        `application/x-npy`: one vector per row, and the options in the query string.
+        `application/x-npy`: one vector per row, and the options in the query string. An answer of that type has the
+        vectors of the items found, if they are included. An image, if the embedder takes images: that is the query,
+        with the options in the query string.
         """
         reading = self.executors.reading
         request = await deadline.wait(reading.submit(decode)) if is_large else decode()
+        self._check_documents(request.documents)
         search = self._prepare(request)
+        if request.documents is not None and self.collection.embeds == "image":
+            images: list[Any] = request.documents
+            read = [await deadline.wait(reading.submit(partial(read_image, image))) for image in images]
+            search = replace(search, queries=read)
         if request.by_id is not None:
             ids = request.by_id
             stored = await deadline.wait(reading.submit(lambda: [item.vectors for item in self.collection.get(ids)]))
@@ -188,10 +214,9 @@ class Service:
         if request.items:
             return await deadline.wait(reading.submit(lambda: self._with_items(answer)))
         for part in request.include:
-            setattr(answer, part, getattr(found, part))
-        if "vectors" in request.include:
-            answer.vectors = [rows.tolist() for rows in found.vectors]
-        return answer
+            if part != "vectors":
+                setattr(answer, part, getattr(found, part))
+        return found_answer(answer, found) if "vectors" in request.include else answer
 
     def _prepare(self, request: schemas.SearchRequest) -> Search:
         """Return the search of a request, checked against the limits before any work is done."""
@@ -246,41 +271,38 @@ class Service:
 
     def _with_items(self, answer: schemas.SearchAnswer) -> schemas.SearchAnswer:
         """Add labels and payload of the items found; items deleted since are left out."""
-        ids = list({id for row in answer.ids for id in row})
+        n_hits, budget = Counter(id for row in answer.ids for id in row), PayloadBudget(self.limits)
+        ids = list(n_hits)
         while True:
+            items = {}
             try:
-                items = {item.id: item for item in self.collection.get(ids)}
+                for some in self.items_of(ids):
+                    for item in some:
+                        items[item.id] = item.labels, msgspec.Raw(budget.take(item.payload, n_hits[item.id]))
                 break
             except UnknownIdError:
-                ids = [id for id in ids if id in self.collection]
+                ids, budget = [id for id in ids if id in self.collection], PayloadBudget(self.limits)
         pairs = [
-            [(items[id], distance) for id, distance in zip(*row, strict=True) if id in items]
+            [(id, distance) for id, distance in zip(*row, strict=True) if id in items]
             for row in zip(answer.ids, answer.distances, strict=True)
         ]
         return msgspec.structs.replace(
             answer,
-            ids=[[item.id for item, _ in row] for row in pairs],
+            ids=[[id for id, _ in row] for row in pairs],
             distances=[[distance for _, distance in row] for row in pairs],
-            labels=[[item.labels for item, _ in row] for row in pairs],
-            payload=[[item.payload for item, _ in row] for row in pairs],
+            labels=[[items[id][0] for id, _ in row] for row in pairs],
+            payload=[[items[id][1] for id, _ in row] for row in pairs],
         )
 
-    def encode(self, request: schemas.EncodeRequest) -> schemas.EncodeAnswer:
+    def encode(self, request: schemas.EncodeRequest) -> ArrayAnswer:
         """Return the codes of vectors, made by the encoder in use."""
         vectors = rows_of(request.vectors, self.limits)
         encoder = self.collection.encoder
         if encoder is None:
             raise Problem(409, "not-learned", "There is no encoder yet; add labelled items first.")
-        codes = encoder.encode(vectors)
-        return schemas.EncodeAnswer(encoder.version, encoder.n_bits, [row.tobytes().hex() for row in codes])
+        return codes_answer(encoder.encode(vectors), encoder.version, encoder.n_bits)
 
     # ------------------------------------------------------------------ state
-
-    def stats(self) -> schemas.StatsAnswer:
-        """Return the collection statistics."""
-        collection = self.collection
-        stats = asdict(collection.stats()) | {"n_features": collection.n_features, "readonly": collection.readonly}
-        return schemas.StatsAnswer(**{name: stats[name] for name in schemas.StatsAnswer.__struct_fields__})
 
     def versions(self) -> schemas.VersionAnswer:
         """Return the version of the encoder in use, and how stale it is."""
@@ -316,21 +338,18 @@ class Service:
             state = await self.executors.operations.run(self.versions)
         return state
 
+    def close(self) -> None:
+        """End the job that runs, and complete the running calls."""
+        self.executors.stopping = True
+        super().close()
+        self.executors.close()
+
     def ready(self) -> schemas.HealthAnswer:
         """Return the readiness status: the collection can be read, and the service accepts requests."""
         if self.executors.stopping:
             raise Problem(503, "stopping", "The service is stopping.")
         self.collection.stats()
         return schemas.HealthAnswer()
-
-
-def _item(item: Item) -> bytes:
-    return msgspec.json.encode({**vars(item), "vectors": item.vectors.tolist()})
-
-
-def _listed(items: Iterable[Item]) -> msgspec.Raw:
-    # One at a time: a number takes four times as much memory as an object as in JSON.
-    return msgspec.Raw(b'{"items":[' + b",".join([_item(item) for item in items]) + b"]}")
 
 
 def _counts(counts: dict[Any, int]) -> schemas.LabelCountsAnswer:

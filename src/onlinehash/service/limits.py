@@ -25,6 +25,8 @@ class Limits:
         Neighbours per request, over all queries.
     max_values : int, default=4000000
         Values (numbers, strings, lists) in a JSON body, and numbers in an answer; arrays are limited by their bytes.
+    max_payload_bytes : int, default=64 MiB
+        Bytes of all payloads in an answer.
     max_searches, max_changes : int, default=256, 64
         Requests that run or wait: those that read, those that write.
     n_threads : int, default=4
@@ -51,6 +53,7 @@ class Limits:
     max_k: int = 1000
     max_hits: int = 100_000
     max_values: int = 4_000_000
+    max_payload_bytes: int = 64 << 20
     max_searches: int = 256
     max_changes: int = 64
     n_threads: int = 4

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-_LAST = (1 << 63) - 1
+LAST = (1 << 63) - 1
 
-Int64 = Annotated[int, Meta(ge=-_LAST - 1, le=_LAST)]
+Int64 = Annotated[int, Meta(ge=-LAST - 1, le=LAST)]
 Id = Int64 | str
 Label = Int64 | str
 Labels = Label | list[Label] | None
@@ -19,6 +19,13 @@ Ids = Annotated[list[Id], Meta(min_length=1)]
 Vector = Annotated[list[float], Meta(min_length=1)]
 Vectors = Annotated[list[Vector], Meta(min_length=1)]
 Documents = Annotated[list[str], Meta(min_length=1)]
+Checkpoint = Annotated[
+    dict[str, Any] | None, Meta(description="JSON values by name, committed in the same transaction as the items.")
+]
+SomeLabels = Annotated[
+    Label | Annotated[list[Label], Meta(min_length=1)] | None, Meta(description="Only items with any of these.")
+]
+Part = Literal["labels", "payload", "vectors"]
 Where = Annotated[dict[str, Any] | None, Meta(description="Only items whose payload passes.")]
 
 
@@ -37,6 +44,7 @@ class UpsertRequest(Struct, forbid_unknown_fields=True):
     documents: Annotated[
         Documents | None, Meta(description="Instead of vectors, one text per id, if the service has an embedder.")
     ] = None
+    checkpoint: Checkpoint = None
 
 
 class UpdateRequest(Struct, forbid_unknown_fields=True):
@@ -47,6 +55,7 @@ class UpdateRequest(Struct, forbid_unknown_fields=True):
     documents: Documents | None = None
     labels: list[Labels] | UnsetType | None = UNSET
     payload: list[Any] | UnsetType | None = UNSET
+    checkpoint: Checkpoint = None
 
 
 class IdsRequest(Struct, forbid_unknown_fields=True):
@@ -61,18 +70,37 @@ class WhereRequest(Struct, forbid_unknown_fields=True):
     where: Where = None
 
 
-class ListRequest(Struct, forbid_unknown_fields=True):
-    """Which items to list."""
+class CountRequest(WhereRequest):
+    """Which items to count."""
 
-    where: Where = None
-    after: Annotated[Id | None, Meta(description="Only ids above this one: the last of the page before.")] = None
-    limit: Annotated[Annotated[int, Meta(ge=1, le=_LAST)], Meta(description="Items at most.")] = 100
+    labels: SomeLabels = None
+
+
+class ListRequest(CountRequest):
+    """Which items to list, in which order."""
+
+    order: Annotated[
+        Literal["id", "arrival"],
+        Meta(description="An item that is replaced, or whose vector or label changes, arrives again."),
+    ] = "id"
+    descending: bool = False
+    include: Annotated[
+        list[Part], Meta(max_length=3, description="What to return of each item; all of it by default.")
+    ] = field(default_factory=lambda: ["labels", "payload", "vectors"])
+    after: Annotated[
+        Id | None,
+        Meta(description="Only items behind this one, which must exist if they are in order of arrival."),
+    ] = None
+    cursor: Annotated[
+        str | None, Meta(description="Instead of after: that of the page before, which had the same order.")
+    ] = None
+    limit: Annotated[Annotated[int, Meta(ge=1, le=LAST)], Meta(description="Items at most.")] = 100
 
 
 class IndexRequest(Struct, forbid_unknown_fields=True):
     """A path in the payload."""
 
-    path: Annotated[str, Meta(description="Keys joined by dots.")]
+    path: Annotated[str, Meta(description="Keys joined by dots, or $labels.")]
 
 
 class DeleteRequest(Struct, forbid_unknown_fields=True):
@@ -82,6 +110,7 @@ class DeleteRequest(Struct, forbid_unknown_fields=True):
     where: Annotated[dict[str, Any] | None, Meta(description="Delete all items whose payload passes.")] = None
     missing: Annotated[Literal["raise", "ignore"], Meta(description="Whether an unknown id is an error.")] = "raise"
     unlearn: Annotated[bool, Meta(description="Also unlearn the items; supported by HROH.")] = False
+    checkpoint: Checkpoint = None
 
 
 class EncodeRequest(Struct, forbid_unknown_fields=True):
@@ -94,10 +123,10 @@ class SearchOptions(Struct, forbid_unknown_fields=True, kw_only=True):
     """Search options; in the query string if the body is an array."""
 
     k: Annotated[
-        Annotated[int, Meta(ge=1, le=_LAST)] | None, Meta(description="Neighbours per query, 10 by default.")
+        Annotated[int, Meta(ge=1, le=LAST)] | None, Meta(description="Neighbours per query, 10 by default.")
     ] = None
     radius: Annotated[
-        Annotated[int, Meta(ge=0, le=_LAST)] | None,
+        Annotated[int, Meta(ge=0, le=LAST)] | None,
         Meta(description="Find all items within this distance instead; without k, rescore, asymmetric and after."),
     ] = None
     rescore: Annotated[
@@ -117,15 +146,10 @@ class SearchRequest(SearchOptions, kw_only=True):
     by_id: Annotated[
         Ids | None, Meta(description="Ids of stored items to use as queries; they do not find themselves.")
     ] = None
-    labels: Annotated[
-        Label | Annotated[list[Label], Meta(min_length=1)] | None,
-        Meta(description="Search only items with any of these."),
-    ] = None
+    labels: SomeLabels = None
     ids: Annotated[list[Id] | None, Meta(description="Search only these ids; unknown ids are ignored.")] = None
     where: Where = None
-    include: Annotated[
-        list[Literal["labels", "payload", "vectors"]], Meta(max_length=3, description="Of the items found.")
-    ] = []
+    include: Annotated[list[Part], Meta(max_length=3, description="Of the items found.")] = []
     after: Annotated[
         str | None, Meta(description="Cursor of the page before; for one query that is a vector or a document.")
     ] = None
@@ -149,10 +173,36 @@ class ItemAnswer(Struct):
     ]
 
 
+class OneItemAnswer(ItemAnswer):
+    """A stored item, and its code."""
+
+    code: Annotated[
+        str | None, Meta(description="Hexadecimal digits: bit i is bit i % 8 of byte i // 8; null while it waits.")
+    ]
+    generation: Annotated[int, Meta(description="Generation of the codes in use; 0 before the first.")]
+
+
 class ItemsAnswer(Struct):
     """Items in the order of the ids."""
 
     items: list[ItemAnswer]
+
+
+class ListedItem(Struct):
+    """A stored item, with what is included."""
+
+    id: Id
+    version: int | None
+    labels: Labels | UnsetType = UNSET
+    payload: Any | UnsetType = UNSET
+    vectors: list[float] | UnsetType = UNSET
+
+
+class ListAnswer(Struct):
+    """Items in order."""
+
+    items: list[ListedItem]
+    cursor: Annotated[str | None, Meta(description="What the next request takes; null if nothing follows.")]
 
 
 class ChangeAnswer(Struct):
@@ -229,12 +279,19 @@ class StatsAnswer(VersionAnswer):
     method: str
     n_bits: int
     n_features: int | None
-    index: Literal["flat", "buckets", "store", "faiss", "milvus"]
+    index: Literal["flat", "buckets", "store", "faiss", "milvus", "gpu"]
     bits_recomputed: int
     n_bytes: int
     precision: float | None
+    mean_average_precision: float | None
     n_queries: int
     readonly: bool
+    sequence: Annotated[int, Meta(description="Of the last change.")]
+    id_type: Annotated[Literal["int", "str"] | None, Meta(description="Type of the ids; null before the first.")]
+    embedder: Annotated[str | None, Meta(description="Name of the embedder of documents.")]
+    embeds: Annotated[Literal["text", "image"] | None, Meta(description="What it takes.")]
+    unlearns: Annotated[bool, Meta(description="Whether items can be unlearned.")]
+    media: Annotated[bool, Meta(description="Whether the service has a folder of images.")]
 
 
 class HealthAnswer(Struct):
@@ -252,6 +309,7 @@ class LimitsAnswer(Struct):
     max_k: int
     max_hits: int
     max_values: int
+    max_payload_bytes: int
     timeout: int
 
 

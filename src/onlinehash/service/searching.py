@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from time import monotonic, perf_counter, thread_time
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection import Collection
-from onlinehash.exceptions import TooManyResultsError
+from onlinehash.exceptions import LargeResultError, TooManyResultsError
 from onlinehash.service.executors import Deadline, Executor
 from onlinehash.service.limits import Limits
 from onlinehash.service.problems import over_limit
@@ -20,6 +21,7 @@ from onlinehash.types import SearchResult
 _QUIET = 10.0  # seconds without a search after which the next one may wait for a refresh
 _SHORT = 0.005  # seconds that a search may take on the event loop; others wait no longer than that
 _PIECE = 0.05  # seconds of work between two looks at the deadline
+_WAITS = 8  # times as long a piece may take as it works
 _JOINED = 16  # queries of a request that may share a scan with others
 _TRIES = 3
 _COLUMNS = ("ids", "distances", "cursor", "labels", "payload", "vectors")
@@ -112,9 +114,11 @@ class Searches:
 
         def end(done: asyncio.Future[SearchResult | Exception]) -> None:
             self._n_running -= 1
-            self._finish(requests, done.result(), k)
-            if self._joined:
-                self._start()
+            try:
+                self._finish(requests, done.result(), k)
+            finally:  # those who wait have nobody else to start them
+                if self._joined:
+                    self._start()
 
         scan.add_done_callback(end)
 
@@ -153,34 +157,43 @@ class Searches:
         """Search some queries at a time; all are answered by one version of the encoder."""
         for _ in range(_TRIES):
             parts: list[SearchResult] = []
-            done, size, n_hits = 0, 1, 0
+            done, size, n_hits, n_bytes = 0, 1, 0, 0
             while done < len(search.queries) and (not parts or parts[0].version == parts[-1].version):
                 deadline.check()
-                start = perf_counter()
-                parts.append(self._piece(search, slice(done, done + size), wait and not done, n_hits))
+                start, cpu = perf_counter(), thread_time()
+                parts.append(self._piece(search, slice(done, done + size), wait and not done, n_hits, n_bytes))
                 done += size
                 n_hits += sum(map(len, parts[-1].ids))
-                size = max(1, int(min(8.0, _PIECE / (perf_counter() - start)) * size))
+                n_bytes += 0 if done >= len(search.queries) else _payload_bytes(parts[-1])
+                # Of its own time: where others keep the processor busy, smaller pieces would only cost more of it.
+                taken = max(thread_time() - cpu, (perf_counter() - start) / _WAITS)
+                size = max(1, int(min(8.0, _PIECE / taken) * size))
             if parts[0].version == parts[-1].version:
                 break
         else:  # refreshes come faster than pieces
-            parts = [self._piece(search, slice(None), False, 0)]
+            parts = [self._piece(search, slice(None), False, 0, 0)]
         columns: dict[str, Any] = {
             name: [row for part in parts for row in getattr(part, name)] for name, _ in _columns(parts[0])
         }
         return replace(parts[0], **columns)
 
-    def _piece(self, search: Search, some: slice, wait: bool, n_hits: int) -> SearchResult:
-        queries = search.queries[some]
-        if search.radius is None:
-            return self._collection.search(queries, search.k, **search.filters, **search.ranking, wait=wait)
-        most = search.max_hits
+    def _piece(self, search: Search, some: slice, wait: bool, n_hits: int, n_bytes: int) -> SearchResult:
+        queries, most = search.queries[some], self._limits.max_payload_bytes
+        given = {**search.filters, "wait": wait, "max_payload_bytes": most - n_bytes}
         try:
-            return self._collection.range_search(
-                queries, search.radius, **search.filters, wait=wait, max_results=most - n_hits
-            )
+            if search.radius is None:
+                return self._collection.search(queries, search.k, **given, **search.ranking)
+            return self._collection.range_search(queries, search.radius, **given, max_results=search.max_hits - n_hits)
+        except LargeResultError:
+            raise over_limit("payload", most + 1, most, "ask for fewer items, or leave the payload out") from None
         except TooManyResultsError:
+            most = search.max_hits
             raise over_limit("hits within radius", most + 1, most, "use a smaller radius, or fewer queries") from None
+
+
+def _payload_bytes(found: SearchResult) -> int:
+    """Return the number of bytes of the payloads in a result."""
+    return sum(len(msgspec.json.encode(payload)) for row in found.payload or () for payload in row)
 
 
 def _columns(found: SearchResult) -> list[tuple[str, Any]]:

@@ -107,6 +107,7 @@ def serve_in_thread(
     *,
     limits: Limits | None = None,
     keys: ApiKeys | None = None,
+    media: str | os.PathLike[str] | None = None,
 ) -> Iterator[str]:
     """Serve a collection, or several by name, from a thread while the block lasts, on a free port of this machine.
 
@@ -117,6 +118,8 @@ def serve_in_thread(
     collection : Collection, or mapping of str to Collection
     limits : Limits, optional
     keys : ApiKeys, optional
+    media : path, optional
+        Folder of images, as for :func:`create_app`.
 
     Examples
     --------
@@ -132,7 +135,7 @@ def serve_in_thread(
     """
     limits = limits or Limits()
     listening = listen("127.0.0.1", 0, keys or ApiKeys())
-    server = _server(create_app(collection, limits=limits, keys=keys), limits)
+    server = _server(create_app(collection, limits=limits, keys=keys, media=media), limits)
     thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="onlinehash service")
     thread.start()
     try:

@@ -11,14 +11,14 @@ from onlinehash.collection.stores import postgres_schema as schema
 from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.postgres_care import PostgresCare
 from onlinehash.collection.stores.postgres_codes import FETCH
+from onlinehash.collection.stores.postgres_listing import COLUMNS, PostgresListing
 from onlinehash.collection.stores.postgres_migration import PostgresMigration
-from onlinehash.collection.stores.postgres_payloads import PostgresPayloads
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.types import Id
 from onlinehash.types import Codes
 
 
-class PostgresStore(PostgresCare, PostgresMigration, PostgresPayloads):
+class PostgresStore(PostgresCare, PostgresMigration, PostgresListing):
     """Keep a collection in a schema of a PostgreSQL database, and search it there.
 
     What was written survives as PostgreSQL is set up to let it. Other processes may read meanwhile.
@@ -79,15 +79,13 @@ class PostgresStore(PostgresCare, PostgresMigration, PostgresPayloads):
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
-        sql = f"SELECT {_COLUMNS} FROM {self._schema}.items WHERE id = ANY(%s::{self._listed()})"
+        sql = f"SELECT {COLUMNS} FROM {self._schema}.items WHERE id = ANY(%s::{self._listed()})"
         found = {row[0]: row for row in self._items(sql, list(ids))}
         return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, id: Id | None, limit: int, where: Filter | None = None) -> Rows:
-        """Return the next items in order of id, of those that pass a filter."""
-        if where is not None:
-            return self._rows(self._passing_after(_COLUMNS, id, limit, where))
-        return self._rows(self._after(_COLUMNS, id, limit))
+    def rows_after(self, id: Id | None, limit: int) -> Rows:
+        """Return the next items in order of id."""
+        return self._rows(self._after(COLUMNS, id, limit))
 
     def _after(self, columns: str, id: Id | None, limit: int) -> list[tuple[Any, ...]]:
         select = f"SELECT {columns} FROM {self._schema}.items"
@@ -183,7 +181,7 @@ class PostgresStore(PostgresCare, PostgresMigration, PostgresPayloads):
         """Return the next instances of the stream."""
         tables = [f"{self._schema}.items", *([f"{self._schema}.retired"] if retired else [])]
         condition = "seq > %s AND labels IS NOT NULL" if labelled else "seq > %s"
-        parts = [f"(SELECT {_COLUMNS} FROM {table} WHERE {condition} ORDER BY seq LIMIT %s)" for table in tables]
+        parts = [f"(SELECT {COLUMNS} FROM {table} WHERE {condition} ORDER BY seq LIMIT %s)" for table in tables]
         values = [after, limit] * len(tables)
         sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) stream ORDER BY seq LIMIT %s"
         return self._rows(self._items(sql, *values, limit))
@@ -217,9 +215,6 @@ class PostgresStore(PostgresCare, PostgresMigration, PostgresPayloads):
         """Return the last sequence number of every committed batch after a sequence number."""
         found = self._query(f"SELECT seq FROM {self._schema}.commits WHERE seq > %s ORDER BY seq", after)
         return [seq for (seq,) in found]
-
-
-_COLUMNS = "id, seq, vectors, labels, payload, checksum, payload_checksum"
 
 
 def _is_json(text: str | None) -> bool:

@@ -272,6 +272,15 @@ class PostgresCodes(PostgresSchema):
             except UndefinedTable:
                 raise GenerationGone from None
 
+    def codes_of(self, number: int, ids: Sequence[Any]) -> CodedItems:
+        """Return the items of ids that have a code in a generation, in that order."""
+        sql = f"""SELECT items.id, items.seq, items.labels, code FROM {self._schema}.items
+                  JOIN {{table}} codes USING (id, seq) WHERE id = ANY(%s::{self._listed()})"""
+        found = {row[0]: row for row in self._of(number, sql, list(ids))}
+        rows = [found[id] for id in ids if id in found]
+        codes = from_bits([row[3] for row in rows]) if rows else np.empty((0, 0), np.uint8)
+        return CodedItems([row[0] for row in rows], [row[1] for row in rows], codes, [row[2] for row in rows])
+
     def coded(self, number: int, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in a generation."""
         sql = f"SELECT seq FROM {{table}} JOIN {self._schema}.items USING (id, seq) WHERE seq = ANY(%s::bigint[])"

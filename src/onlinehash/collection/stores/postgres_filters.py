@@ -7,9 +7,11 @@ from itertools import count
 from typing import Any
 
 from onlinehash.collection.filters import AllOf, AnyOf, Compare, Exists, FieldPath, Filter, Not
+from onlinehash.collection.stores.label_texts import LABELS
 from onlinehash.collection.stores.sqlite_filters import index_name
 
-_PREFIX = 250  # characters of a string that an index holds: PostgreSQL refuses entries of more than 2700 bytes
+PREFIX = 250  # characters of a string that an index holds: PostgreSQL refuses entries of more than 2700 bytes
+LABELS_START = f'(left(labels, {PREFIX}) COLLATE "C")'
 
 
 def condition(where: Filter) -> tuple[str, dict[str, Any]]:
@@ -47,7 +49,7 @@ def condition(where: Filter) -> tuple[str, dict[str, Any]]:
             return f"{_number(part.path)} {is_any or f'{part.operator} {mark(texts[0])}::jsonb'}"
         if part.type != "string":
             return f"{_value(part.path)} {is_any}"
-        starts = [value[:_PREFIX] for value in part.values]
+        starts = [value[:PREFIX] for value in part.values]
         if part.operator == "in":
             return f"{_start(part.path)} = ANY({mark(starts)}::text[]) AND {_value(part.path)} {is_any}"
         within = part.operator[0] + "="  # what is in order is so, or equal, at its start
@@ -72,15 +74,16 @@ def _text(path: FieldPath) -> str:
 
 
 def _start(path: FieldPath) -> str:
-    return f'(left({_text(path)}, {_PREFIX}) COLLATE "C")'
+    return f'(left({_text(path)}, {PREFIX}) COLLATE "C")'
 
 
 def index_names(path: FieldPath) -> list[str]:
-    """Return the names of the indexes of a path: of numbers, and of strings."""
-    return [f"{index_name(path)}_{kind}" for kind in ("number", "string")]
+    """Return the names of the indexes of a path: of numbers, and of strings; or of labels: by id, and by arrival."""
+    name, kinds = (index_name(path), ("number", "string")) if path != (LABELS,) else ("items_by_labels", ("id", "seq"))
+    return [f"{name}_{kind}" for kind in kinds]
 
 
 def create_indexes(table: str, path: FieldPath) -> list[str]:
-    """Return the statements that make the indexes of a path."""
-    parts = zip(index_names(path), (_number(path), _start(path)), strict=True)
-    return [f"CREATE INDEX {name} ON {table} ({part})" for name, part in parts]
+    """Return the statements that make the indexes of a path, or of labels."""
+    indexed = (_number(path), _start(path)) if path != (LABELS,) else (f"{LABELS_START}, id", f"{LABELS_START}, seq")
+    return [f"CREATE INDEX {name} ON {table} ({part})" for name, part in zip(index_names(path), indexed, strict=True)]

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from onlinehash.collection.filters import FieldPath, Filter, parse_path
 from onlinehash.collection.stores.postgres_codes import PostgresCodes
 from onlinehash.collection.stores.postgres_filters import condition, create_indexes, index_names
-from onlinehash.collection.types import Id
 
 
 class PostgresPayloads(PostgresCodes):
@@ -30,11 +29,6 @@ class PostgresPayloads(PostgresCodes):
         """Return the sequence numbers, sorted, of items that pass a filter and came after a sequence number."""
         found = self._passing("array_agg(seq)", where, "AND seq > %(after)s", after=after)
         return np.sort(np.array(found[0][0] or [], np.int64)) if found else np.empty(0, np.int64)
-
-    def _passing_after(self, columns: str, id: Id | None, limit: int, where: Filter) -> list[tuple[Any, ...]]:
-        """Return the next rows in order of id."""
-        after = "" if id is None else "AND id > %(after)s"
-        return self._passing(columns, where, f"{after} ORDER BY id LIMIT %(limit)s", after=id, limit=limit)
 
     def _passing(self, columns: str, where: Filter, rest: str = "", **values: Any) -> list[tuple[Any, ...]]:
         """Return columns of the items that pass a filter; nothing if there are no items yet."""

@@ -83,6 +83,35 @@ class Changes(NamedTuple):
     deleted: list[Any]
 
 
+class Place(NamedTuple):
+    """Where in the items to go on: their order, its direction, and the id or sequence number passed last.
+
+    Examples
+    --------
+    >>> Place("arrival", True, 1042).sign
+    '<'
+    """
+
+    order: str = "id"
+    descending: bool = False
+    after: Id | None = None
+
+    @property
+    def column(self) -> str:
+        """The column that orders the items."""
+        return "id" if self.order == "id" else "seq"
+
+    @property
+    def sign(self) -> str:
+        """How what follows compares."""
+        return "<" if self.descending else ">"
+
+    @property
+    def direction(self) -> str:
+        """The direction in SQL."""
+        return "DESC" if self.descending else "ASC"
+
+
 class Among(NamedTuple):
     """What to search among: items with any of the labels, one of the ids, and a payload that passes; None: no filter.
 
@@ -154,8 +183,8 @@ class Store(Protocol):
 
     # items
 
-    def count(self, where: Filter | None = None) -> int:
-        """Return the number of items, or of those that pass a filter."""
+    def count(self, where: Filter | None = None, labels: Sequence[Label] | None = None) -> int:
+        """Return the number of items, or of those that have any of the labels and pass a filter."""
 
     def size(self) -> int:
         """Return the number of bytes that everything takes."""
@@ -175,8 +204,11 @@ class Store(Protocol):
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
 
-    def rows_after(self, id: Id | None, limit: int, where: Filter | None = None) -> Rows:
-        """Return the next items in order of id, of those that pass a filter."""
+    def rows_after(self, id: Id | None, limit: int) -> Rows:
+        """Return the next items in order of id."""
+
+    def listed(self, place: Place, limit: int, labels: Sequence[Label] | None, where: Filter | None) -> Rows:
+        """Return the next items in an order, of those that have any of the labels and pass a filter."""
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same ids."""
@@ -190,7 +222,7 @@ class Store(Protocol):
     # indexes of paths in the payload
 
     def create_index(self, path: FieldPath) -> None:
-        """Make filters by a path fast."""
+        """Make filters by a path fast, or listing by label, if it is ``("$labels",)``."""
 
     def drop_index(self, path: FieldPath) -> None:
         """Drop the index of a path."""
@@ -299,6 +331,9 @@ class SearchingStore(Store, Protocol):
 
     def range_search(self, number: int, queries: Codes, radius: int, among: Among, limit: int | None = None) -> Answers:
         """Return all items at most ``radius`` away from every query, or the nearest ``limit`` of each."""
+
+    def codes_of(self, number: int, ids: Sequence[Id]) -> CodedItems:
+        """Return the items of ids that have a code in a generation, in that order."""
 
     def coded(self, number: int, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in a generation."""

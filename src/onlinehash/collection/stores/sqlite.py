@@ -19,8 +19,8 @@ from onlinehash.collection.stores.sqlite_care import FileCare
 from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
 from onlinehash.collection.stores.sqlite_columns import PayloadColumns
 from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items, slices
+from onlinehash.collection.stores.sqlite_listing import ROW, ListedItems
 from onlinehash.collection.stores.sqlite_migration import MigrationTables
-from onlinehash.collection.stores.sqlite_payloads import FilteredItems
 from onlinehash.collection.stores.sqlite_rows import (
     SAVED,
     columns_of,
@@ -37,7 +37,7 @@ _FETCH = 50_000
 _ASK = 500  # ids in one question
 
 
-class SqliteStore(FileCare, MigrationTables, FilteredItems):
+class SqliteStore(FileCare, MigrationTables, ListedItems):
     """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
 
     What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
@@ -81,11 +81,11 @@ class SqliteStore(FileCare, MigrationTables, FilteredItems):
         """Refuse a file in which tables or rows cannot be found; the content of rows is verified when it is read."""
         with self.reading():
             made = {("table", name, name, sql) for name, sql in self._tables().items()}
-            made |= {("index", name, "items", sql) for name, sql in self._indexes().items()}
+            made |= {("index", name, *index) for name, index in self._indexes().items()}
             if made != set(self._query("SELECT type, name, tbl_name, sql FROM sqlite_master")):
                 raise self._damage("its tables are not those of a collection")
-            for _, name, table, _ in sorted(made):
-                if table not in ("items", "new_vectors"):
+            for kind, name, _, _ in sorted(made):
+                if kind == "table" and name not in ("items", "new_vectors"):
                     self._check_tree(name)
             self._check_tree("sqlite_master")
             self._small("retired", "seq", "true")
@@ -132,21 +132,23 @@ class SqliteStore(FileCare, MigrationTables, FilteredItems):
         if where is not None:
             return dict(self._passing(f"{_LABELS}, count(*)", where, "GROUP BY 1"))
         with self.reading():
-            return dict(self._query(f"SELECT {_LABELS}, count(*) FROM ids GROUP BY 1")) if self._has_ids() else {}
+            return (
+                dict(self._query(f"SELECT {_LABELS}, count(*) FROM ids NOT INDEXED GROUP BY 1"))
+                if self._has_ids()
+                else {}
+            )
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
         with self.reading():
-            select = f"SELECT {_ROW} FROM ids LEFT JOIN items USING (seq) WHERE ids.id"
+            select = f"SELECT {ROW} FROM ids LEFT JOIN items USING (seq) WHERE ids.id"
             found = {row[0]: row for row in self._among(select, ids)} if self._has_ids() else {}
             return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, id: Id | None, limit: int, where: Filter | None = None) -> Rows:
-        """Return the next items in order of id, of those that pass a filter."""
+    def rows_after(self, id: Id | None, limit: int) -> Rows:
+        """Return the next items in order of id."""
         with self.reading(), self._naming(lambda: [row[0] for row in self._after("ids.id", id, limit)]):
-            if where is not None:
-                return self._rows(self._passing_after(_ROW, id, limit, where))
-            return self._rows(self._after(_ROW, id, limit, join="LEFT JOIN items USING (seq)"))
+            return self._rows(self._after(ROW, id, limit, join="LEFT JOIN items USING (seq)"))
 
     def _after(self, columns: str, id: Id | None, limit: int, *, join: str = "") -> list[tuple[Any, ...]]:
         """Return the next rows of the table of ids, in order."""
@@ -196,6 +198,8 @@ class SqliteStore(FileCare, MigrationTables, FilteredItems):
             id_type = "TEXT" if isinstance(rows.ids[0], str) else "INTEGER"
             self.put_setting("id_type", id_type)
             self._writer.execute(schema.ids_table(id_type))
+            if self._has_label_index():
+                self._writer.execute(self._indexes()["ids_by_labels"][1])
         if len(rows) == 1:
             n_before = self._put_some(rows, rows.seqs[0], codes, slice(None))
         else:
@@ -329,4 +333,3 @@ class SqliteStore(FileCare, MigrationTables, FilteredItems):
 
 _LABELS = "CAST(labels AS TEXT)"
 _HEAD = "id, seq, batch, labels, checksums"
-_ROW = "ids.id, ids.seq, batch, items.labels, checksums, vectors, payload"

@@ -7,8 +7,10 @@ from hashlib import sha256
 from typing import Any
 
 from onlinehash.collection.filters import AllOf, AnyOf, Compare, Exists, FieldPath, Filter, Not
+from onlinehash.collection.stores.label_texts import LABELS
 
 _TYPES = {"number": "IN ('integer', 'real')", "string": "= 'text'"}
+_BOTH = ("ids", "items")  # in order of id, and of arrival
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
@@ -84,6 +86,11 @@ def index_name(path: FieldPath) -> str:
     return f"payload_{sha256(json.dumps(path).encode()).hexdigest()[:10]}"
 
 
-def create_index(path: FieldPath) -> str:
-    """Return the statement that makes the index of a path: types first, so that it alone answers a comparison."""
-    return f"CREATE INDEX {index_name(path)} ON items ({_type(path)}, {_value(path)})"
+def indexes_of(path: FieldPath) -> dict[str, tuple[str, str]]:
+    """Return the tables and the statements of the indexes of a path, or of labels, by name.
+
+    An index of a path has types first, so that it alone answers a comparison.
+    """
+    if path == (LABELS,):
+        return {f"{table}_by_labels": (table, f"CREATE INDEX {table}_by_labels ON {table} (labels)") for table in _BOTH}
+    return {index_name(path): ("items", f"CREATE INDEX {index_name(path)} ON items ({_type(path)}, {_value(path)})")}

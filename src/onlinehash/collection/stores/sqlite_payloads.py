@@ -20,7 +20,7 @@ from onlinehash.collection.filters import (
 )
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
 from onlinehash.collection.stores.sqlite_columns import Moment, PayloadColumns
-from onlinehash.collection.stores.sqlite_filters import condition, create_index, index_name
+from onlinehash.collection.stores.sqlite_filters import condition, indexes_of
 from onlinehash.collection.types import Id
 
 _FEW = 10_000  # items
@@ -126,21 +126,6 @@ class FilteredItems(CodeTables):
     def _passing_ids(self, where: Filter) -> list[Id]:
         return sorted(id for (id,) in self._passing("id", where))
 
-    def _passing_after(self, columns: str, id: Id | None, limit: int, where: Filter) -> list[tuple[Any, ...]]:
-        """Return the next rows in order of id: of the few that an index finds, or in that order until enough pass."""
-        if not self._has_ids():
-            return []
-        passes, values = condition(where)
-        join = "JOIN" if self._are_few(where) else "CROSS JOIN"  # which SQLite leaves in this order
-        after, given = ("true", []) if id is None else ("ids.id > ?", [id])
-        return self._query(
-            f"""SELECT {columns} FROM ids {join} items ON items.seq = ids.seq AND items.id = ids.id
-                WHERE {after} AND ({passes}) ORDER BY ids.id LIMIT ?""",
-            *given,
-            *values,
-            limit,
-        )
-
     def _are_few(self, where: Filter) -> bool:
         """Return whether few items pass a filter, if an index may tell that quickly."""
         if paths_of(where).isdisjoint(map(parse_path, self.setting("indexes", []))):
@@ -152,14 +137,18 @@ class FilteredItems(CodeTables):
     # ------------------------------------------------------------------ indexes
 
     def create_index(self, path: FieldPath) -> None:
-        """Make filters by a path fast."""
-        self._writer.execute(create_index(path))
+        """Make filters by a path fast, or listing by label."""
+        for table, statement in indexes_of(path).values():
+            if table != "ids" or self._has_ids():
+                self._writer.execute(statement)
 
     def drop_index(self, path: FieldPath) -> None:
-        """Drop the index of a path."""
-        self._writer.execute(f"DROP INDEX {index_name(path)}")
+        """Drop the index of a path, or of labels."""
+        for name in indexes_of(path):
+            self._writer.execute(f"DROP INDEX IF EXISTS {name}")
 
-    def _indexes(self) -> dict[str, str]:
-        """Return the statements that have made the indexes there should be, by name."""
+    def _indexes(self) -> dict[str, tuple[str, str]]:
+        """Return the tables and the statements that have made the indexes there should be, by name."""
         paths = [parse_path(name) for name in self.setting("indexes", [])]
-        return {index_name(path): create_index(path) for path in paths}
+        made = {name: index for path in paths for name, index in indexes_of(path).items()}
+        return {name: index for name, index in made.items() if index[0] != "ids" or self._has_ids()}

@@ -1,0 +1,149 @@
+"""ListedItems: the items of a SQLite file in order of id or arrival, by label and payload."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from onlinehash.collection.filters import Filter
+from onlinehash.collection.stores.label_texts import DISTINCT, LABELS, MERGED, texts_of
+from onlinehash.collection.stores.protocol import Place, Rows
+from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED
+from onlinehash.collection.stores.sqlite_filters import condition
+from onlinehash.collection.stores.sqlite_payloads import FilteredItems
+from onlinehash.collection.types import Id, Label
+
+ROW = "ids.id, ids.seq, batch, items.labels, checksums, vectors, payload"
+_ITEM = "id, seq, batch, labels, checksums, vectors, payload"
+_FEW = 10_000  # items
+_GIVEN = "(SELECT value FROM json_each(?))"
+# In a list of labels, each stands between ", " and ","; no text inside a label does, as its quotes are escaped.
+_HOLDS = "instr(', ' || substr({0}.labels, 2, length({0}.labels) - 2) || ',', ', ' || value || ',')"
+
+
+class ListedItems(FilteredItems):
+    """Ask SQLite for the next items in an order.
+
+    In order of id, the table of ids is read, which has no vectors; in order of arrival, that of the items. Both have
+    an index of labels, if wanted.
+
+    Parameters
+    ----------
+    path : Path
+    readonly : bool
+    """
+
+    @abstractmethod
+    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
+        """Return rows of items, verified."""
+
+    @abstractmethod
+    def rows_after(self, id: Id | None, limit: int) -> Rows:
+        """Return the next items in order of id."""
+
+    def listed(self, place: Place, limit: int, labels: Sequence[Label] | None, where: Filter | None) -> Rows:
+        """Return the next items, of those that have any of the labels and pass a filter."""
+        if place.order == "id" and not place.descending and labels is None and where is None:
+            return self.rows_after(place.after, limit)
+        with self.reading():
+            if not self._has_ids():
+                return self._rows([])
+            texts = None if labels is None else self._texts(labels)
+            if texts is not None and 1 < len(texts) <= MERGED and where is None:
+                return self._rows(self._merged(place, limit, texts))
+            table = "ids" if place.order == "id" else "items"
+            parts, values = ["true"], list[Any]()
+            if labels is not None:
+                part, given = self._having(table, labels, texts)
+                parts.append(part)
+                values += given
+            if place.after is not None:
+                parts.append(f"{table}.{place.column} {place.sign} ?")
+                values.append(place.after)
+            few = where is not None and self._are_few(where)
+            if where is not None:
+                part, given = condition(where)
+                parts.append(part)
+                values += given
+            if place.order == "id":
+                # SQLite leaves a CROSS JOIN in this order, and reads on until enough pass.
+                join = "JOIN" if few else "LEFT JOIN" if where is None else "CROSS JOIN"
+                tables = f"ids {join} items ON items.seq = ids.seq AND items.id = ids.id"
+            else:
+                # Without an index of payloads, which would find all that pass before any is put in order.
+                tables = "items NOT INDEXED" if where is not None and not few and labels is None else "items"
+                parts.append(NOT_RETIRED.removeprefix(" AND "))
+            return self._rows(
+                self._query(
+                    f"""SELECT {ROW if place.order == "id" else _ITEM} FROM {tables}
+                        WHERE {" AND ".join(f"({part})" for part in parts)}
+                        ORDER BY {table}.{place.column} {place.direction} LIMIT ?""",
+                    *values,
+                    limit,
+                )
+            )
+
+    def _merged(self, place: Place, limit: int, texts: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the next rows of few labels: SQLite merges what each has, in order, and stops."""
+        table, living = ("ids", "") if place.order == "id" else ("items", NOT_RETIRED)
+        after, given = ("", []) if place.after is None else (f" AND {place.column} {place.sign} ?", [place.after])
+        each = f"SELECT {place.column} AS place FROM {table} WHERE labels = ?{after}{living}"
+        found = f"{' UNION ALL '.join([each] * len(texts))} ORDER BY 1 {place.direction} LIMIT ?"
+        values = [value for text in texts for value in (text, *given)]
+        if place.order == "id":
+            columns, join = ROW, "CROSS JOIN ids ON ids.id = place LEFT JOIN items USING (seq)"
+        else:
+            columns, join = _ITEM, "CROSS JOIN items ON items.seq = place"
+        return self._query(f"SELECT {columns} FROM ({found}) {join} ORDER BY place {place.direction}", *values, limit)
+
+    # ------------------------------------------------------------------ labels
+
+    def _texts(self, labels: Sequence[Label]) -> list[str] | None:
+        """Return the texts that stand for items with any of the labels; None without an index, or if they are many."""
+        if not self._has_label_index():
+            return None
+        # One look into the index per text, not one row per item.
+        found = self._query(
+            f"""WITH RECURSIVE known(labels) AS (
+                    SELECT min(labels) FROM ids WHERE labels >= '[' AND labels < '\\'
+                    UNION ALL
+                    SELECT (SELECT min(labels) FROM ids WHERE labels > known.labels AND labels < '\\') FROM known
+                    WHERE known.labels IS NOT NULL LIMIT {DISTINCT})
+                SELECT labels, EXISTS (SELECT 1 FROM json_each(?) WHERE {_HOLDS.format("known")})
+                FROM known WHERE labels IS NOT NULL""",
+            json.dumps(texts_of(labels)),
+        )
+        if len(found) >= DISTINCT - 1:
+            return None
+        return texts_of(labels) + [text for text, has_any in found if has_any]
+
+    def _having(self, table: str, labels: Sequence[Label], texts: Sequence[str] | None) -> tuple[str, list[Any]]:
+        """Return the condition that an item has any of the labels, and its values."""
+        if texts is None:
+            plain = json.dumps(texts_of(labels))
+            among = f"SELECT 1 FROM json_each(?) WHERE {_HOLDS.format(table)}"
+            return f"+{table}.labels IN {_GIVEN} OR {table}.labels LIKE '[%' AND EXISTS ({among})", [plain, plain]
+        if len(texts) == 1:
+            return f"{table}.labels = ?", [texts[0]]
+        given = json.dumps(texts)
+        counted = f"SELECT count(*) FROM (SELECT 1 FROM ids WHERE labels IN {_GIVEN} LIMIT {_FEW})"
+        plus = "" if self._query(counted, given)[0][0] < _FEW else "+"
+        return f"{plus}{table}.labels IN {_GIVEN}", [given]  # with a plus, SQLite reads in order until enough pass
+
+    def count(self, where: Filter | None = None, labels: Sequence[Label] | None = None) -> int:
+        """Return the number of items, or of those that have any of the labels and pass a filter."""
+        if labels is None:
+            return super().count(where)
+        with self.reading():
+            if not self._has_ids():
+                return 0
+            table = "ids" if where is None else "items"
+            having, values = self._having(table, labels, self._texts(labels))
+            if where is None:
+                return int(self._query(f"SELECT count(*) FROM ids WHERE {having}", *values)[0][0])
+            return int(self._passing("count(*)", where, f"AND ({having})", *values)[0][0])
+
+    def _has_label_index(self) -> bool:
+        return LABELS in self.setting("indexes", [])

@@ -1,0 +1,150 @@
+"""Browsing: handlers of requests that list, count and show items."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from onlinehash.collection import Collection, Item
+from onlinehash.service import schemas
+from onlinehash.service.answers import ArrayAnswer
+from onlinehash.service.limits import Limits
+from onlinehash.service.parsing import check_size, check_values
+from onlinehash.service.problems import invalid, over_limit
+from onlinehash.types import Features
+
+_AT_A_TIME = 500  # items read at a time: a payload has up to 64 KiB
+_ALL = ("labels", "payload", "vectors")
+
+
+class Browsing(ABC):
+    """List, count and show the items of a collection."""
+
+    collection: Collection
+    limits: Limits
+
+    @abstractmethod
+    def _id(self, text: str) -> int | str:
+        """Return the id that a path names."""
+
+    def get_one(self, id: str) -> msgspec.Raw:
+        """Return one item, with its code."""
+        known = self._id(id)
+        (item,) = self.collection.get([known])
+        _, codes, encoder = self.collection.codes_and_encoder([known])
+        has_code = len(codes) > 0 and encoder is not None and item.version == encoder.version
+        code = codes[0].tobytes().hex() if has_code else None
+        return msgspec.Raw(
+            _item(item, _ALL, msgspec.json.encode(item.payload), code=code, generation=self.collection.generation)
+        )
+
+    def list_items(self, request: schemas.ListRequest) -> ArrayAnswer | msgspec.Raw:
+        """Return items in order of id or of arrival: all, or those with a label or a payload that passes a filter.
+
+        `cursor` of an answer continues behind its last item, even if that is deleted; it is null where nothing follows.
+        """
+        if request.limit > self.limits.max_batch_size:
+            raise over_limit("limit", request.limit, self.limits.max_batch_size, "ask for fewer items at a time")
+        if "vectors" in request.include:
+            self._check_vectors(request.limit)
+        self._check_labels(request.labels)
+        if request.after is not None and request.cursor is not None:
+            raise invalid("cursor", "cursor and after: give one of them.")
+        given: dict[str, Any] = {
+            "labels": request.labels,
+            "where": request.where,
+            "order": request.order,
+            "descending": request.descending,
+        }
+        listed, after, cursor, left = Listed(self.limits, request.include), request.after, request.cursor, request.limit
+        while left:
+            page = self.collection.page(**given, after=after, cursor=cursor, limit=min(left, self._n_at_a_time()))
+            listed.add(page.items)
+            after, cursor, left = None, page.cursor, left - len(page.items)
+            if cursor is None:
+                break
+        return listed.answer(cursor=cursor)
+
+    def count(self, request: schemas.CountRequest) -> schemas.CountAnswer:
+        """Return the number of items, or of those with a label or a payload that passes a filter."""
+        self._check_labels(request.labels)
+        return schemas.CountAnswer(self.collection.count(request.where, labels=request.labels))
+
+    def items_of(self, ids: Sequence[Any]) -> Iterable[list[Item]]:
+        """Yield items in the order of their ids, some at a time."""
+        step = self._n_at_a_time()
+        return (self.collection.get(ids[start : start + step]) for start in range(0, len(ids), step))
+
+    def _n_at_a_time(self) -> int:
+        return max(1, min(_AT_A_TIME, self.limits.max_values // (self.collection.n_features or 1)))
+
+    def _check_labels(self, labels: Any) -> None:
+        if isinstance(labels, list):
+            check_size(len(labels), self.limits)
+
+    def _check_vectors(self, n_items: int) -> None:
+        """Refuse an answer with more numbers than allowed."""
+        check_values(n_items * (self.collection.n_features or 0), self.limits)
+
+
+class PayloadBudget:
+    """The bytes of payloads that an answer may still hold."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most, self._n_bytes = limits.max_payload_bytes, 0
+
+    def take(self, payload: Any, times: int = 1) -> bytes:
+        """Return a payload as JSON; refuse the request if all of them have too many bytes."""
+        text = msgspec.json.encode(payload)
+        self._n_bytes += times * len(text)
+        if self._n_bytes > self._most:
+            raise over_limit("payload", self._n_bytes, self._most, "ask for fewer items, or leave the payload out")
+        return text
+
+
+class Listed:
+    """An answer with items: their vectors, and the rest of each as JSON."""
+
+    def __init__(self, limits: Limits, include: Sequence[str] = _ALL) -> None:
+        self._budget, self._include = PayloadBudget(limits), include
+        self._parts, self._vectors = list[bytes](), list[Features]()
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Add items."""
+        wants_payload = "payload" in self._include
+        rest = [part for part in self._include if part != "vectors"]
+        for item in items:
+            self._vectors.append(item.vectors)
+            self._parts.append(_item(item, rest, self._budget.take(item.payload) if wants_payload else b""))
+
+    def answer(self, **fields: Any) -> ArrayAnswer | msgspec.Raw:
+        """Return the answer, with further fields."""
+        more = b"".join(b',"%s":%s' % (name.encode(), msgspec.json.encode(value)) for name, value in fields.items())
+
+        def listed(items: Iterable[bytes]) -> msgspec.Raw:
+            return msgspec.Raw(b'{"items":[' + b",".join(items) + b"]" + more + b"}")
+
+        if "vectors" not in self._include:
+            return listed(self._parts)
+        array = np.stack(self._vectors) if self._vectors else np.empty((0, 0), np.float32)
+        return ArrayAnswer(array, listed(self._parts), lambda: listed(map(_with_vector, self._parts, array)))
+
+
+def _with_vector(item: bytes, vector: Features) -> bytes:
+    # One at a time: a number takes four times as much memory as an object as in JSON.
+    return b'{"vectors":' + msgspec.json.encode(vector.tolist()) + b"," + item[1:]
+
+
+def _item(item: Item, include: Sequence[str], payload: bytes, **fields: Any) -> bytes:
+    parts: dict[str, Any] = {"id": item.id}
+    if "vectors" in include:
+        parts["vectors"] = item.vectors.tolist()
+    if "labels" in include:
+        parts["labels"] = item.labels
+    if "payload" in include:
+        parts["payload"] = msgspec.Raw(payload)
+    return msgspec.json.encode({**parts, "version": item.version, **fields})
