@@ -81,7 +81,9 @@ class RefreshingCollection(CollectionReader):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Keep other changes out, with the hasher and the index in step with the store."""
-        with self._exclusive():
+        self._check_open()
+        with self._changes:
+            self._check_open()
             if self._store.readonly:
                 raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
             if self._learner.hasher is None:
