@@ -20,7 +20,7 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes
 
 
 def add_gram(alpha: float, rows: NDArray[np.float64], beta: float, gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``beta * gram + alpha * rows.T @ rows`` in the lower triangle of ``gram``, or of a copy in Fortran order."""
+    """Return ``beta * gram + alpha * rows.T @ rows`` in the lower triangle of ``gram`` or of a copy."""
     rows, gram = np.ascontiguousarray(rows, np.float64), _writable(gram)
     size, n_rows = len(gram), len(rows)
     if n_rows:
@@ -31,7 +31,7 @@ def add_gram(alpha: float, rows: NDArray[np.float64], beta: float, gram: NDArray
 
 
 def factor(system: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return the Cholesky factor in the lower triangle of ``system``, or of a copy in Fortran order, if there is one."""
+    """Return the Cholesky factor in the lower triangle of ``system`` or of a copy, if there is one."""
     lower, status = _writable(system), ctypes.c_int64(0)
     _dpotrf(b"L", len(lower), lower, len(lower), status)
     return None if status.value else lower
