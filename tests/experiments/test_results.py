@@ -205,7 +205,7 @@ def package(tmp_path, monkeypatch):
 
 
 def forget():
-    for cached in (sources.source_digest, sources._imported, sources._imports, sources._code):
+    for cached in (sources.source_digest, sources._imported):
         cached.cache_clear()
 
 
