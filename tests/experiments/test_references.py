@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
-from onlinehash import HCOH, load_dataset, unpack_bits
+from onlinehash import HCOH, load_dataset, pack_signs, unpack_bits
 from onlinehash.exceptions import FileFormatError, InvalidInputError, NotLearnedError, UnknownNameError
 from onlinehash.experiments import REFERENCES, Run, evaluate, parse_plan, run
 from onlinehash.experiments.references import (
@@ -196,6 +196,17 @@ def test_a_database_coded_by_its_own_labels_looks_better_than_one_that_is_hashed
     assert published["metrics"]["mean_average_precision"] > fair["metrics"]["mean_average_precision"] + 0.02
     with pytest.raises(InvalidInputError, match="no codewords_"):
         run(Run("LSH", "lsh", "digits", "published", 16, 0, database_codes="labels"))
+
+
+def test_sides_that_are_centred_by_their_own_mean_have_balanced_bits(split):
+    encoder = HCOH(16, preprocess="none", random_state=0).partial_fit(*split.stream).snapshot()
+    values = encoder.project(split.queries.X + 1.0)
+    codes = sys.modules["onlinehash.experiments.run"]._centred_codes(encoder, split.queries.X + 1.0)
+    assert np.array_equal(codes, pack_signs(values - values.mean(axis=0)))
+    result = run(Run("HCOH", "hcoh", "digits", "published", 16, 0, database_codes="centred"))
+    assert result["metrics"]["mean_average_precision"] > 0.5
+    with pytest.raises(InvalidInputError, match="Only encoders of hashers"):
+        run(Run("Cosine", "reference:float", "digits", "published", 0, 0, database_codes="centred"))
 
 
 def test_items_never_learned_from_are_evaluated_apart(split):

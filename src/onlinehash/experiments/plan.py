@@ -30,7 +30,7 @@ from onlinehash.experiments.streams import STREAM_DEFAULTS, StreamOptions
 from onlinehash.hashers import HASHERS
 
 _RANKINGS = ("hamming", "asymmetric")
-_DATABASE_CODES = ("function", "labels", "candidates")
+_DATABASE_CODES = ("function", "labels", "candidates", "centred")
 _INPUTS = ("given", "hroh")
 _QUERIES = ("held out", "stream")
 _EVALUATION = ("ranking", "database_codes")
@@ -79,10 +79,11 @@ class Run(StreamOptions):
         Length of the ranking for precision and recall; by default that of the data set.
     ranking : {"hamming", "asymmetric"}
         How codes are ranked; "asymmetric" keeps the real values of the queries.
-    database_codes : {"function", "labels", "candidates"}
+    database_codes : {"function", "labels", "candidates", "centred"}
         "labels" gives the items of the database the codewords of their own labels, as many published evaluations do;
         only the queries are hashed. For methods with ``codewords_``. "candidates" hashes them too, but searches only
-        the neighbours of a pool of sampled points, as that of FOH does.
+        the neighbours of a pool of sampled points, as that of FOH does. "centred" centres queries and database, each by
+        its own mean, before bits are taken, as those of SDOH-HC and others do.
     inputs : {"given", "hroh"}
         "hroh" gives the method the features that HROH learns from, see :mod:`onlinehash.experiments.inputs`.
     order, groups, drift, drift_angle, label_noise, missing_labels, unseen

@@ -25,7 +25,7 @@ from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
 from onlinehash.metrics import AsymmetricRanking, Curve, Prequential, Ranking, checkpoints
-from onlinehash.types import Batch, Labels
+from onlinehash.types import Batch, Features, Labels
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,9 @@ def run(run: Run) -> Result:
     elif run.database_codes == "candidates":
         near = _candidates(sides[0], sides[2], len(whole.stream.y), run.seed)
         sides = (*sides[:2], sides[2][near], sides[3][near])
+    elif run.database_codes == "centred":
+        queries, database = (_centred_codes(learned.encoder, side.X) for side in (split.queries, split.database))
+        sides = (queries, sides[1], database, sides[3])
     encoding_seconds = learned.snapshot_seconds + process_time() - start
     start = process_time()
     expected = _quality(sides, split, "expected")
@@ -271,6 +274,14 @@ def _codes_of_labels(learner: Learner, labels: Labels) -> NDArray[np.uint8]:
         )
     order = np.argsort(classes)
     return pack_signs(words[order[np.searchsorted(classes, labels, sorter=order)]])
+
+
+def _centred_codes(encoder: Frozen, X: Features) -> NDArray[np.uint8]:
+    """Return the codes of rows whose real values are centred by their own mean."""
+    if not isinstance(encoder, Encoder):
+        raise InvalidInputError("Only encoders of hashers have values to centre; leave out database_codes='centred'.")
+    values = encoder.project(X)
+    return pack_signs(values - values.mean(axis=0))
 
 
 def _candidates(queries: NDArray[Any], codes: NDArray[Any], n_learned: int, seed: int) -> NDArray[np.intp]:

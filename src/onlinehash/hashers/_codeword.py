@@ -15,7 +15,7 @@ from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._block import BLOCK, BlockUpdate, block_rows, block_weights
+from onlinehash.hashers._block import BLOCK, BlockUpdate, block_rows
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._parameters import Changeable
@@ -31,6 +31,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
     """
 
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
+    block: ClassVar[int] = BLOCK
     learning_rate: float
     batch_size: int = 1
     fit_bias: bool = False
@@ -43,15 +44,15 @@ class CodewordHasher(WithCodewords, LinearHasher):
     def _make_room(self, n_inputs: int) -> None:
         """Allocate the weights and the block for rows of ``n_inputs``."""
         n_columns = n_inputs + bool(self.fit_bias)
-        capacity = max(self.batch_size, BLOCK - BLOCK % self.batch_size)
+        capacity = max(self.batch_size, self.block - self.block % self.batch_size)
         # Differs from Alg. 1 of HCOH: the bias starts at zero, not at a Gaussian that would drown unit rows.
-        self._weights = block_weights(n_columns, self.n_bits, self._dtype)
+        self._weights = np.zeros((n_columns, self.n_bits), self._dtype, order="F")
         self._weights[:n_inputs] = self._starting_weights(n_inputs)
         self._rows = block_rows(capacity, n_columns, self._dtype)
         self._rows[:, n_inputs:n_columns] = 1.0
         self._targets = np.zeros((capacity, self.n_bits), self._dtype)
         self._n_waiting = 0
-        self._update = BlockUpdate(capacity, n_columns, self.n_bits, self._dtype)
+        self._update = BlockUpdate(capacity, self.n_bits, self._dtype)
 
     @abstractmethod
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:

@@ -11,6 +11,7 @@ from scipy.linalg import blas, lapack
 
 from onlinehash._kernel import kernel
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.hashers._block import lower_gram, subtract_products, write_products
 
 Matrix = NDArray[np.float64]
 
@@ -18,7 +19,7 @@ _N_PROBES = 16  # random right-hand sides that stand for all classes, and for th
 _GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for rows of unit length
 _START = 4
 _TOLERANCE = 1.02
-_STRIP = 192
+_STRIP = 96
 NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
 
 
@@ -294,39 +295,43 @@ class RidgeFactor:
         instead of a new factor; single precision is enough for a small change.
         """
         roots = np.sqrt(counts)[:, None]
-        rows, targets = roots * rows, roots * targets
         if self._strips is None:
             self._strips = _Strips(self.lower)
-        half = self._strips.solve(rows.T)
-        inner = np.eye(len(rows)) + (half.T @ half).astype(np.float64)
-        change = half @ np.linalg.solve(inner, targets - rows @ weights).astype(np.float32)
-        return np.asarray(weights + self._strips.solve_transposed(change))
+        half = self._strips.solve(rows.astype(np.float32) * roots.astype(np.float32))
+        inner = np.zeros((len(rows), len(rows)), np.float32)  # only the lower triangle is written and read
+        lower_gram(half, len(half), half.shape[1], inner)
+        inner[np.diag_indices_from(inner)] += 1
+        residuals = lapack.dposv(inner.astype(np.float64), roots * (targets - rows @ weights), lower=1)[1]
+        return np.asarray(weights + self._strips.solve_transposed(residuals.T.astype(np.float32) @ half).T)
 
 
 class _Strips:
-    """A lower triangle in single precision, and the inverses of the blocks on its diagonal.
+    """A lower triangle L in single precision, by rows, and the inverses of the blocks on its diagonal.
 
-    With these a solve with many columns is products of matrices, a fifth faster than the triangular solve of BLAS;
-    with few columns the latter is faster. The first reads the triangle by rows, the other by columns.
+    With these a solve is products of flat matrices, faster than the triangular solves of BLAS. Right-hand sides are
+    rows here.
     """
 
     def __init__(self, lower: Matrix) -> None:
-        self._columns = np.asfortranarray(lower, np.float32)
-        self._rows = np.ascontiguousarray(self._columns)
+        self._lower = np.ascontiguousarray(lower, np.float32)
         self._strips = [slice(start, start + _STRIP) for start in range(0, len(lower), _STRIP)]
-        self._inverses = [np.tril(lapack.strtri(self._columns[at, at], lower=1)[0]) for at in self._strips]
+        self._inverses = [np.tril(lapack.strtri(self._lower[at, at], lower=1)[0]) for at in self._strips]
 
-    def solve(self, columns: NDArray[Any]) -> NDArray[np.float32]:
-        """Return L^-1 times the columns."""
-        solved = np.array(columns, np.float32, order="C")
+    def solve(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the rows times L^-T, in place."""
         for at, inverse in zip(self._strips, self._inverses, strict=True):
-            solved[at] = inverse @ (solved[at] - self._rows[at, : at.start] @ solved[: at.start])
-        return solved
+            known = np.empty((len(rows), len(inverse)), np.float32)
+            write_products(rows, self._lower[at], at.start, known)
+            rows[:, at] = (rows[:, at] - known) @ inverse.T
+        return rows
 
-    def solve_transposed(self, columns: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return L^-T times the columns."""
-        solved: NDArray[np.float32] = blas.strsm(1.0, self._columns, np.asfortranarray(columns), lower=1, trans_a=1)
-        return solved
+    def solve_transposed(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the rows times L^-1."""
+        solved = np.pad(rows, ((0, -len(rows) % 4), (0, 0)))
+        for at, inverse in zip(reversed(self._strips), reversed(self._inverses), strict=True):
+            solved[:, at] = solved[:, at] @ inverse
+            subtract_products(solved.T, self._lower[at], at.start, np.ascontiguousarray(solved[:, at].T))
+        return solved[: len(rows)]
 
 
 @kernel()

@@ -16,7 +16,7 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, FeatureMap
 from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_squared_distance
-from onlinehash.hashers._block import subtract_earlier
+from onlinehash.hashers._block import subtract_earlier, subtract_products
 from onlinehash.hashers._codeword import CodewordHasher
 from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features, Targets
@@ -77,6 +77,7 @@ class HMOH(CodewordHasher):
         memory="O(d r)",
         shines="labelled streams that a line does not separate (with anchors)",
     )
+    block: ClassVar[int] = 40  # larger than for HCOH, because every block adds all weights to their sum
 
     learning_rate: float = 0.1
     batch_size: int = 1
@@ -128,8 +129,8 @@ class HMOH(CodewordHasher):
         batch_size = min(self.batch_size, n_rows)
         n_steps = -(-n_rows // batch_size)
         step_of_row = (np.arange(n_rows) // batch_size).astype(self._dtype)
-        rows = self._rows[:n_rows, : len(self._weights)]
-        self._sum += self._dtype.type(n_steps) * self._weights + rows.T @ (step_of_row[:, None] * gradients)
+        subtract_products(self._sum, self._rows, len(self._sum), -step_of_row[:, None] * gradients)
+        self._sum += self._dtype.type(n_steps) * self._weights
         return gradients
 
     def _encoder(self) -> Encoder:
@@ -149,7 +150,7 @@ class HMOH(CodewordHasher):
             self._anchors = Anchors(arrays["anchors"], arrays["width"].item())
             self._make_room(len(self._anchors.anchors))
         super()._restore(state, arrays)
-        self._sum, self._mistakes = arrays["sum"], arrays["mistakes"]
+        self._sum, self._mistakes = np.asfortranarray(arrays["sum"]), arrays["mistakes"]
 
 
 @kernel()

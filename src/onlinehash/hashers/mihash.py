@@ -16,7 +16,7 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._anchors import head_rows
 from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._block import block_rows, lower_gram, subtract_earlier
+from onlinehash.hashers._block import block_rows, lower_gram, subtract_earlier, write_products
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
 from onlinehash.hashers._parameters import Changeable
@@ -208,8 +208,9 @@ class MIHash(WithNumberedClasses, LinearHasher):
         block[:] = rows
         gradients = block @ self._weights
         lower_gram(self._block, n_rows, n_features, self._gram)
-        # Products with the items; those of new items are in the block's Gram matrix. Tall times flat is faster.
-        cross = np.ascontiguousarray((self._items[:width] @ block.T).T)
+        # Products with the items; those of new items are in the block's Gram matrix.
+        cross = np.empty((n_rows, width), self._dtype)
+        write_products(self._block, self._items, n_features, cross)
         neighbours = np.zeros((n_rows, width), bool)
         neighbours[:, :n_items] = share_a_label(labels, self._item_labels[:n_items])
         in_block = share_a_label(labels, labels)

@@ -83,8 +83,8 @@ extern "C" void run_bound(const u32* codes, i64 n_first, i64 n_spread, i64 strid
     run(3, [=] { count_distances(codes, n_first, n_spread, stride, query, counts); });
     run(1, [=] { find_bound(counts, k, ids, n_first, ordered, bound, limit); });
 }
-extern "C" void run_take(const u64* keys, const u64* count, i64 most, const i64* ids, i64 k, u64* out) {
-    run(1, [=] { take_nearest(keys, count, most, ids, k, out); });
+extern "C" void run_take(const u64* keys, u64* count, i64 most, const i64* ids, i64 k, u32* sampled, u64* out) {
+    run(1, [=] { take_nearest(keys, count, most, ids, k, sampled, out); });
 }
 """
 
@@ -109,19 +109,14 @@ class Kernels:
     def scan_asymmetric(self, words, first, last, table, wanted):
         _call(self._library.run_asymmetric, words, first, last, np.ascontiguousarray(table), *wanted)
 
-    def find_bound(self, sample, words, ids, n_items, query, k, *, ordered):
-        n_first, n_spread, stride = sample(n_items)
-        counts = np.zeros(2 * (32 * words.shape[1] + 1), np.uint32)
-        bound, limit = np.zeros(1, np.int32), np.zeros(1, np.int64)
+    def find_bound(self, sample, words, ids, n_items, k, room, *, ordered):
+        n_first, n_spread, stride = sample(n_items, k)
         limited = ctypes.c_int(ordered and n_first < n_items)
-        given = words, n_first, n_spread, stride, query, counts, k, ids, limited, bound, limit
+        given = words, n_first, n_spread, stride, room.query, room.sampled, k, ids, limited, room.bound, room.limit
         _call(self._library.run_bound, *given)
-        return bound, limit
 
-    def take_nearest(self, most_keys, keys, count, ids, n_words, k):
-        out = np.zeros(2 + 2 * most_keys, np.uint64)
-        _call(self._library.run_take, keys, count, min(most_keys, len(keys)), ids, k, out)
-        return out
+    def take_nearest(self, room, ids, k):
+        _call(self._library.run_take, room.keys, room.count, len(room.keys), ids, k, room.sampled, room.out)
 
 
 def _call(function, *arguments):

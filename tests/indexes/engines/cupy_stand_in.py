@@ -15,7 +15,7 @@ _MODULES = (
 )
 _NAMES = (
     *("arange", "asarray", "ascontiguousarray", "concatenate", "empty", "full", "int32", "lexsort", "ndarray"),
-    *("searchsorted", "sort", "stack", "zeros"),
+    *("searchsorted", "sort", "stack"),
 )
 
 
@@ -26,20 +26,31 @@ def stand_in():
     for name in _NAMES:
         setattr(cupy, name, getattr(np, name))
     cupy.asnumpy = np.asarray
-    cupy.cuda = SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=lambda: 1), Device=_Device)
+    cupy.zeros = lambda *given: np.zeros(*given).view(_Array)
+    cupy.cuda = SimpleNamespace(
+        runtime=SimpleNamespace(getDeviceCount=lambda: 1),
+        Device=_Device,
+        alloc_pinned_memory=bytearray,
+        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None),
+    )
     before = {name: sys.modules.pop(name, None) for name in ("cupy", *_MODULES)}
     sys.modules["cupy"] = cupy
     try:
         kernels, single = (import_module(name) for name in _MODULES[1:3])
         kernels.scan, kernels.scan_asymmetric = scan, scan_asymmetric
         single.find_bound = lambda *given, **options: find_bound(single.sample, *given, **options)
-        single.take_nearest = lambda *given: take_nearest(single._MOST_KEYS, *given)
+        single.take_nearest = take_nearest
         yield import_module(_MODULES[0])
     finally:
         for name, module in before.items():
             sys.modules.pop(name, None)
             if module is not None:
                 sys.modules[name] = module
+
+
+class _Array(np.ndarray):
+    def set(self, values):
+        self[...] = values
 
 
 class _Device:
@@ -62,28 +73,29 @@ def scan_asymmetric(words, first, last, table, wanted):
     _keep(out.view(np.int32).astype(np.int64)[None], first, wanted)
 
 
-def find_bound(sample, words, ids, n_items, query, k, *, ordered):
-    n_first, n_spread, stride = sample(n_items)
+def find_bound(sample, words, ids, n_items, k, room, *, ordered):
+    n_first, n_spread, stride = sample(n_items, k)
     over = np.arange(n_spread)
     rows = np.concatenate([np.arange(n_first), n_first + over // 64 * 64 * stride + over % 64])
     assert len(set(rows)) == n_first + n_spread
     assert rows.max() < n_items
-    distances = np.bitwise_count(words[rows] ^ query).sum(axis=1)
+    distances = np.bitwise_count(words[rows] ^ room.query).sum(axis=1)
     bound = np.sort(distances)[k - 1]
     if ordered and n_first < n_items and (distances[:n_first] <= bound).sum() >= k and bound < 32 * words.shape[1]:
-        return np.array([bound], np.int32), ids[n_first : n_first + 1]
-    return np.array([bound + 1], np.int32), np.array([-(2**63)])
+        room.bound[0], room.limit[0] = bound, ids[n_first]
+    else:
+        room.bound[0], room.limit[0] = bound + 1, -(2**63)
 
 
-def take_nearest(most_keys, keys, count, ids, n_words, k):
-    out = np.zeros(2 + 2 * most_keys, np.uint64)
-    found = keys[: int(count[0])] if count[0] <= min(most_keys, len(keys)) else keys[:0]
+def take_nearest(room, ids, k):
+    count = int(room.count[0])
+    found = room.keys[:count] if count <= len(room.keys) else room.keys[:0]
     distances = found >> np.uint64(32)
     near = found[distances <= np.sort(distances)[k - 1]] if len(found) else found
-    out[:2] = len(near), count[0]
-    out[2 : 2 + 2 * len(near) : 2] = near
-    out[3 : 2 + 2 * len(near) : 2] = ids[(near & np.uint64(2**32 - 1)).astype(np.int64)].view(np.uint64)
-    return out
+    room.out[:2] = len(near), count
+    room.out[2 : 2 + 2 * len(near) : 2] = near
+    room.out[3 : 2 + 2 * len(near) : 2] = ids[(near & np.uint64(2**32 - 1)).astype(np.int64)].view(np.uint64)
+    room.count[0], room.sampled[:] = 0, 0
 
 
 def _keep(distances, first, wanted):

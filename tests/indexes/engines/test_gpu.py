@@ -37,7 +37,7 @@ def gpu(request):
         if request.param == "little room":
             module._ROOM, module._FIRST = 1 << 9, 1 << 8
             single = module.gpu_single
-            single._ALL, single._LEAST, single._ROOM, single._MOST_KEYS, single._SENT = 1 << 8, 64, 1 << 9, 150, 16
+            single._ALL, single._LEAST, single._MOST_KEYS, single._EXPECTED = 1 << 8, 64, 150, 150
         yield module
 
 
@@ -95,7 +95,6 @@ def test_one_query_is_answered_by_one_scan_among_many_items(gpu, monkeypatch):
     monkeypatch.setattr(single, "_ALL", 1 << 10)
     monkeypatch.setattr(single, "_LEAST", 1 << 9)
     monkeypatch.setattr(single, "_MOST_KEYS", 1 << 12)
-    monkeypatch.setattr(single, "_ROOM", 1 << 12)
     ids = np.concatenate([np.arange(-5000, 5000), [2**63 - 1]])
     codes, queries = codes_of(10_001, 64, 0), codes_of(9, 64, 1)
     codes[-1] = queries[-1]
@@ -220,16 +219,25 @@ def test_kernels_write_the_keys_that_they_should(tmp_path, n_bytes, at_once, ahe
     assert 0 < len(found) < 253
     assert np.array_equal(found, expected)
 
+    single = gpu.gpu_single
     for n_items, k, ordered in ((300, 7, True), (1, 1, False)):
-        split = sample if k == 1 else lambda n_items: (64, 128, 1)
-        given = split, words, ids, n_items, query_words[:1], k
-        assert compiled.find_bound(*given, ordered=ordered) == find_bound(*given, ordered=ordered)
+        split = sample if k == 1 else lambda n_items, k: (64, 128, 1)
+        rooms = [single.Room(n_words) for _ in range(2)]
+        for room, find in zip(rooms, (compiled.find_bound, find_bound), strict=True):
+            room.query.set(query_words[:1])
+            find(split, words, ids, n_items, k, room, ordered=ordered)
+        assert (rooms[0].bound, rooms[0].limit) == (rooms[1].bound, rooms[1].limit)
     keys = ((bounds.astype(np.uint64) - np.uint64(3 * n_bytes)) << np.uint64(32)) + np.arange(11, dtype=np.uint64)
     for most in (11, 10):
-        given = most, keys, np.array([11], np.uint64), ids, n_words, 4
-        (n_found, *pairs), (n_expected, *expected) = compiled.take_nearest(*given), take_nearest(*given)
-        assert n_found == n_expected == (0 if most == 10 else np.sum(bounds <= np.sort(bounds)[3]))
-        assert sorted(pairs) == sorted(expected)
+        rooms = [single.Room(n_words) for _ in range(2)]
+        for room, take in zip(rooms, (compiled.take_nearest, take_nearest), strict=True):
+            room.keys, room.count[0] = keys[:most].copy(), 11
+            take(room, ids, 4)
+            assert not room.count.any() and not room.sampled.any()
+        n_found = int(rooms[0].out[0])
+        assert n_found == rooms[1].out[0] == (0 if most == 10 else np.sum(bounds <= np.sort(bounds)[3]))
+        found, expected = (sorted(room.out[1 : 2 + 2 * n_found]) for room in rooms)
+        assert found == expected
 
 
 def keys_of(function, words, first, last, queries, bounds, limits, ids, **options):

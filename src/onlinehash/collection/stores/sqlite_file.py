@@ -142,7 +142,8 @@ class Database:
         if version == 1:
             raise FileFormatError(
                 f"{self.path} has schema 1, of onlinehash 0.1.0; this version reads schema {schema.VERSION}. Run with "
-                f"0.1.0: onlinehash collection export {self.path.name} items.npz, and create a collection from that."
+                f"0.1.0: onlinehash collection export {self.path.name} items.npz; then with this version: onlinehash "
+                f"ingest items.npz --into new.oh."
             )
         if version != schema.VERSION:
             raise FileFormatError(

@@ -86,6 +86,7 @@ class GpuIndex(Index):
         self._ids: Any = cupy.zeros(0, np.int64)
         self._size, self._ordered, self._last_id = 0, True, 0
         self._table: IdTable | None = None
+        self._single = gpu_single.SingleSearch(self._n_words)
 
     def __len__(self) -> int:
         return self._size
@@ -235,16 +236,17 @@ class GpuIndex(Index):
         found = SearchResult(np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.int32))
         if not found.ids.size:
             return found
-        words, at_once = self._as_words(queries), max(1, min(kernels.most_queries(self._n_words), _ROOM // k))
+        at_once = max(1, min(kernels.most_queries(self._n_words), _ROOM // k))
         with device_memory(f"A search for {k} items"):
             for start in range(0, len(queries), at_once):
-                some = words[start : start + at_once]
-                rows = slice(start, start + len(some))
-                if len(some) == 1 and k <= gpu_single.MOST_NEIGHBOURS:
-                    near = gpu_single.nearest(view.words, view.ids, view.n_items, some, k, ordered=view.ordered)
+                rows = slice(start, min(start + at_once, len(queries)))
+                if len(queries[rows]) == 1 and k <= gpu_single.MOST_NEIGHBOURS:
+                    query = cupy.asnumpy(queries[start])
+                    near = self._single.nearest(view.words, view.ids, view.n_items, query, k, ordered=view.ordered)
                     if near is not None:
                         found.ids[start], found.distances[start] = near
                         continue
+                some = self._as_words(queries[rows])
                 keys = self._nearest(view, self._scan(view, some), len(some), k, kernels.SHIFT)
                 found.ids[rows] = cupy.asnumpy(view.ids[_rows_of(keys)]).reshape(-1, k)
                 found.distances[rows] = _distances_of(cupy.asnumpy(keys), kernels.SHIFT).reshape(-1, k)

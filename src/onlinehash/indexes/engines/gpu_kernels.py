@@ -26,7 +26,8 @@ SHIFT = 41
 """Bits below the number of the query in a key: 9 of a Hamming distance, 32 of a row."""
 
 _THREADS = 256
-_BLOCKS = 10  # per multiprocessor
+_BLOCKS = 128  # per multiprocessor: where one waits for keys to be written, others go on
+_BLOCKS_WITH_TABLE = 32  # fewer, where each loads a table first
 
 _SOURCE = r"""
 typedef unsigned int u32;
@@ -281,16 +282,16 @@ def scan(words: Any, first: int, last: int, queries: Any, wanted: tuple[Any, ...
     """
     (n_queries, n_words), n_rows = queries.shape, last - first
     device = cupy.cuda.Device().id
-    n_blocks = _BLOCKS * n_multiprocessors(device)
     if tensor:
         kernel = _kernel("scan_tensor", n_words, 1, 1, device)
-        blocks = min(n_blocks, -(-n_rows // (TILE // 2 * _THREADS // 32)))
+        most = _BLOCKS_WITH_TABLE * n_multiprocessors(device)
+        blocks = min(most, -(-n_rows // (TILE // 2 * _THREADS // 32)))
         shared = -(-n_queries // 8) * (2 * n_words + 2) * 32 * 4
         kernel((blocks,), (_THREADS,), (words, first, last, queries, _int(n_queries), *wanted), shared_mem=shared)
         return
     at_once = 1 if n_queries == 1 else 16 if n_words <= 2 else 4
     kernel = _kernel("scan", n_words, 1, at_once, device)
-    blocks = min(n_blocks, -(-n_rows // _THREADS))
+    blocks = min(_BLOCKS * n_multiprocessors(device), -(-n_rows // _THREADS))
     for start in range(0, n_queries, at_once):
         kernel((blocks,), (_THREADS,), (words, first, last, queries, _int(start), _int(n_queries), *wanted))
 
@@ -299,7 +300,7 @@ def scan_asymmetric(words: Any, first: int, last: int, table: Any, wanted: tuple
     """Write the keys of rows whose asymmetric distance to one query, given as a table, is small enough."""
     device = cupy.cuda.Device().id
     kernel = _kernel("scan_asymmetric", words.shape[1], table.shape[0], 1, device)
-    blocks = min(_BLOCKS * n_multiprocessors(device), -(-(last - first) // _THREADS))
+    blocks = min(_BLOCKS_WITH_TABLE * n_multiprocessors(device), -(-(last - first) // _THREADS))
     kernel((blocks,), (_THREADS,), (words, first, last, table, *wanted))
 
 

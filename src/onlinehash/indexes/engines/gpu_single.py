@@ -1,30 +1,31 @@
-"""The nearest items of one query on a GPU, in one scan of all codes and one copy to the host.
+"""The nearest items of one query on a GPU, in one scan of all codes.
 
 The distances to a sample of the rows are counted, the k-th smallest of them bounds what the scan keeps, and of that
-only the k nearest and their ties leave the GPU. Nothing waits for the host in between.
+only the k nearest and their ties are written, to memory of the host. The host waits once, at the end.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.indexes.engines import gpu_kernels as kernels
 from onlinehash.indexes.engines.gpu_kernels import TILE, cupy
 from onlinehash.types import Distances, Ids
 
-__all__ = ["MOST_NEIGHBOURS", "find_bound", "nearest", "take_nearest"]
+__all__ = ["MOST_NEIGHBOURS", "SingleSearch", "find_bound", "take_nearest"]
 
 MOST_NEIGHBOURS = 256
 """The largest k for which one scan is enough."""
 
 _ALL = 1 << 18  # up to this many items, the distances to all are counted
 _LEAST = 1 << 16  # rows in each part of a sample
-_ROOM = 1 << 20  # keys that the scan may write
-_MOST_KEYS = 1 << 16  # keys that one block looks through
-_SENT = 1 << 11  # items copied to the host together with their number
+_MOST_KEYS = 1 << 16  # keys that the scan may write, which one block looks through
+_EXPECTED = 1 << 13  # keys within the bound that a sample gives, on average
 
 _SOURCE = r"""
 typedef unsigned int u32;
@@ -81,8 +82,9 @@ extern "C" __global__ void find_bound(
 }
 
 // By one block. Writes how many items are as near as the k-th, how many keys there were, and the key and id of each.
+// Counts are zero afterwards, for the next query.
 extern "C" __global__ void __launch_bounds__(1024) take_nearest(
-    const u64* keys, const u64* count, i64 most_keys, const i64* ids, i64 k, u64* out) {
+    const u64* keys, u64* count, i64 most_keys, const i64* ids, i64 k, u32* sampled, u64* out) {
     __shared__ u32 counts[BINS];
     __shared__ u32 n_taken;
     __shared__ int farthest;
@@ -105,7 +107,9 @@ extern "C" __global__ void __launch_bounds__(1024) take_nearest(
     if (threadIdx.x == 0) {
         out[0] = n_taken;
         out[1] = *count;
+        *count = 0;
     }
+    for (int i = threadIdx.x; i < 2 * BINS; i += blockDim.x) sampled[i] = 0;
 }
 """
 
@@ -116,51 +120,82 @@ def _kernel(name: str, n_words: int, device: int) -> Any:
     return cupy.RawModule(code=_SOURCE, options=(f"-DW={n_words}", "--std=c++17")).get_function(name)
 
 
-def find_bound(words: Any, ids: Any, n_items: int, query: Any, k: int, *, ordered: bool) -> tuple[Any, Any]:
-    """Return the bound and the limit for a scan that keeps at least k items, and not many more."""
-    n_first, n_spread, stride = sample(n_items)
+class Room:
+    """What the kernels of one search at a time read and write; counts are zero between searches."""
+
+    def __init__(self, n_words: int) -> None:
+        self.query = cupy.zeros((1, n_words), np.uint32)
+        self.sampled = cupy.zeros(2 * (32 * n_words + 1), np.uint32)
+        self.bound, self.limit = cupy.zeros(1, np.int32), cupy.zeros(1, np.int64)
+        self.keys, self.count = cupy.zeros(_MOST_KEYS, np.uint64), cupy.zeros(1, np.uint64)
+        self.given: NDArray[np.uint32] = _on_host(n_words, np.uint32)
+        self.out: NDArray[np.uint64] = _on_host(2 + 2 * _MOST_KEYS, np.uint64)
+
+
+def _on_host(size: int, dtype: Any) -> NDArray[Any]:
+    """Return zeros in memory of the host that the GPU reads and writes."""
+    array: NDArray[Any] = np.frombuffer(cupy.cuda.alloc_pinned_memory(size * np.dtype(dtype).itemsize), dtype, size)
+    array[:] = 0
+    return array
+
+
+class SingleSearch:
+    """Searches for one query, one at a time.
+
+    Parameters
+    ----------
+    n_words : int
+        Words of 32 bits per code.
+    """
+
+    def __init__(self, n_words: int) -> None:
+        self._n_words, self._lock = n_words, Lock()
+        self._room: Room | None = None
+
+    def nearest(
+        self, words: Any, ids: Any, n_items: int, query: NDArray[np.uint8], k: int, *, ordered: bool
+    ) -> tuple[Ids, Distances] | None:
+        """Return the ids and distances of the k nearest items of a query, or None if too many are as near as they."""
+        with self._lock:
+            room = self._room = self._room or Room(self._n_words)
+            room.given.view(np.uint8)[: len(query)] = query
+            room.query.set(room.given[None])
+            find_bound(words, ids, n_items, k, room, ordered=ordered)
+            wanted = room.bound, room.limit, ids, room.keys, len(room.keys), room.count
+            kernels.scan(words, 0, n_items, room.query, wanted, tensor=False)
+            take_nearest(room, ids, k)
+            cupy.cuda.get_current_stream().synchronize()
+            n_taken, n_keys = room.out[:2].tolist()
+            if n_keys > len(room.keys):
+                return None
+            taken = room.out[2 : 2 + 2 * n_taken].reshape(-1, 2).copy()
+        found_ids, distances = taken[:, 1].view(np.int64), taken[:, 0] >> np.uint64(32)
+        order = np.lexsort((found_ids, distances))[:k]
+        return found_ids[order], distances[order].astype(np.int32)
+
+
+def find_bound(words: Any, ids: Any, n_items: int, k: int, room: Room, *, ordered: bool) -> None:
+    """Find the bound and the limit for a scan that keeps at least k items, and not many more."""
+    n_first, n_spread, stride = sample(n_items, k)
     n_words, device = words.shape[1], cupy.cuda.Device().id
-    counts = cupy.zeros(2 * (32 * n_words + 1), np.uint32)
-    bound, limit = cupy.empty(1, np.int32), cupy.empty(1, np.int64)
     blocks = min(8 * kernels.n_multiprocessors(device), -(-(n_first + n_spread) // 256))
-    given = (words, n_first, n_spread, stride, query, counts)
+    given = (words, n_first, n_spread, stride, room.query, room.sampled)
     _kernel("count_distances", n_words, device)((blocks,), (256,), given)
     is_limited = cupy.int32(ordered and n_first < n_items)
-    _kernel("find_bound", n_words, device)((1,), (256,), (counts, k, ids, n_first, is_limited, bound, limit))
-    return bound, limit
+    found = (room.sampled, k, ids, n_first, is_limited, room.bound, room.limit)
+    _kernel("find_bound", n_words, device)((1,), (256,), found)
 
 
-def sample(n_items: int) -> tuple[int, int, int]:
+def sample(n_items: int, k: int) -> tuple[int, int, int]:
     """Return the numbers of rows at the start and in spread tiles whose distances are counted, and tiles per tile."""
     if n_items <= _ALL:
         return n_items, 0, 1
-    n_first, n_spread = (max(_LEAST, n_items // part // TILE * TILE) for part in (1024, 64))
+    n_first, n_spread = (max(_LEAST, some // TILE * TILE) for some in (n_items // 1024, n_items * k // _EXPECTED))
     return n_first, n_spread, (n_items // TILE - n_first // TILE) // (n_spread // TILE)
 
 
-def take_nearest(keys: Any, count: Any, ids: Any, n_words: int, k: int) -> Any:
-    """Return how many items are as near as the k-th, how many keys there are, and the key and the id of each item."""
-    out, most_keys = cupy.empty(2 + 2 * _MOST_KEYS, np.uint64), min(_MOST_KEYS, len(keys))
-    kernel = _kernel("take_nearest", n_words, cupy.cuda.Device().id)
-    kernel((1,), (1024,), (keys, count, most_keys, ids, k, out))
-    return out
-
-
-def nearest(words: Any, ids: Any, n_items: int, query: Any, k: int, *, ordered: bool) -> tuple[Ids, Distances] | None:
-    """Return the ids and distances of the k nearest items of one query, or None if too many are as near as they."""
-    bound, limit = find_bound(words, ids, n_items, query, k, ordered=ordered)
-    keys, count = cupy.empty(min(_ROOM, n_items), np.uint64), cupy.zeros(1, np.uint64)
-    kernels.scan(words, 0, n_items, query, (bound, limit, ids, keys, len(keys), count), tensor=False)
-    out = take_nearest(keys, count, ids, words.shape[1], k)
-    taken = cupy.asnumpy(out[: 2 + 2 * _SENT])
-    n_taken, n_keys = taken[:2].tolist()
-    if n_keys > min(_MOST_KEYS, len(keys)):
-        return None
-    if n_taken > _SENT:
-        taken = cupy.asnumpy(out[: 2 + 2 * n_taken])
-    found_ids, distances = (
-        taken[3 : 2 + 2 * n_taken : 2].view(np.int64),
-        taken[2 : 2 + 2 * n_taken : 2] >> np.uint64(32),
-    )
-    order = np.lexsort((found_ids, distances))[:k]
-    return found_ids[order], distances[order].astype(np.int32)
+def take_nearest(room: Room, ids: Any, k: int) -> None:
+    """Write how many items are as near as the k-th, how many keys there are, and the key and the id of each item."""
+    kernel = _kernel("take_nearest", room.query.shape[1], cupy.cuda.Device().id)
+    out = room.out.ctypes.data
+    kernel((1,), (1024,), (room.keys, room.count, len(room.keys), ids, k, room.sampled, out))
