@@ -199,7 +199,8 @@ class PostgresCodes(PostgresSchema):
                 return None
             deleted = self._query(f"SELECT id FROM {self._schema}.deleted WHERE seq > %s ORDER BY seq", after)
             coded = self._coded(self.position().generation, after)
-            return Changes(*coded, list(dict.fromkeys(id for (id,) in deleted)))
+            ids = list(dict.fromkeys(id for (id,) in deleted))
+            return Changes(coded.ids, list(coded.seqs), coded.codes, list(coded.labels), ids)
 
     def put_codes(self, number: int, after: int, rows: Rows, codes: Codes) -> None:
         """Write the codes of instances that :meth:`vectors` returned after a sequence number."""
@@ -275,7 +276,8 @@ class PostgresCodes(PostgresSchema):
     def codes_of(self, number: int, ids: Sequence[Any]) -> CodedItems:
         """Return the items of ids that have a code in a generation, in that order."""
         sql = f"""SELECT items.id, items.seq, items.labels, code FROM {self._schema}.items
-                  JOIN {{table}} codes USING (id, seq) WHERE id = ANY(%s::{self._listed()})"""
+                  JOIN {{table}} codes ON codes.id = items.id AND codes.seq = items.seq
+                  WHERE items.id = ANY(%s::{self._listed()})"""
         found = {row[0]: row for row in self._of(number, sql, list(ids))}
         rows = [found[id] for id in ids if id in found]
         codes = from_bits([row[3] for row in rows]) if rows else np.empty((0, 0), np.uint8)
@@ -283,7 +285,10 @@ class PostgresCodes(PostgresSchema):
 
     def coded(self, number: int, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in a generation."""
-        sql = f"SELECT seq FROM {{table}} JOIN {self._schema}.items USING (id, seq) WHERE seq = ANY(%s::bigint[])"
+        # By the items, which have an index of sequence numbers; the codes have one of ids.
+        sql = f"""SELECT items.seq FROM {self._schema}.items
+                  JOIN {{table}} codes ON codes.id = items.id AND codes.seq = items.seq
+                  WHERE items.seq = ANY(%s::bigint[])"""
         found = {seq for (seq,) in self._of(number, sql, list(seqs))}
         return [seq in found for seq in seqs]
 
