@@ -9,11 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 from tests.service.running import X, Y, make, running
 
 from onlinehash import HCOH, HROH, Collection
 from onlinehash.demo.stream import picture
+from onlinehash.embedders import Embedder
 from onlinehash.service import ApiKeys, serve_in_thread
 
 pytestmark = pytest.mark.slow
@@ -329,20 +331,44 @@ def test_an_empty_collection_fills_while_one_watches_in_two_tabs_behind_a_proxy(
     assert page.url.endswith("/shop/#/in/empty/search")
 
 
-def test_a_key_is_asked_for_and_kept_nowhere(visit, shelf):
-    with serve_in_thread(shelf.photos, keys=ApiKeys.of(write=[KEY])) as url:
+def test_a_key_is_kept_nowhere_and_opens_files_of_pictures_and_a_search_by_image(visit, tmp_path):
+    names = ["red", "blue", "lime", "white"]
+    for name in names:
+        Image.new("RGB", (4, 3), name).save(tmp_path / f"{name} #1.png")
+    embed = Embedder("mean-colour", mean_colour, takes="image")
+    with (
+        Collection.open(
+            tmp_path / "items.oh", HCOH(8, random_state=0), embed=embed, keep_documents=False
+        ) as collection,
+        serve_in_thread(collection, keys=ApiKeys.of(write=[KEY]), media=tmp_path) as url,
+    ):
+        files = [tmp_path / f"{name} #1.png" for name in names]
+        collection.upsert(
+            names, documents=[*map(Image.open, files)], labels=names, payload=[{"file": file.name} for file in files]
+        )
         page = visit(SimpleNamespace(url=url))
         page.fill("#api-key", "not-the-key-that-was-made")
         page.keyboard.press("Enter")
         expect(page.locator("#key-says")).to_contain_text("does not accept this key")
         page.fill("#api-key", KEY)
         page.keyboard.press("Enter")
-        expect(hits(page)).to_have_count(10)
+        expect(hits(page)).to_have_count(3)
+        expect(hits(page).locator("img")).to_have_count(3)
+        page.set_input_files("#query-file", files[1])
+        expect(page.locator(".query b")).to_have_text("blue #1.png")
+        expect(hits(page)).to_have_count(4)
+        page.get_by_label("Compare").select_option("l2")
+        expect(page.locator(".hits a.clamp").first).to_have_text("item blue")
+        expect(page.locator(".distance b").first).to_have_text("0.000")
         kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
         assert KEY not in kept
         assert all("401" in text for text in visit.said)
         page.close()
         visit.said.clear()
+
+
+def mean_colour(images):
+    return [np.asarray(image.convert("RGB"), float).reshape(-1, 3).mean(axis=0) / 255 - 0.4 for image in images]
 
 
 def test_the_page_goes_on_by_itself_after_a_restart(visit, tmp_path):

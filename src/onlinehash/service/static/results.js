@@ -34,11 +34,11 @@ export class Results {
     this.inBits = [...hits, ...others].every(({ distance: value }) => Number.isInteger(value));
     this.element.classList.toggle("tiled", asTiles);
     this.says.textContent = sentence(query, hits);
-    this.query.hidden = asTiles || !own;
+    this.query.hidden = asTiles || !(own || query.image);
     this.query.replaceChildren(...(this.query.hidden ? [] : [
       this.face(query.item ?? query), html("div", { class: "what" }, html("b", { class: "clamp" }, nameOfQuery(query)),
         html("div", { class: "facts-line" }, ...this.labels(query, query.item ?? {}))),
-      strip(own, null, `The code of the query: ${own.join("")}`, PER_LINE), html("div", { class: "distance" }, "query")]));
+      own ? strip(own, null, `The code of the query: ${own.join("")}`, PER_LINE) : html("span"), html("div", { class: "distance" }, "query")]));
     const made = [...hits, ...others].map((hit, i) => (asTiles ? this.tile(query, hit) : this.row(query, hit, own, codes?.[i])));
     this.hits.replaceChildren(...made.slice(0, hits.length));
     this.others.replaceChildren(...made.slice(hits.length));

@@ -166,7 +166,7 @@ export class SearchView {
     this.file.value = "";
     if (file.type.startsWith("image/")) {
       if (this.app.stats.embeds !== "image") throw new ApiError("This collection has no embedder for images; give a vector (.npy).", 422);
-      this.setQuery({ image: file, name: file.name }, null, "");
+      this.setQuery({ image: file, name: file.name, payload: { image: await dataUrl(file) } }, null, "");
       this.app.replace(this.address());
       return this.run();
     }
@@ -232,4 +232,10 @@ export class SearchView {
       ? "Items are stored, but there are no codes yet: the hasher needs labelled items first. This page goes on by itself."
       : "This collection is empty. Store items with the command line, the client or the HTTP API; they appear here as they arrive.");
   }
+}
+
+function dataUrl(file) {
+  const reader = new FileReader();
+  reader.readAsDataURL(file);
+  return new Promise((resolve) => reader.addEventListener("load", () => resolve(reader.result)));
 }
