@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu quick check programs format docs site bench package clean
+.PHONY: help demo test test-gpu quick check types style layers programs format docs site bench package clean
 
 help:  ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -11,7 +11,9 @@ help:  ## Show this help
 demo: .venv/core  ## Learn from a stream of real data, search it, draw the curve
 	@.venv/bin/onlinehash demo
 
-test: check programs  ## Run all checks and tests
+# Two jobs at a time, because most of them use one core or wait.
+test:  ## Run all checks and tests
+	@$(MAKE) --no-print-directory -j2 programs check .venv/kernels
 	@.venv/bin/python -m pytest
 
 # In the environment at hand, which has PyTorch and CuPy; another one: make test-gpu GPU=path/of/python
@@ -23,11 +25,22 @@ test-gpu:  ## Run what needs a GPU, and measure it; results go to build/gpu
 quick: .venv/dev  ## Run the quick tests only, in about a minute
 	@.venv/bin/python -m pytest -m "not slow"
 
-check: .venv/dev  ## Lint, types and layers only
+check: types style layers  ## Lint, types and layers only
+
+types: .venv/dev
+	@.venv/bin/mypy --no-error-summary
+
+style: .venv/dev
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/ruff format --check --quiet .
-	@.venv/bin/mypy --no-error-summary
+
+layers: .venv/dev
 	@.venv/bin/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
+
+# Once per environment, beside the checks, so that no test waits for it.
+.venv/kernels: .venv/dev
+	@OPENBLAS_NUM_THREADS=1 .venv/bin/onlinehash compile 2> $@.txt || { cat $@.txt; exit 1; }
+	@touch $@
 
 # Some tests start real programs: installed where that may be done, else those tests are skipped, and never if CI=true.
 PROGRAMS = chromium redis-server nats-server

@@ -4,16 +4,19 @@
 when the answer is there. The echo takes the same body, reads it as JSON, and answers with as many bytes. The faiss
 service is what one writes in ten lines: a pydantic model, a projection, ``IndexBinaryFlat``. The writer, a third
 process, replaces and adds 1000 items per second in batches of 100; all it was acknowledged must be there at the end.
-The refresh is that of HROH.
+The refresh is that of HROH. Quiet rounds and others alternate. Arrays are compared with JSON by the CPU time of client
+and service together, in one process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -22,19 +25,23 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
-from typing import Any
 
+import httpx
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import Row
-from onlinehash import HCOH, HROH, Collection
+from benchmarks.measure import Row, compare, interleaved
+from onlinehash import HCOH, HROH, LSH, Collection
 from onlinehash.client import Client
+from onlinehash.hashers import OnlineHasher
+from onlinehash.service import serve_in_thread
 
-N, D, N_CLASSES, K = 100_000, 128, 100, 10
+N, N_LABELLED, D, N_CLASSES, K = 100_000, 5000, 128, 100, 10
 CONNECTIONS = (1, 8, 64)
-SECONDS, ROUNDS = 5.0, 3
+SECONDS, ROUNDS = 1.0, 3
 BATCH, BATCHES_A_SECOND = 100, 10
+STARTING = 60.0  # seconds in which a process starts, answers or ends
 _ECHO = """
 import uvicorn, socket, sys
 from fastapi import FastAPI, Request, Response
@@ -83,17 +90,25 @@ def make_items(n_items: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np
 @contextmanager
 def process(*command: str) -> Iterator[str]:
     """Start a server that tells its address; end it at the end."""
-    server = subprocess.Popen([sys.executable, *command], stderr=subprocess.PIPE, text=True)
-    assert server.stderr is not None
-    try:
-        line = server.stderr.readline()
-        found = re.search(r"http://\S+", line)
-        if found is None:
-            raise RuntimeError(line + server.stderr.read())
-        yield found[0]
-    finally:
-        server.terminate()
-        server.wait()
+    with tempfile.TemporaryFile("w+") as said:  # a pipe that nobody reads would stop the server when it is full
+        server = subprocess.Popen([sys.executable, *command], stderr=said)
+        try:
+            found, end = None, perf_counter() + STARTING
+            while found is None:
+                said.seek(0)
+                text = said.read()
+                found = re.search(r"(http://\S+)\s", text)
+                if found is None and (server.poll() is not None or perf_counter() > end):
+                    raise RuntimeError(f"{command} does not start: {text}")
+                sleep(0.05)
+            yield found[1]
+        finally:
+            server.terminate()
+            try:
+                server.wait(STARTING)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
 
 
 def request_bytes(path: str, body: bytes) -> bytes:
@@ -129,41 +144,42 @@ async def load(url: str, requests: list[bytes], n_connections: int) -> list[floa
 
 
 def write(url: str, told: Connection) -> None:
-    """Add or replace items at a steady rate until told to stop; tell which ids were acknowledged."""
+    """Add or replace items at a steady rate whenever told to; tell the rate, and at the end which were acknowledged."""
     X, y = make_items(10_000, seed=2)
     rng = np.random.default_rng(3)
     ids: set[int] = set()
-    start, n_batches, latest = perf_counter(), 0, 0.0
-    with Client(url, retries=0) as client:
-        while not told.poll():
-            some = rng.integers(0, len(X), BATCH)
-            batch = rng.choice(2 * N, BATCH, replace=False)
-            client.upsert(batch, X[some], y[some])
-            ids.update(batch.tolist())
-            n_batches += 1
-            late = perf_counter() - start - n_batches / BATCHES_A_SECOND
-            latest = max(latest, late)
-            sleep(max(0.0, -late))
-    told.send((ids, n_batches * BATCH / (perf_counter() - start), latest))
+    with Client(url) as client:
+        told.send("ready")
+        while told.recv():
+            start, n_batches = perf_counter(), 0
+            while not told.poll():
+                some = rng.integers(0, len(X), BATCH)
+                batch = rng.choice(2 * N, BATCH, replace=False)
+                client.upsert(batch, X[some], y[some])
+                ids.update(batch.tolist())
+                n_batches += 1
+                sleep(max(0.0, start + n_batches / BATCHES_A_SECOND - perf_counter()))
+            told.recv()
+            told.send(n_batches * BATCH / (perf_counter() - start))
+    told.send(ids)
 
 
 @contextmanager
-def writer(url: str) -> Iterator[dict[str, Any]]:
-    """Write from another process while the block lasts."""
+def writer(url: str) -> Iterator[Connection]:
+    """Start a process that writes when it is sent True, until it is sent False; a second False ends it."""
     context = get_context("spawn")
     here, there = context.Pipe()
-    writing = context.Process(target=write, args=(url, there))
+    writing = context.Process(target=write, args=(url, there), daemon=True)
     writing.start()
-    told: dict[str, Any] = {}
+    there.close()  # so that recv fails if the writer has
     try:
-        yield told
+        here.recv()
+        yield here
     finally:
-        here.send("stop")
-        told["ids"], told["rate"], told["latest"] = here.recv()
-        writing.join()
+        writing.join(STARTING)
 
 
-def measure(urls: dict[str, tuple[str, list[bytes]]], what: str) -> list[Row]:
+def measure(urls: dict[str, tuple[str, list[bytes]]]) -> list[Row]:
     """Ask all servers in turn, at every number of connections."""
     rows = []
     for n_connections in CONNECTIONS:
@@ -179,7 +195,7 @@ def measure(urls: dict[str, tuple[str, list[bytes]]], what: str) -> list[Row]:
             rates = {f"{name}, seconds per request": SECONDS / median(map(len, runs)) for name, runs in taken.items()}
             rows.append(
                 Row(
-                    f"{K} nearest of {N} items over HTTP, {n_connections} connections{what}, {meaning}",
+                    f"{K} nearest of {N} items over HTTP, {n_connections} connections, {meaning}",
                     median(ratios),
                     min(ratios),
                     max(ratios),
@@ -189,18 +205,9 @@ def measure(urls: dict[str, tuple[str, list[bytes]]], what: str) -> list[Row]:
                 )
             )
         for name, bar in (("echo", "at least 0.5"), ("faiss", "at least 1.5 at 64")):
-            if name in taken:
-                ratios = [len(a) / len(b) for a, b in zip(taken["search"], taken[name], strict=True)]
-                rows.append(
-                    Row(
-                        f"requests per second, {n_connections} connections{what}",
-                        median(ratios),
-                        min(ratios),
-                        max(ratios),
-                        f"search / {name}",
-                        bar,
-                    )
-                )
+            ratios = [len(a) / len(b) for a, b in zip(taken["search"], taken[name], strict=True)]
+            what = f"requests per second, {n_connections} connections"
+            rows.append(Row(what, median(ratios), min(ratios), max(ratios), f"search / {name}", bar))
     return rows
 
 
@@ -208,40 +215,108 @@ def p99(url: str, requests: list[bytes], n_connections: int) -> float:
     return float(np.percentile(asyncio.run(load(url, requests, n_connections)), 99))
 
 
+def during_writes(url: str, requests: list[bytes], client: Client) -> list[Row]:
+    """Compare the p99 of searches while items are written with the quiet one."""
+    rows, rates = [], []
+    p99(url, requests, 8)
+    with writer(url) as told:
+        for n_connections in CONNECTIONS[:2]:
+            pairs = []
+            for _ in range(ROUNDS):
+                quiet = p99(url, requests, n_connections)
+                told.send(True)
+                pairs.append((p99(url, requests, n_connections), quiet))
+                told.send(False)
+                rates.append(told.recv() / (BATCH * BATCHES_A_SECOND))
+            ratios = [busy / quiet for busy, quiet in pairs]
+            what = f"p99 of a search while {BATCH * BATCHES_A_SECOND} items per second are written, "
+            seconds = {"writing": median(busy for busy, _ in pairs), "quiet": median(quiet for _, quiet in pairs)}
+            what += f"{n_connections} connections"
+            rows.append(Row(what, median(ratios), min(ratios), max(ratios), "writing / quiet", "at most 4", seconds))
+        told.send(False)
+        written: set[int] = told.recv()
+    added = sorted(id for id in written if id >= N)
+    if len(client.get(added)) != len(added) or len(client) != N + len(added):
+        raise RuntimeError("Acknowledged items are lost")
+    what = "items written per second during that"
+    rows.append(Row(what, median(rates), min(rates), max(rates), "written / wanted", "at least 0.99"))
+    return rows
+
+
+def arrays_against_json() -> list[Row]:
+    """Compare the CPU time of answers with vectors, and of one without, as .npy and as JSON."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 768), np.float32)
+    with (
+        TemporaryDirectory() as folder,
+        Collection.open(Path(folder) / "items.oh", LSH(64, random_state=0)) as collection,
+        serve_in_thread(collection) as url,
+        Client(url) as client,
+        httpx.Client(base_url=url, timeout=STARTING) as http,
+    ):
+        collection.upsert(range(len(X)), X)
+        collection.refresh()
+        ids = list(range(1000))
+
+        def get_json() -> list[NDArray[np.float32]]:
+            found = http.post("/api/v1/items/get", json={"ids": ids}).json()
+            return [np.array(item["vectors"], np.float32) for item in found["items"]]
+
+        seconds = interleaved({"JSON": get_json, ".npy": lambda: client.get(ids)}, ROUNDS)
+        found = client.search(X[:1000], 100)
+    what = "1000 items of 768 numbers over HTTP, CPU time of both sides"
+    rows = [compare(what, seconds, "JSON", ".npy", "at least 10")]
+    content = {"version": 1, "ids": found.ids, "distances": found.distances}
+
+    def as_npy() -> None:
+        file = io.BytesIO()
+        for name in ("ids", "distances"):
+            np.save(file, np.array(content[name], np.int64))
+        file.seek(0)
+        for _ in ("ids", "distances"):
+            np.load(file).tolist()
+
+    seconds = interleaved({"JSON": lambda: json.loads(msgspec.json.encode(content)), ".npy": as_npy}, ROUNDS)
+    what = "100 neighbours of 1000 queries, written and read, which stays JSON"
+    return [*rows, compare(what, seconds, "JSON", ".npy", "at most 2")]
+
+
+def make_collection(path: Path, hasher: OnlineHasher) -> None:
+    """Store all items; those without a label are not learned from, which takes long."""
+    X, y = make_items(N, seed=1)
+    labels = [label if i < N_LABELLED else None for i, label in enumerate(y.tolist())]
+    with Collection.open(path, hasher) as collection:
+        for start in range(0, N, 10_000):
+            some = slice(start, start + 10_000)
+            collection.upsert(range(start, min(start + 10_000, N)), X[some], labels[some])
+
+
 def during_refresh(requests: list[bytes]) -> Row:
     """Compare the p99 of searches while HROH is refreshed with the quiet one."""
-    X, y = make_items(N, seed=1)
+    X, y = make_items(100, seed=2)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "items.oh"
-        with Collection.open(path, HROH(n_bits=64, random_state=0)) as collection:
-            for start in range(0, N, 10_000):
-                some = slice(start, start + 10_000)
-                collection.upsert(range(start, min(start + 10_000, N)), X[some], y[some])
-            collection.refresh()
+        make_collection(path, HROH(n_bits=64, random_state=0))
         with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
             p99(url, requests, 1)
-            ratios = []
-            for _ in range(ROUNDS):
-                quiet = p99(url, requests, 1)
-                client.upsert(range(100), X[:100], y[:100])
-                client.refresh(wait=False)
-                ratios.append(p99(url, requests, 1) / quiet)
-                client.refresh()
+            quiet = median(p99(url, requests, 1) for _ in range(ROUNDS))
+            client.upsert(range(100), X, y)
+            client.refresh(wait=False)
+            busy = [p99(url, requests, 1)]
+            while len(busy) < ROUNDS and client.stats().refreshing:
+                busy.append(p99(url, requests, 1))
+    ratios = [one / quiet for one in busy]
     what = "p99 of a search while HROH is refreshed, 1 connection"
-    return Row(what, median(ratios), min(ratios), max(ratios), "refreshing / quiet", "at most 4")
+    seconds = {"refreshing": median(busy), "quiet": quiet}
+    return Row(what, median(ratios), min(ratios), max(ratios), "refreshing / quiet", "at most 4", seconds)
 
 
 def run() -> list[Row]:
-    X, y = make_items(N, seed=1)
     queries = make_items(200, seed=4)[0]
     bodies = [json.dumps({"vectors": [query.tolist()], "k": K}).encode() for query in queries]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "items.oh"
-        with Collection.open(path, HCOH(n_bits=64, random_state=0)) as collection:
-            for start in range(0, N, 1000):
-                some = slice(start, start + 1000)
-                collection.upsert(range(start, min(start + 1000, N)), X[some], y[some])
-            collection.refresh()
+        make_collection(path, HCOH(n_bits=64, random_state=0))
         with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
             size = len(json.dumps({"version": N, "ids": [[N] * K], "distances": [[1] * K]}))
             with process("-c", _ECHO, str(size)) as echo, process("-c", _FAISS, str(N), str(D)) as faiss:
@@ -250,15 +325,7 @@ def run() -> list[Row]:
                     "echo": (echo, [request_bytes("/echo", body) for body in bodies]),
                     "faiss": (faiss, [request_bytes("/search", body) for body in bodies]),
                 }
-                rows = measure(urls, "")
-                with writer(url) as told:
-                    rows += measure(urls, f", {BATCH * BATCHES_A_SECOND} items per second written")
-            lost = [id for id in told["ids"] if id >= N and id not in client]
-            if lost or len(client) != N + sum(id >= N for id in told["ids"]):
-                raise RuntimeError(f"{len(lost)} acknowledged items are lost")
-            rate = told["rate"] / (BATCH * BATCHES_A_SECOND)
-            rows.append(
-                Row("items written a second during that", rate, rate, rate, "written / wanted", "at least 0.99")
-            )
-    rows.append(during_refresh([request_bytes("/api/v1/search", body) for body in bodies]))
-    return rows
+                rows = measure(urls)
+            rows += during_writes(*urls["search"], client)
+    rows.append(during_refresh(urls["search"][1]))
+    return rows + arrays_against_json()

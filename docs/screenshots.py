@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-import httpx
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -25,7 +24,7 @@ from onlinehash.client import Client
 IMAGES = Path(__file__).with_name("images")
 WIDE, PHONE = (1240, 860), (390, 780)
 MOST_BYTES = 150_000
-N_ITEMS, N_CLASSES, N_FEATURES = 6000, 150, 48
+N_ITEMS, N_FEATURES = 6000, 48
 
 THINGS = (
     "backpack", "belt", "blanket", "blender", "boots", "bowl", "bracelet", "camera", "candle", "chair", "charger",
@@ -52,23 +51,23 @@ def served(*arguments: str) -> Iterator[str]:
 
 
 def fill(url: str) -> None:
-    """Store a made-up catalogue: 150 labels, titles of a sentence, labels that join late."""
+    """Store a made-up catalogue: 150 labels, titles of a sentence."""
     rng = np.random.default_rng(0)
     labels = [f"{thing} {kind}" for thing in THINGS for kind in KINDS]
     things, kinds = rng.normal(size=(len(THINGS), N_FEATURES)), rng.normal(size=(len(KINDS), N_FEATURES))
     centres = np.repeat(things, len(KINDS), axis=0) + 0.8 * np.tile(kinds, (len(THINGS), 1))
     with Client(url, timeout=120) as client:
         for start in range(0, N_ITEMS, 250):
-            known = min(N_CLASSES, 30 + start // 25)  # more labels with time
-            y = rng.integers(0, known, 250)
+            y = rng.integers(0, len(labels), 250)
             X = centres[y] + 1.1 * rng.normal(size=(250, N_FEATURES))
+            words = [rng.choice(WORDS, 2, replace=False) for _ in y]
             payload = [
                 {
-                    "title": f"{rng.choice(WORDS).capitalize()} and {rng.choice(WORDS)} {labels[label]}, article {id}",
+                    "title": f"{one.capitalize()} and {other} {labels[label]}, article {id}",
                     "price": round(float(rng.uniform(5, 300)), 2),
                     "in_stock": bool(rng.random() < 0.8),
                 }
-                for id, label in enumerate(y, start)
+                for id, (label, (one, other)) in enumerate(zip(y, words, strict=True), start)
             ]
             client.upsert([f"A-{id:05}" for id in range(start, start + 250)], X, [labels[i] for i in y], payload)
         client.refresh(wait=True)
@@ -99,7 +98,7 @@ def settled(page: Page) -> Page:
 
 
 def save(name: str, *shots: bytes) -> None:
-    """Save pictures, side by side, with a palette of 64 colours, as a small PNG."""
+    """Save pictures, side by side, with a palette, as a small PNG."""
     pictures = [Image.open(io.BytesIO(shot)).convert("RGB") for shot in shots]
     gap = 20
     width = sum(picture.width for picture in pictures) + gap * (len(pictures) - 1)
@@ -109,10 +108,20 @@ def save(name: str, *shots: bytes) -> None:
         whole.paste(picture, (left, 0))
         left += picture.width + gap
     file = io.BytesIO()
-    whole.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    whole.quantize(palette=palette_of(whole), dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     if len(file.getvalue()) > MOST_BYTES:
         raise RuntimeError(f"{name} has {len(file.getvalue())} bytes, more than {MOST_BYTES}.")
     (IMAGES / f"{name}.png").write_bytes(file.getvalue())
+
+
+def palette_of(picture: Image.Image) -> Image.Image:
+    """Return the most frequent colours as they are, and others so that rare colours stay what they are."""
+    colours, counts = np.unique(np.asarray(picture).reshape(-1, 3), axis=0, return_counts=True)
+    exact = colours[np.argsort(-counts)[:96]]
+    others = picture.quantize(96, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*exact.ravel().tolist(), *others[: 96 * 3]])
+    return palette
 
 
 def draw_three(page: Page) -> None:
@@ -140,8 +149,6 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         fill(catalogue)
-        for _ in range(9):
-            httpx.post(f"{digits}/api/v1/demo/step?n=100", timeout=60).raise_for_status()
         browser = playwright.chromium.launch(executable_path=program)
         take_digits(browser, digits)
         take_catalogue(browser, catalogue)
@@ -150,15 +157,26 @@ def main() -> None:
 
 def take_digits(browser: Browser, url: str) -> None:
     """Take the pictures of the demo."""
-    with opened(browser, url, "#/search", WIDE) as page:
-        save("console-search", settled(page).screenshot())
     with opened(browser, url, "#/demo", WIDE) as page:
+        page.select_option("#speed", "30")
+        page.click("#run")
         page.select_option("#race-speed", "6")
         page.click("#race-run")
-        page.get_by_role("button", name="Race again").wait_for(timeout=120_000)
+        page.get_by_role("button", name="Race again").wait_for(timeout=200_000)
+        page.wait_for_function("document.querySelectorAll('#classes li:not(.to-come)').length === 10", timeout=200_000)
+        page.click("#run")
         draw_three(page)
         page.mouse.move(0, 0)
         save("service_page", settled(page).screenshot(full_page=True))
+    with Client(url) as client:
+        labels = {item.id: item.labels for item in client.items()}
+        ids = list(labels)[300:500]
+        found = client.search_by_id(ids, k=10)
+    # An item whose neighbours have its label and differ in their bits.
+    fits = [all(labels[near] == labels[id] for near in row.ids) for id, row in zip(ids, found, strict=True)]
+    spread = [sum(row.distances) if fit else 0 for fit, row in zip(fits, found, strict=True)]
+    with opened(browser, url, f"#/search?id={ids[int(np.argmax(spread))]}", WIDE) as page:
+        save("console-search", settled(page).screenshot())
 
 
 def take_catalogue(browser: Browser, url: str) -> None:

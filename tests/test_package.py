@@ -1,4 +1,5 @@
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,12 @@ for extra, call in {calls}.items():
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert run.stdout.splitlines() == [f"{extra} True" for extra in calls], run.stderr
+
+
+@pytest.mark.slow
+def test_what_a_newcomer_does_first_works(capsys):
+    runpy.run_path(str(ROOT / "tests" / "smoke.py"))
+    assert f"onlinehash {onlinehash.__version__} works" in capsys.readouterr().out
 
 
 def test_the_files_and_tables_that_contributors_are_sent_to_exist():

@@ -1,27 +1,26 @@
-"""The calls of the clients: requests to send, and results of the answers, without sending anything.
-
-A call is a generator that yields requests, is sent their answers, and returns the result.
-"""
+"""The calls of the clients: items, searches and statistics."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinehash._call import Call, Calls, pauses
 from onlinehash._containers import as_array
+from onlinehash._records import compact, records
 from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, OverLimitError, ServiceError
 from onlinehash.types import Codes, SearchResult
 
 _ROWS = 1000  # items or queries per request
@@ -29,22 +28,8 @@ _NUMBERS = 1_000_000  # numbers per request
 _HITS = 50_000  # neighbours per request
 _HITS_WITH_VECTORS = 10_000
 
-T = TypeVar("T")
 
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A request: JSON, an array or an image as its body, and what replaces the body when the request is repeated."""
-
-    method: str
-    path: str
-    body: dict[str, Any] | NDArray[Any] | bytes | None = None
-    retry_body: dict[str, Any] | None = None
-    query: dict[str, str] | None = None
-    key: str | None = None  # by which the service knows a change that it has applied already
-
-
-Calls = Generator[Call, Any, T]
+Checkpoint = Mapping[str, Any] | None
 
 
 def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None = None) -> Call:
@@ -54,43 +39,59 @@ def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None
 # ---------------------------------------------------------------------- changes
 
 
-def upsert(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any) -> Calls[None]:
+def upsert(
+    ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
+) -> Calls[None]:
     """Insert items or replace existing ones."""
     listed, single = _listed(ids)
     if (vectors is None) == (documents is None):
         raise InvalidInputError("Pass vectors or documents, one of the two.")
+    if not listed:
+        yield from _put_checkpoint(checkpoint)
+        return
     rows = None if vectors is None else _rows(vectors, single)
     given = {"labels": labels, "payload": payload, "documents": documents}
     columns = {"ids": listed} | {name: _per_id(column, single) for name, column in given.items()}
-    for some, part in _parts(rows, columns):
-        as_records = some is not None and part.get("payload") is None
-        records = _records(part["ids"], some, part.get("labels")) if as_records else None
-        if records is None:
+    for some, part in _parts(rows, columns, checkpoint):
+        as_array = some is not None and part.get("payload") is None and "checkpoint" not in part
+        array = records(part["ids"], some, part.get("labels")) if as_array else None
+        if array is None:
             body = part | {"labels": _plain(part.get("labels")), "vectors": None if some is None else some.tolist()}
             yield _change("PUT", "/items", {name: one for name, one in body.items() if one is not None})
         else:
-            yield _change("PUT", "/items", records)
+            yield _change("PUT", "/items", array)
 
 
-def update(ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any) -> Calls[None]:
+def update(
+    ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
+) -> Calls[None]:
     """Change existing items, and keep what is not given."""
     listed, single = _listed(ids)
+    if not listed:
+        yield from _put_checkpoint(checkpoint)
+        return
     columns: dict[str, Any] = {"ids": listed, "documents": _per_id(documents, single)}
     given = {"labels": labels, "payload": payload}
     removed = {name: None for name, column in given.items() if column is None}
     columns |= {name: _per_id(one, single) for name, one in given.items() if one is not ... and one is not None}
     rows = None if vectors is None else _rows(vectors, single)
-    for some, part in _parts(rows, columns):
+    for some, part in _parts(rows, columns, checkpoint):
         body = part | removed | ({} if some is None else {"vectors": some.tolist()})
         yield _change("PATCH", "/items", body | ({"labels": _plain(body["labels"])} if "labels" in body else {}))
 
 
-def delete(ids: Any, where: Any, missing: str, unlearn: bool) -> Calls[int]:
+def delete(ids: Any, where: Any, missing: str, unlearn: bool, checkpoint: Checkpoint) -> Calls[int]:
     """Delete items, and return their number."""
     check_choice("missing", missing, ("raise", "ignore"))
     if (ids is None) == (where is None):
         raise InvalidInputError("delete takes ids or where, one of the two.")
-    parts = [{"where": where}] if ids is None else [part for _, part in _parts(None, {"ids": _listed(ids)[0]})]
+    noted = {} if checkpoint is None else {"checkpoint": dict(checkpoint)}
+    parts = [{"where": where} | noted]
+    if ids is not None:
+        listed = _listed(ids)[0]
+        parts = [part for _, part in _parts(None, {"ids": listed}, checkpoint)]
+        if not listed:
+            yield from _put_checkpoint(checkpoint)
     n_deleted = 0
     for part in parts:
         body = part | {"missing": missing, "unlearn": unlearn}
@@ -98,6 +99,12 @@ def delete(ids: Any, where: Any, missing: str, unlearn: bool) -> Calls[int]:
         answer = yield _change("POST", "/items/delete", body, body | {"missing": "ignore"})
         n_deleted += answer.get("changed", 0)
     return n_deleted
+
+
+def _put_checkpoint(checkpoint: Checkpoint) -> Calls[None]:
+    """Store a checkpoint without a change."""
+    for name, value in (checkpoint or {}).items():
+        yield Call("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
 
 
 def create_index(path: str) -> Calls[None]:
@@ -110,16 +117,15 @@ def drop_index(path: str) -> Calls[None]:
     yield _change("DELETE", f"/indexes/{quote(path, safe='')}", None)
 
 
-def refresh() -> Calls[dict[str, Any]]:
-    """Start a refresh; return the state."""
-    state: dict[str, Any] = yield Call("POST", "/refresh", {"wait": False})
-    return state
-
-
-def versions() -> Calls[dict[str, Any]]:
-    """Return the version of the encoder in use, and the state of a refresh."""
-    state: dict[str, Any] = yield Call("GET", "/versions")
-    return state
+def refresh(wait: bool) -> Calls[None]:
+    """Encode all items again."""
+    state = yield Call("POST", "/refresh", {"wait": False})
+    for pause in pauses():
+        if not wait or not state["refreshing"]:
+            break
+        state = yield Call("GET", "/versions", pause=pause)
+    if wait and state["refresh_error"] is not None:
+        raise ServiceError(f"The refresh failed: {state['refresh_error']}")
 
 
 # ---------------------------------------------------------------------- reading
@@ -127,20 +133,27 @@ def versions() -> Calls[dict[str, Any]]:
 
 def get(ids: Any) -> Calls[list[Item]]:
     """Return items in the order of their ids."""
-    found = []
-    for _, part in _parts(None, {"ids": _listed(ids)[0]}):
-        answer = yield Call("POST", "/items/get", part)
-        found += answer["items"]
-    return list(map(_item, found))
+    listed = _listed(ids)[0]
+    answers = yield from _smaller(
+        len(listed), _ROWS, lambda some: Call("POST", "/items/get", {"ids": listed[some]}, arrays=True)
+    )
+    return [item for answer in answers for item in _items(answer)]
 
 
 def page(
     labels: Any, where: Any, order: str, descending: bool, after: Id | None, cursor: str | None, limit: int
 ) -> Calls[ItemPage]:
-    """Return some items in order, and a cursor for those that follow."""
-    body: dict[str, Any] = {"where": where, "order": order, "descending": descending, "limit": limit}
-    answer = yield Call("POST", "/items/list", body | {"labels": _plain(labels), "after": after, "cursor": cursor})
-    return ItemPage(list(map(_item, answer["items"])), answer["cursor"])
+    """Return some items in order, fewer if the service gives no more at a time, and a cursor for those that follow."""
+    body: dict[str, Any] = {"where": where, "order": order, "descending": descending}
+    body |= {"labels": _plain(labels), "after": after, "cursor": cursor}
+    while True:
+        try:
+            answer = yield Call("POST", "/items/list", body | {"limit": limit}, arrays=True)
+            return ItemPage(_items(answer), answer["cursor"])
+        except OverLimitError:
+            if limit == 1:
+                raise
+            limit //= 2
 
 
 def count(where: Any, labels: Any) -> Calls[int]:
@@ -182,10 +195,10 @@ def search(
 
     def request(some: Any) -> Call:
         if isinstance(some, list):
-            return Call("POST", "/search", {"documents": some, **options, **filters})
+            return Call("POST", "/search", {"documents": some, **options, **filters}, arrays=True)
         if not filters:
-            return Call("POST", "/search", _compact(some), query=query)
-        return Call("POST", "/search", {"vectors": some.tolist(), **options, **filters})
+            return Call("POST", "/search", compact(some), query=query)
+        return Call("POST", "/search", {"vectors": some.tolist(), **options, **filters}, arrays=True)
 
     hits = _HITS_WITH_VECTORS if "vectors" in include else _HITS
     return (yield from _in_batches(listed, options.get("k"), single, request, hits))
@@ -214,28 +227,41 @@ def _in_batches(
     size = _size(queries) if k is None else max(1, min(_size(queries), hits // k))
     columns: dict[str, Any] = {"ids": [], "distances": [], "cursor": []}
     seen = set()
-    for start in range(0, max(1, len(queries)), size):
-        found = yield request(queries[start : start + size])
+    for found in (yield from _smaller(max(1, len(queries)), size, lambda some: request(queries[some]))):
         found.setdefault("cursor", [None] * len(found["ids"]))
         seen.add(found.pop("version"))
+        if (array := found.pop("array", None)) is not None:
+            found["vectors"] = np.split(array, np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int))
         for name, rows in found.items():
             columns.setdefault(name, []).extend(rows)
     if "labels" in columns:
         columns["labels"] = [list(map(_labels, row)) for row in columns["labels"]]
-    if "vectors" in columns:
-        columns["vectors"] = [np.array(rows, np.float32) for rows in columns["vectors"]]
     result = SearchResult(**columns, version=seen.pop() if len(seen) == 1 else None)
     return result[0] if single else result
+
+
+def _smaller(n_rows: int, size: int, request: Callable[[slice], Call]) -> Calls[list[Any]]:
+    """Return the answers for some rows at a time; fewer where the service refuses so many."""
+    answers, start = [], 0
+    while start < n_rows:
+        try:
+            answers.append((yield request(slice(start, start + size))))
+            start += size
+        except OverLimitError:
+            if min(size, n_rows) == 1:
+                raise
+            size = max(1, min(size, n_rows) // 2)
+    return answers
 
 
 def encode(vectors: ArrayLike) -> Calls[Codes]:
     """Return the packed codes of vectors."""
     single = as_array(vectors).ndim == 1
-    codes: list[str] = []
+    codes: list[Codes] = []
     for some, _ in _parts(_rows(vectors, single), {}):
-        found = yield Call("POST", "/encode", _compact(some))
-        codes += found["codes"]
-    packed = np.frombuffer(bytes.fromhex("".join(codes)), np.uint8).reshape(len(codes), -1)
+        found = yield Call("POST", "/encode", compact(some), arrays=True)
+        codes.append(found["array"])
+    packed = np.concatenate(codes)
     return packed[0] if single else packed
 
 
@@ -285,8 +311,10 @@ def history() -> Calls[History]:
 # ---------------------------------------------------------------------- columns
 
 
-def _parts(rows: NDArray[Any] | None, columns: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield rows and columns in parts of which each is one request."""
+def _parts(
+    rows: NDArray[Any] | None, columns: dict[str, Any], checkpoint: Checkpoint = None
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield rows and columns in parts of which each is one request; the checkpoint goes with the last."""
     given = {name: column for name, column in columns.items() if column is not None}
     n_rows = len(columns["ids"]) if "ids" in columns else len(rows if rows is not None else ())
     for name, column in (*given.items(), *(() if rows is None else (("vectors", rows),))):
@@ -295,12 +323,17 @@ def _parts(rows: NDArray[Any] | None, columns: dict[str, Any]) -> Iterator[tuple
     size = _ROWS if rows is None else _size(rows)
     for start in range(0, n_rows, size):
         some = slice(start, start + size)
-        yield None if rows is None else rows[some], {name: column[some] for name, column in given.items()}
+        part: dict[str, Any] = {name: column[some] for name, column in given.items()}
+        if checkpoint is not None and start + size >= n_rows:
+            part["checkpoint"] = dict(checkpoint)
+        yield None if rows is None else rows[some], part
 
 
-def _item(found: dict[str, Any]) -> Item:
-    vectors, labels = np.array(found["vectors"], np.float32), _labels(found["labels"])
-    return Item(**{**found, "vectors": vectors, "labels": labels})
+def _items(answer: dict[str, Any]) -> list[Item]:
+    return [
+        Item(**{**found, "vectors": vectors, "labels": _labels(found["labels"])})
+        for found, vectors in zip(answer["items"], answer["array"], strict=True)
+    ]
 
 
 def _labels(found: Any) -> Any:
@@ -337,40 +370,3 @@ def _plain(labels: Any) -> Any:
     if isinstance(labels, float):
         return None if np.isnan(labels) else int(labels) if labels.is_integer() else labels
     return labels
-
-
-def _records(ids: list[Id], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
-    """Return items as an array of records, or None if an array cannot hold them unchanged."""
-    columns = {"id": np.array(ids)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
-    fitting = all(
-        column.dtype.kind in "iuU" and column.ndim == 1 and (column.dtype.kind in "iu" or _keeps_text(column, values))
-        for column, values in zip(columns.values(), (ids, labels), strict=False)
-    )
-    if not fitting:
-        return None
-    vectors = _compact(rows)
-    layout: list[Any] = [(name, column.dtype) for name, column in columns.items()]
-    records = np.empty(len(ids), [*layout, ("vectors", vectors.dtype, (vectors.shape[1],))])
-    records["vectors"] = vectors
-    for name, column in columns.items():
-        records[name] = column
-    return records
-
-
-def _dtype(labels: Any) -> Any:
-    """Return object for labels that hold lists or missing values, else None."""
-    plain = isinstance(labels, np.ndarray) or len({type(label) for label in labels}) == 1
-    several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
-    return None if plain and not several else object
-
-
-def _keeps_text(column: NDArray[Any], values: Any) -> bool:
-    """Return whether an array holds strings unchanged: it drops zero characters at their ends."""
-    return bool(column.dtype.itemsize) and all(
-        kept == given for kept, given in zip(column.tolist(), values, strict=True)
-    )
-
-
-def _compact(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return floating-point vectors of at most single precision as they are, others in double precision."""
-    return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else rows.astype(np.float64)

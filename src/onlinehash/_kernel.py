@@ -38,6 +38,9 @@ def kernel(**options: Any) -> Callable[[Any], Any]:
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a contiguous, read-only array: kernels are then compiled for one type, whatever a caller passes."""
+    flags = array.flags
+    if type(array) is np.ndarray and flags.c_contiguous and not flags.writeable:
+        return array
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

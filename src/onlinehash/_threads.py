@@ -1,17 +1,20 @@
-"""Small matrix products on one thread."""
+"""Small matrix products on one thread, and threads that give way to others."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
-from threading import Lock
+from threading import Lock, get_native_id
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 _FEW_ROWS = 32
 _SMALL_ORDER = 512
+_NICE = 5  # a third of the weight of others; much less, and those who wait for the interpreter would wait too long
 _lock = Lock()
 _inside: list[list[int]] = []  # for every block under way, how many threads there were before the first
 
@@ -46,6 +49,13 @@ def single_threaded_factors(order: int) -> Iterator[None]:
     else:
         with single_threaded_products(_FEW_ROWS):
             yield
+
+
+def give_way() -> None:
+    """Lower the priority of this thread, where the operating system can do that for one thread."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, get_native_id(), _NICE)
 
 
 @cache

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import random
 import time
-from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._calls import Call, Calls
+from onlinehash._call import LONGEST_PAUSE, Call, Calls, pauses
 from onlinehash._validation import check_non_negative_int, check_positive
 from onlinehash.embedders.images import image_type
 from onlinehash.exceptions import (
     InvalidInputError,
     MissingExtraError,
     OnlineHashError,
+    OverLimitError,
     ServiceError,
     UnknownIdError,
 )
@@ -32,8 +32,8 @@ except ImportError:
 
 T = TypeVar("T")
 
+_NPY = "application/x-npy"
 _RETRIED = {408, 429, 502, 503, 504}
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds
 
 
 class Settings:
@@ -59,6 +59,8 @@ class Settings:
     def request(self, call: Call, n_failed: int) -> dict[str, Any]:
         """Return the arguments of a request."""
         content, headers = _content(call.body if call.retry_body is None or not n_failed else call.retry_body)
+        if call.arrays:
+            headers["Accept"] = f"{_NPY}, application/json"
         if call.key is not None:
             headers["Idempotency-Key"] = call.key
         return {
@@ -83,7 +85,7 @@ class Settings:
         if outcome.status_code not in _RETRIED or n_failed >= self._retries:
             raise _error(outcome)
         seconds = outcome.headers.get("Retry-After", "")
-        return max(pause, min(float(seconds), _LONGEST_PAUSE) if seconds.isdecimal() else 0.0)
+        return max(pause, min(float(seconds), LONGEST_PAUSE) if seconds.isdecimal() else 0.0)
 
 
 class Transport(Settings):
@@ -100,26 +102,39 @@ class Transport(Settings):
 
     def run(self, calls: Calls[T]) -> T:
         """Send the requests of a call, and return its result."""
-        try:
-            call = next(calls)
-            while True:
-                call = calls.send(self._send(call))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        with closing(calls):
+            try:
+                call = next(calls)
+                while True:
+                    try:
+                        answer = self._send(call)
+                    except OverLimitError as error:
+                        call = calls.throw(error)
+                    else:
+                        call = calls.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
     def _send(self, call: Call) -> Any:
         """Return the JSON answer to a request."""
+        time.sleep(call.pause)
         for n_failed, shortest in enumerate(pauses()):
             outcome: httpx.Response | httpx.TransportError
             try:
-                outcome = self._http.request(**self.request(call, n_failed))
+                with self._http.stream(**self.request(call, n_failed)) as outcome:
+                    if call.into is None or not outcome.is_success:
+                        outcome.read()
+                    else:
+                        call.into.start()
+                        for piece in outcome.iter_bytes():
+                            call.into.write(piece)
             except httpx.TransportError as error:
                 outcome = error
             pause = self.pause(outcome, n_failed, shortest)
             if pause is None:
                 assert isinstance(outcome, httpx.Response)
-                return outcome.json()
+                return _parsed(outcome) if call.into is None else outcome.headers
             time.sleep(pause)
         raise AssertionError("pauses never end")
 
@@ -137,36 +152,41 @@ class AsyncTransport(Settings):
 
     async def run(self, calls: Calls[T]) -> T:
         """Send the requests of a call, and return its result."""
-        try:
-            call = next(calls)
-            while True:
-                call = calls.send(await self._send(call))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        with closing(calls):
+            try:
+                call = next(calls)
+                while True:
+                    try:
+                        answer = await self._send(call)
+                    except OverLimitError as error:
+                        call = calls.throw(error)
+                    else:
+                        call = calls.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
     async def _send(self, call: Call) -> Any:
         """Return the JSON answer to a request."""
+        await asyncio.sleep(call.pause)
         for n_failed, shortest in enumerate(pauses()):
             outcome: httpx.Response | httpx.TransportError
             try:
-                outcome = await self._http.request(**self.request(call, n_failed))
+                async with self._http.stream(**self.request(call, n_failed)) as outcome:
+                    if call.into is None or not outcome.is_success:
+                        await outcome.aread()
+                    else:
+                        call.into.start()
+                        async for piece in outcome.aiter_bytes():
+                            call.into.write(piece)
             except httpx.TransportError as error:
                 outcome = error
             pause = self.pause(outcome, n_failed, shortest)
             if pause is None:
                 assert isinstance(outcome, httpx.Response)
-                return outcome.json()
+                return _parsed(outcome) if call.into is None else outcome.headers
             await asyncio.sleep(pause)
         raise AssertionError("pauses never end")
-
-
-def pauses() -> Iterator[float]:
-    """Yield seconds to wait that double, each reduced at random so that clients do not return all at once."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause * random.uniform(0.5, 1.0)
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _content(body: dict[str, Any] | NDArray[Any] | bytes | None) -> tuple[bytes | None, dict[str, str]]:
@@ -178,11 +198,20 @@ def _content(body: dict[str, Any] | NDArray[Any] | bytes | None) -> tuple[bytes 
     if isinstance(body, np.ndarray):
         file = io.BytesIO()
         np.save(file, body, allow_pickle=False)
-        return file.getvalue(), {"Content-Type": "application/x-npy"}
+        return file.getvalue(), {"Content-Type": _NPY}
     try:
         return json.dumps(body, allow_nan=False).encode(), {"Content-Type": "application/json"}
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"The request cannot be written as JSON: {error}.") from error
+
+
+def _parsed(answer: httpx.Response) -> Any:
+    """Return JSON; an array before it becomes its field "array"."""
+    if answer.headers.get("Content-Type") != _NPY:
+        return answer.json()
+    file = io.BytesIO(answer.content)
+    array = np.load(file, allow_pickle=False)
+    return {**json.loads(file.read()), "array": array}
 
 
 def _error(answer: httpx.Response) -> OnlineHashError:
@@ -194,6 +223,8 @@ def _error(answer: httpx.Response) -> OnlineHashError:
     kind = str(problem.get("type", "")).rpartition(":")[2]
     if kind == "unknown-id":
         return UnknownIdError(detail)
-    if kind in ("invalid-input", "over-limit"):
+    if kind == "over-limit":
+        return OverLimitError(detail)
+    if kind == "invalid-input":
         return InvalidInputError(detail)
     return ServiceError(f"{answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code, problem)

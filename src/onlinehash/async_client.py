@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from onlinehash import _calls as calls
-from onlinehash._transport import AsyncTransport, pauses
+from onlinehash import _care_calls as care
+from onlinehash._transport import AsyncTransport
 from onlinehash._validation import check_positive_int
+from onlinehash.collection.check import CheckReport
 from onlinehash.collection.history import History
 from onlinehash.collection.insight import Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
-from onlinehash.exceptions import ServiceError
-from onlinehash.types import Codes, SearchResult
+from onlinehash.hashers import OnlineHasher
+from onlinehash.types import Codes, Progress, SearchResult
 
 
 class AsyncClient:
@@ -75,9 +77,10 @@ class AsyncClient:
         payload: Any = None,
         *,
         documents: Any = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Insert items or replace existing ones, as :meth:`Collection.upsert`."""
-        await self._http.run(calls.upsert(ids, vectors, labels, payload, documents))
+        await self._http.run(calls.upsert(ids, vectors, labels, payload, documents, checkpoint))
 
     async def update(
         self,
@@ -87,13 +90,22 @@ class AsyncClient:
         payload: Any = ...,
         *,
         documents: Any = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Change existing items and keep what is not given, as :meth:`Collection.update`."""
-        await self._http.run(calls.update(ids, vectors, labels, payload, documents))
+        await self._http.run(calls.update(ids, vectors, labels, payload, documents, checkpoint))
 
-    async def delete(self, ids: Any = None, *, where: Any = None, missing: str = "raise", unlearn: bool = False) -> int:
+    async def delete(
+        self,
+        ids: Any = None,
+        *,
+        where: Any = None,
+        missing: str = "raise",
+        unlearn: bool = False,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> int:
         """Delete items, and return their number."""
-        return await self._http.run(calls.delete(ids, where, missing, unlearn))
+        return await self._http.run(calls.delete(ids, where, missing, unlearn, checkpoint))
 
     async def create_index(self, path: str) -> None:
         """Make filters by a path in the payload fast, as :meth:`Collection.create_index`."""
@@ -127,7 +139,7 @@ class AsyncClient:
             page = await self._http.run(calls.page(labels, where, order, descending, after, cursor, size))
             for item in page.items:
                 yield item
-            after, cursor, left = None, page.cursor, None if left is None else left - size
+            after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
             if cursor is None:
                 return
 
@@ -215,11 +227,41 @@ class AsyncClient:
 
     async def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher."""
-        state = await self._http.run(calls.refresh())
-        for pause in pauses():
-            if not wait or not state["refreshing"]:
-                break
-            await asyncio.sleep(pause)
-            state = await self._http.run(calls.versions())
-        if wait and state["refresh_error"] is not None:
-            raise ServiceError(f"The refresh failed: {state['refresh_error']}")
+        await self._http.run(calls.refresh(wait))
+
+    # ------------------------------------------------------------------ care
+
+    async def checkpoint(self, name: str) -> Any:
+        """Return what a change last stored under a name; None if nothing."""
+        return await self._http.run(care.checkpoint(name))
+
+    async def backup(self, path: str | os.PathLike[str], *, progress: Progress = care.silent) -> None:
+        """Write a copy of the collection to a file, as :meth:`Collection.backup`."""
+        await self._http.run(care.backup(path, progress))
+
+    async def check(self, *, sample: int = 1000, progress: Progress = care.silent) -> CheckReport:
+        """Verify everything that is stored, and return what is wrong, as :meth:`Collection.check`."""
+        return await self._http.run(care.check(sample, progress))
+
+    async def compact(self, *, progress: Progress = care.silent) -> int:
+        """Give unused space back to the disk, and return the number of bytes, as :meth:`Collection.compact`."""
+        return await self._http.run(care.compact(progress))
+
+    async def change_hasher(self, hasher: OnlineHasher | str | int, *, progress: Progress = care.silent) -> None:
+        """Learn with another hasher, and encode all items again, as :meth:`Collection.change_hasher`."""
+        await self._http.run(care.change_hasher(hasher, progress))
+
+    async def migrate(
+        self,
+        *,
+        embed: str | None = None,
+        vectors: Iterable[tuple[Id, ArrayLike]] | None = None,
+        hasher: OnlineHasher | str | None = None,
+        progress: Progress = care.silent,
+    ) -> None:
+        """Move to another embedding model, of any width, as :meth:`Collection.migrate`."""
+        await self._http.run(care.migrate(embed, vectors, hasher, progress))
+
+    async def abandon_migration(self) -> None:
+        """Drop the new vectors of a migration that is not complete; the collection stays as it is."""
+        await self._http.run(care.abandon_migration())

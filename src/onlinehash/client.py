@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from onlinehash import _calls as calls
-from onlinehash._transport import Transport, pauses
+from onlinehash._care_client import CareMethods
+from onlinehash._transport import Transport
 from onlinehash._validation import check_positive_int
 from onlinehash.async_client import AsyncClient
 from onlinehash.collection.history import History
@@ -21,13 +21,14 @@ from onlinehash.types import Codes, SearchResult
 __all__ = ["AsyncClient", "Client", "ServiceError"]
 
 
-class Client:
+class Client(CareMethods):
     """Use a collection that is served over HTTP.
 
     A request that gets no answer, or the answer to come back later, is sent again. That is safe: every change has a
     key, by which the service knows one that it has applied already although its answer was lost.
 
-    Items and queries are sent in batches of at most 1000. Each batch of a change is applied as a whole or not at all.
+    Items and queries are sent in batches of at most 1000, and asked for in smaller ones where the service gives no more
+    at a time. Each batch of a change is applied as a whole or not at all.
 
     Parameters
     ----------
@@ -105,6 +106,7 @@ class Client:
         payload: Any = None,
         *,
         documents: Any = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Insert items or replace existing ones, as :meth:`Collection.upsert`.
 
@@ -118,8 +120,10 @@ class Client:
             One JSON value per item.
         documents : optional
             Instead of vectors, one text per item, if the service has an embedder.
+        checkpoint : mapping of str to JSON value, optional
+            JSON committed in the same transaction as the items; with the last batch, if there are several.
         """
-        self._http.run(calls.upsert(ids, vectors, labels, payload, documents))
+        self._http.run(calls.upsert(ids, vectors, labels, payload, documents, checkpoint))
 
     def update(
         self,
@@ -129,17 +133,26 @@ class Client:
         payload: Any = ...,
         *,
         documents: Any = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
         """Change existing items and keep what is not given, as :meth:`Collection.update`.
 
         Parameters
         ----------
-        ids, vectors, labels, payload, documents
+        ids, vectors, labels, payload, documents, checkpoint
             As for :meth:`upsert`.
         """
-        self._http.run(calls.update(ids, vectors, labels, payload, documents))
+        self._http.run(calls.update(ids, vectors, labels, payload, documents, checkpoint))
 
-    def delete(self, ids: Any = None, *, where: Any = None, missing: str = "raise", unlearn: bool = False) -> int:
+    def delete(
+        self,
+        ids: Any = None,
+        *,
+        where: Any = None,
+        missing: str = "raise",
+        unlearn: bool = False,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> int:
         """Delete items, and return their number.
 
         Parameters
@@ -151,8 +164,10 @@ class Client:
             With "raise", nothing of a batch is deleted if any of its ids is unknown.
         unlearn : bool, default=False
             Also remove the items from what the hasher has learned; supported by HROH.
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
         """
-        return self._http.run(calls.delete(ids, where, missing, unlearn))
+        return self._http.run(calls.delete(ids, where, missing, unlearn, checkpoint))
 
     def create_index(self, path: str) -> None:
         """Make filters by a path in the payload fast, as :meth:`Collection.create_index`.
@@ -205,7 +220,7 @@ class Client:
             size = chunk if left is None else min(chunk, left)
             page = self._http.run(calls.page(labels, where, order, descending, after, cursor, size))
             yield from page.items
-            after, cursor, left = None, page.cursor, None if left is None else left - size
+            after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
             if cursor is None:
                 return
 
@@ -339,11 +354,4 @@ class Client:
         wait : bool, default=True
             Return when the new codes are in use; raise if the refresh fails.
         """
-        state = self._http.run(calls.refresh())
-        for pause in pauses():
-            if not wait or not state["refreshing"]:
-                break
-            time.sleep(pause)
-            state = self._http.run(calls.versions())
-        if wait and state["refresh_error"] is not None:
-            raise ServiceError(f"The refresh failed: {state['refresh_error']}")
+        self._http.run(calls.refresh(wait))

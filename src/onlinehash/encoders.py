@@ -133,7 +133,8 @@ class Encoder:
         rows = self._check(X)
         if is_on_device(rows):
             return self._on_device_of(rows).encode(rows)  # type: ignore[no-any-return]
-        return np.concatenate([pack_signs(self._project_chunk(chunk, signs=True)) for chunk in self._chunks(rows)])
+        codes = [pack_signs(self._project_chunk(chunk, signs=True)) for chunk in self._chunks(rows)]
+        return codes[0] if len(codes) == 1 else np.concatenate(codes)
 
     def encode_asymmetric(self, X: ArrayLike) -> Features:
         """Return asymmetric queries, shape (n_samples, n_bits): the tanh of the projections, from -1 to 1.
@@ -173,7 +174,8 @@ class Encoder:
 
         Its input ``vectors`` is float32 of shape (n, n_features). Its outputs are the packed ``codes``, uint8 of shape
         (n, ceil(n_bits / 8)), and ``values``, float32 of shape (n, n_bits), whose signs are the bits. The order of
-        additions differs from one library to the next, so a bit whose value is within rounding of zero may differ.
+        additions differs from one library to the next, so a bit whose value is within rounding of zero may differ, as
+        it may here between one row and many: one bit in some millions.
 
         Parameters
         ----------
@@ -228,15 +230,16 @@ class Encoder:
 
     def _chunks(self, X: NDArray[Any]) -> list[NDArray[Any]]:
         step = max(1, _CHUNK // X.shape[1])
+        if len(X) <= step:
+            return [X]
         return [X[start : start + step] for start in range(0, len(X), step)]
 
     def _project_chunk(self, chunk: NDArray[Any], *, signs: bool = False, combined: bool = True) -> Features:
         """Return projections, of combined scores; with ``signs`` only their signs matter, and rows are not scaled."""
-        with np.errstate(over="ignore"):  # reported below, as an error
-            rows = chunk.astype(self.weights.dtype, copy=False)
         unscaled = signs and self.intercept is None and isinstance(self.features, Centring)
         transform = self.features.subtract if unscaled else self.features.transform  # type: ignore[union-attr]
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below, as an error
+            rows = chunk.astype(self.weights.dtype, copy=False)
             values: Features = transform(rows) @ self.weights
         if self.intercept is not None:
             values += self.intercept

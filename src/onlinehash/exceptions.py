@@ -54,6 +54,17 @@ class InvalidCodesError(InvalidInputError):
     """Codes have the wrong dtype or width."""
 
 
+class IncompleteMigrationError(InvalidInputError):
+    """Items have no new vector yet; those that were given are stored."""
+
+    def __init__(self, n_left: int, n_items: int, id: int | str) -> None:
+        super().__init__(
+            f"{n_left} of {n_items} items have no new vector yet, {id!r} among them; call migrate(vectors=...) again "
+            "with theirs, or abandon_migration()."
+        )
+        self.n_left, self.n_items = n_left, n_items
+
+
 class TooManyResultsError(InvalidInputError):
     """A search finds more items than the caller allows."""
 
@@ -65,6 +76,10 @@ class TooManyResultsError(InvalidInputError):
 
 class LargeResultError(TooManyResultsError):
     """The payloads of the items that a search finds have more bytes than the caller allows."""
+
+
+class OverLimitError(InvalidInputError):
+    """A request exceeds a limit of the service."""
 
 
 class UnknownNameError(OnlineHashError, ValueError):

@@ -114,6 +114,11 @@ def test_export_writes_items_and_codes(run, items):
         ]
         codes = one.codes()[1]
     run(f"collection export {items} c.npz --codes")
+    labels = [json.loads(line)["labels"] for line in Path("a.jsonl").read_text().splitlines()]
+    wanted = str(labels[0] if not isinstance(labels[0], list) else labels[0][0])
+    n_wanted = sum(label in (labels[0], [labels[0]]) for label in labels)
+    assert f"Wrote {n_wanted} items" in run(f"collection export {items} b.jsonl --label {wanted}").stderr
+    run(f"collection export {items} c.npz --codes --label {wanted}", 2)
     with np.load("c.npz") as arrays:
         assert np.array_equal(arrays["codes"], codes)
     assert Encoder.load("c.encoder.oh").n_bits == 16

@@ -32,12 +32,6 @@ def line(id):
     return json.dumps({"id": id, "vectors": VECTORS[id % 64].tolist(), "label": id % 3}).encode()
 
 
-def call(*arguments):
-    done = subprocess.run([*PROGRAM, "ingest", *arguments], capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    return done.stderr
-
-
 def holds(n_items, path="items.oh"):
     with Collection.open(path, readonly=True) as collection:
         return len(collection) == n_items == collection.stats().n_learned
@@ -45,7 +39,9 @@ def holds(n_items, path="items.oh"):
 
 def test_json_lines_as_a_stream_are_applied_once(run):
     Path("items.jsonl").write_bytes(b"\n".join(line(id) for id in range(100)) + b"\nbad\n")
-    said = call("items.jsonl", "--once", "--into", "items.oh", "--method", "hcoh", "--bits", "16", "--batch", "30")
+    done = run("ingest items.jsonl --once --into items.oh --method hcoh --bits 16 --batch 30")
+    assert done.stdout == ""
+    said = done.stderr
     assert "Stored 100 items, 1 sent to the dead-letter file; lag 0" in said
     assert said.endswith("items.oh holds 100.\n")
     assert "items.jsonl: 1 not applied; the first is" in said
@@ -111,7 +107,7 @@ def test_ctrl_c_ends_following_a_file(run):
 
 
 @pytest.mark.slow
-def test_nats_once(tmp_path_factory):
+def test_nats_once(run, tmp_path_factory):
     from tests.servers.nats import NatsServer
 
     server = NatsServer(tmp_path_factory.mktemp("nats"))
@@ -119,7 +115,7 @@ def test_nats_once(tmp_path_factory):
         server.make("items")
         server.publish("items", [line(id) for id in range(100)])
         place = f"{server.url('items')}?durable=photos&subject=items.new"
-        assert "Stored 100 items; lag 0" in call(place, "--into", "items.oh", "--once", "--method", "lsh")
+        assert "Stored 100 items; lag 0" in run(f"ingest '{place}' --into items.oh --once --method lsh").stderr
         assert holds(100)
     finally:
         server.stop()

@@ -217,3 +217,32 @@ def test_repeated_codes_are_searched_in_buckets(path, data):
     with Collection.open(path) as collection:
         assert collection.stats().index == "buckets"
         assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])
+
+
+def test_a_refresh_gives_way_to_searches(place, data, monkeypatch):
+    collection, X, y = filled(place, data, Never())
+    collection.upsert(40, X[0], y[0])
+    step, sleep = reencoder.Reencoder._encode_chunk, reencoder.time.sleep
+    seen, rests = [], []
+
+    def chunk(self):
+        start = reencoder.time.thread_time()
+        more = step(self)
+        if len(seen) != 1:  # nobody searches during the second chunk
+            collection.search(X[0])
+        seen.append((reencoder.time.thread_time() - start, len(rests)))
+        return more
+
+    def note(seconds):
+        if seconds:
+            rests.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(reencoder.Reencoder, "_encode_chunk", chunk)
+    monkeypatch.setattr(reencoder.time, "sleep", note)
+    collection.refresh()
+    monkeypatch.undo()
+    (searched, first), (_, second) = seen[:2]
+    assert rests[first] >= reencoder._SEARCHES_FIRST * searched
+    assert rests[second] == reencoder._PAUSE
+    collection.close()

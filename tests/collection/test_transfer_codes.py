@@ -3,7 +3,6 @@ import sys
 
 import apsw
 import faiss
-import lancedb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -97,6 +96,8 @@ def test_parquet_holds_the_same_codes(filled, tmp_path):
 
 
 def test_lancedb_finds_what_the_collection_finds(filled, tmp_path, data):
+    import lancedb  # takes seconds
+
     query = data.take(1)[0]
     for _ in range(2):  # the second replaces the first
         assert export_codes(filled, tmp_path / "codes.lance") == 40

@@ -65,6 +65,24 @@ def test_what_goes_out_comes_in_again(tmp_path, data, monkeypatch, ending, kind,
         assert contents(two) == contents(one)
 
 
+def test_some_items_go_out(tmp_path, data, monkeypatch):
+    monkeypatch.setattr(transfer, "_AT_A_TIME", 6 * 4 * 7)
+    X, _ = data.take(40)
+    with open_new(tmp_path / "a.oh") as one, open_new(tmp_path / "b.oh") as two:
+        one.upsert(range(40), X, [i % 4 for i in range(40)], [{"n": i} for i in range(40)])
+        seen = []
+        some = {"labels": [1, 2], "where": {"n": {"$gte": 8}}}
+        assert export_items(one, tmp_path / "some.npz", **some, progress=lambda *call: seen.append(call)) == 16
+        assert seen[-1] == (16, 16)
+        assert len(seen) > 1
+        import_items(two, tmp_path / "some.npz")
+        assert contents(two) == [item for item in contents(one) if item[0] >= 8 and item[0] % 4 in (1, 2)]
+        with pytest.raises(InvalidInputError, match="No item passes"):
+            export_items(one, tmp_path / "none.npz", labels=7)
+        with pytest.raises(InvalidInputError, match="leave out labels and where"):
+            export_items(one, tmp_path / "none.npz", labels=1, skip_damaged=True)
+
+
 @pytest.mark.parametrize("ending", FORMATS)
 def test_items_with_nothing_but_vectors_are_numbered(tmp_path, data, ending):
     X, _ = data.take(12)

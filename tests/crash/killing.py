@@ -128,9 +128,9 @@ def warm_up(place):
     return time.perf_counter() - start
 
 
-def place_of(folder, kind, store, name):
+def place_of(folder, store, name):
     """Return where a collection is, as :meth:`Collection.open` takes it."""
-    return {"path": Path(folder) / f"{name}.oh" if store is None else f"{name}_{kind}", "store": store}
+    return {"path": Path(folder) / f"{name}.oh" if store is None else name, "store": store}
 
 
 def reopen(place):
@@ -144,12 +144,9 @@ def reopen(place):
                 raise
 
 
-def main(folder, kind, n_kills, store=None):
-    """Kill so many writers, and say what they had done."""
-    reencoder._CHUNK = 9
-    place, acknowledged = place_of(folder, kind, store, "items"), Path(folder) / "acknowledged"
+def kill(place, acknowledged, kind, n_kills, longest):
+    """Kill so many writers, each after the longest time at most, and return what they had done."""
     rng = random.Random(kind)
-    longest = 3 * warm_up(place_of(folder, kind, store, "other"))  # that a writer may live
     model, number, n_done, n_in_flight, n_cut_off = Model(), 0, 0, 0, 0
     Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh=Never()).close()
     for _ in range(n_kills):
@@ -172,7 +169,7 @@ def main(folder, kind, n_kills, store=None):
             collection._reencoder.halt()  # look before it goes on
             after = operation(kind, number, model)[1]()
             if not holds(collection, model):
-                assert holds(collection, after), f"operation {number} is half applied, or one before it is lost"
+                assert holds(collection, after), f"{kind}: operation {number} is half applied, or one before it is lost"
                 model, number, n_in_flight = after, number + 1, n_in_flight + 1
             assert (collection.stats().version or 0) >= model.version or not model.items
             check_codes(collection)
@@ -181,8 +178,19 @@ def main(folder, kind, n_kills, store=None):
             collection._reencoder.wait()  # a refresh that was cut off has gone on to the end
             assert not collection.stats().refreshing
             check_codes(collection)
-    print(json.dumps({"acknowledged": n_done, "in_flight": n_in_flight, "cut_off": n_cut_off}))
+    return {"acknowledged": n_done, "in_flight": n_in_flight, "cut_off": n_cut_off}
+
+
+def main(folder, kinds, n_kills, store=None):
+    """Kill so many writers of each kind, and say what they had done."""
+    reencoder._CHUNK = 9
+    longest = 3 * warm_up(place_of(folder, store, "other"))
+    told = {}
+    for kind in kinds:
+        place = place_of(folder, store, f"items_{kind}")
+        told[kind] = kill(place, Path(folder) / "acknowledged", kind, n_kills, longest)
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])
+    main(sys.argv[1], sys.argv[2].split(","), int(sys.argv[3]), *sys.argv[4:])

@@ -181,10 +181,8 @@ def test_the_command_runs_a_plan_and_prints_its_tables(tmp_path):
     assert done.exit_code == 0
     assert "| HCOH |" in done.stdout
     assert len((tmp_path / "results" / "plan.jsonl").read_text().splitlines()) == 1 + 4
-    missing = subprocess.run(
-        [sys.executable, "-m", "onlinehash.cli", "reproduce", "none.toml"], capture_output=True, text=True, check=False
-    )
-    assert (missing.returncode, missing.stderr) == (1, "error: There is no plan none.toml.\n")
+    missing = CliRunner().invoke(app, ["reproduce", "none.toml"])
+    assert (missing.exit_code, missing.stderr) == (1, "error: There is no plan none.toml.\n")
 
 
 SLOW = """
@@ -222,7 +220,7 @@ def heed_ctrl_c():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 @pytest.mark.parametrize("moment", ["workers start", "a run is done"])
-def test_ctrl_c_ends_workers_at_once_and_keeps_what_is_done(tmp_path, moment):
+def test_ctrl_c_ends_workers_at_once_and_keeps_what_is_done(tmp_path, monkeypatch, moment):
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "plan.toml").write_text(SLOW_PLAN)
     command = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "2"]
@@ -248,19 +246,24 @@ def test_ctrl_c_ends_workers_at_once_and_keeps_what_is_done(tmp_path, moment):
         return
     assert len((tmp_path / "results" / "plan.jsonl").read_text().splitlines()) == 1 + 1
     (tmp_path / "quick").touch()
-    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert again.returncode == 0, again.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    again = CliRunner().invoke(app, ["reproduce", "plan.toml", "--workers", "1"])
+    sys.modules.pop("slow", None)
+    assert again.exit_code == 0, again.stderr
     assert "plan: 3 runs, 2 missing, 0 stale." in again.stderr
     assert "| Slow |" in again.stdout
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-def test_a_worker_that_is_killed_is_told_in_one_sentence(tmp_path):
+def test_a_worker_that_is_killed_is_told_in_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "killed.py").write_text(KILLED)
     (tmp_path / "plan.toml").write_text(SLOW_PLAN.replace("slow:Slow", "killed:Killed"))
-    command = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    done = CliRunner().invoke(app, ["reproduce", "plan.toml", "--workers", "1"])
+    sys.modules.pop("killed", None)
+    assert done.exit_code == 1
     assert done.stderr.splitlines()[1:] == [
         "error: plan.toml: A worker process ended before its run was done, possibly out of memory. Use fewer workers; "
         "finished runs are kept."

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -24,25 +25,40 @@ Y = RNG.integers(0, 4, 200)
 X = (CENTRES[Y] + 0.3 * RNG.normal(size=(200, 6))).astype(np.float32)
 
 
+START = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
 class Server:
-    """A process of ``onlinehash serve``."""
+    """A process of ``onlinehash serve``; with ``max_file_bytes``, its files cannot grow beyond that."""
 
-    def __init__(self, path, *options, env=None, before=None):
+    def __init__(self, path, *options, env=None, max_file_bytes=None):
         command = [sys.executable, "-m", "onlinehash.cli", "serve", *map(str, (path, "--port", 0, *options))]
-        self.start(command, env or {}, before)
+        if max_file_bytes is not None:
+            # Not with preexec_fn: a fork of a process that has threads may wait for ever.
+            command = [sys.executable, "-c", START, str(max_file_bytes), *command]
+        self.start(command, env or {})
 
-    def start(self, command, env, before=None):
-        self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env={**os.environ, **env}, preexec_fn=before
-        )
-        line = self.process.stderr.readline()
-        found = re.search(r"https?://\S+", line)
-        assert found, line + self.process.stderr.read()
-        self.url = found[0]
+    def start(self, command, env):
+        output, name = tempfile.mkstemp()  # a pipe that nobody reads stops the process when it is full
+        self.process = subprocess.Popen(command, stderr=output, env={**os.environ, **env})
+        os.close(output)
+        self._output, end = Path(name), time.monotonic() + 60
+        while (found := re.match(r".*?(https?://\S+).*\n", self._output.read_text())) is None:
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
+                raise AssertionError(self._output.read_text())
+            time.sleep(0.02)
+        self._first, self.url = found[0], found[1]
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.said = self.process.communicate(timeout=30)[1]
+        self.process.wait(timeout=30)
+        self.said = self._output.read_text().removeprefix(self._first)
+        self._output.unlink(missing_ok=True)
         return self.process.returncode
 
 

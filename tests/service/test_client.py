@@ -14,7 +14,7 @@ from onlinehash import HCOH, Collection
 from onlinehash.client import Client, ServiceError
 from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
-from onlinehash.service import serve_in_thread
+from onlinehash.service import Limits, serve_in_thread
 
 pytestmark = pytest.mark.slow
 
@@ -114,6 +114,21 @@ def test_more_than_a_batch_is_sent_in_several(twins):
     client, _ = twins
     client.upsert(range(2500), np.tile(X, (13, 1))[:2500], np.arange(2500) % 5)
     assert len(client) == 2500
+
+
+def test_what_exceeds_a_limit_of_the_service_is_asked_for_in_smaller_parts(path):
+    limits = Limits(max_hits=150, max_values=600, max_batch_size=60)
+    with (
+        Collection.open(make(path, 150)) as collection,
+        serve_in_thread(collection, limits=limits) as url,
+        Client(url) as client,
+    ):
+        assert [item.id for item in client.get(range(150))] == list(range(150))
+        assert [item.id for item in client.items(limit=130)] == list(range(130))
+        assert client.search(X, 10).ids == collection.search(X, 10).ids
+        assert client.range_search(X, 0).ids == collection.range_search(X, 0).ids
+        with pytest.raises(InvalidInputError, match="more than 150"):
+            client.search(X[:2], 151)
 
 
 def test_stored_items_do_not_find_themselves(client):

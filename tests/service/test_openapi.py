@@ -29,7 +29,7 @@ CHECKS = [
     response_schema_conformance,
     unsupported_method,
 ]
-N_ROUTES = 27
+N_ROUTES = 38
 
 
 @schemathesis.serializer(NPY["content-type"], ARROW["content-type"], *IMAGES)

@@ -1,6 +1,5 @@
 """The process: told to stop, killed, or out of disk, it keeps what it has acknowledged."""
 
-import resource
 import signal
 import socket
 import subprocess
@@ -112,12 +111,8 @@ def test_killed_it_loses_nothing_acknowledged(path):
         check_kept(path, load)
 
 
-def small_files():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
-
-
 def test_a_full_disk_refuses_and_loses_nothing(path):
-    with running(make(path, 20), before=small_files) as server, Client(server.url, retries=0) as client:
+    with running(make(path, 20), max_file_bytes=600_000) as server, Client(server.url, retries=0) as client:
         added = 20
         with pytest.raises(ServiceError, match="cannot be written") as refused:
             while added < 20_000:

@@ -10,7 +10,7 @@ import pytest
 from tests.servers import wait_until
 from tests.streams.messages import VECTORS, item
 
-from onlinehash import Collection
+from onlinehash import HCOH, Collection
 from onlinehash.collection import export_items
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, OnlineHashError, StorageError
 from onlinehash.streams import Consumer, SourceError, open_source
@@ -236,3 +236,42 @@ def test_files_of_other_kinds_are_refused(tmp_path, collection):
     pyarrow.parquet.write_table(pyarrow.table({"sku": [1], "vectors": [[0.5]]}), tmp_path / "a.parquet")
     with pytest.raises(FileFormatError, match="has no column 'id', but sku, vector"):
         run(tmp_path / "a.parquet", collection)
+
+
+# ---------------------------------------------------------------------- documents
+
+TICKETS = [
+    ("where is my card", "card"),
+    ("the card is lost", "card"),
+    ("money back please", "refund"),
+    ("17", "refund"),
+]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_documents_are_embedded_and_found(tmp_path, ending):
+    entries = [{"id": i, "document": text, "label": label} for i, (text, label) in enumerate(TICKETS)]
+    path = tmp_path / f"tickets{ending}"
+    if ending == ".jsonl":
+        write(path, [*entries, {"id": 2, "deleted": True}, {"id": 9, "document": 17}, {"id": 8}])
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(entries), path)
+    with Collection.open(tmp_path / "tickets.oh", HCOH(8, random_state=0), embed="char_ngrams:64") as tickets:
+        stats = run(path, tickets)
+        assert stats.stored == 4
+        assert (stats.deleted, stats.dead_letters) == ((1, 2) if ending == ".jsonl" else (0, 0))
+        assert run(path, tickets).received == 0
+        assert tickets[3].payload == {"document": "17"}
+        assert tickets.search("my lost card", 1).ids[0] in (0, 1)
+        direct = tmp_path / "direct.oh"
+        with Collection.open(direct, HCOH(8, random_state=0), embed="char_ngrams:64") as plain:
+            plain.upsert(range(4), documents=[text for text, _ in TICKETS], labels=[label for _, label in TICKETS])
+            assert np.array_equal(tickets[0].vectors, plain[0].vectors)
+
+
+def test_documents_without_an_embedder_end_the_run_and_come_again(tmp_path, collection):
+    path = write(tmp_path / "a.jsonl", [{"id": 1, "document": "where is my card"}])
+    with pytest.raises(InvalidInputError, match="has no embedder"):
+        run(path, collection)
+    assert not (tmp_path / "a.jsonl.dead.jsonl").exists()
+    assert len(collection) == 0

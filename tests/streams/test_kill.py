@@ -3,29 +3,52 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"), pytest.mark.slow]
 
+N_MESSAGES = {"redis": 20_000, "nats": 4000}
+N_KILLS = {"redis": 50, "nats": 10}
+PROGRAM = [sys.executable, Path(__file__).with_name("killing.py")]
 
-def kill(folder, server, url, n_messages, n_kills):
-    program = Path(__file__).with_name("killing.py")
-    command = [sys.executable, program, folder, server, "items", url, str(n_messages), str(n_kills)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not run.returncode, run.stderr
-    told = json.loads(run.stdout)
-    assert told["stored"] == told["learned"] == n_messages
+
+@pytest.fixture(scope="module")
+def runs(request, tmp_path_factory):
+    """The programs that kill consumers, of each server that there is: side by side, because they mostly wait."""
+    addresses = {}
+    with suppress(pytest.skip.Exception):
+        server = request.getfixturevalue("redis_server")
+        addresses["redis"] = server.url("")[:-2], "items", server.url("items")
+    with suppress(pytest.skip.Exception):
+        server = request.getfixturevalue("nats_server")
+        server.make("items")
+        addresses["nats"] = server.url(""), "items", server.url("items") + "?ack_wait=0.3"
+    started = {}
+    for name, address in addresses.items():
+        command = [*PROGRAM, tmp_path_factory.mktemp(name), *address, str(N_MESSAGES[name]), str(N_KILLS[name])]
+        started[name] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield started
+    for run in started.values():
+        with run:
+            run.kill()
+
+
+def check(name, run):
+    output, errors = run.communicate()
+    assert not run.returncode, errors
+    told = json.loads(output)
+    assert told["stored"] == told["learned"] == N_MESSAGES[name]
     assert told["same"]
     assert told["lag"] == told["dead"] == 0
-    assert told["killed_while_flowing"] > n_kills // 2
+    assert told["killed_while_flowing"] > N_KILLS[name] // 2
 
 
-def test_redis(tmp_path, redis_server):
-    kill(tmp_path, redis_server.url("")[:-2], redis_server.url("items"), 20_000, 50)
+def test_redis(redis_server, runs):
+    check("redis", runs["redis"])
 
 
-def test_nats(tmp_path, nats_server):
-    nats_server.make("items")
-    kill(tmp_path, nats_server.url(""), nats_server.url("items") + "?ack_wait=0.3", 4000, 10)
+def test_nats(nats_server, runs):
+    check("nats", runs["nats"])

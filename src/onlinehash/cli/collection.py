@@ -249,8 +249,12 @@ def export(
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, and name them.")
     ] = False,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")
+    ] = None,
+    where: Where = None,
 ) -> None:
-    """Write all items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
+    """Write items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
     from onlinehash.collection import export_codes, export_items
     from onlinehash.collection.exports import FORMATS as CODE_FORMATS
     from onlinehash.tables import FORMATS
@@ -259,17 +263,21 @@ def export(
     if as_codes and is_standard(out):
         raise typer.BadParameter("codes go to a file; only items go to standard output.")
     check_output(out, *(CODE_FORMATS if as_codes else {**FORMATS, **CODE_FORMATS}))
+    if as_codes and (label or where is not None):
+        raise typer.BadParameter("--label and --where are for items; leave them out.")
     with open_existing(target, readonly=True) as collection:
+        labels = _typed(label, collection.label_kind) if label else None
+        some: dict[str, Any] = {"labels": labels, "where": where, "skip_damaged": skip_damaged}
         if as_codes:
             n_items = export_codes(collection, out)
         elif is_standard(out):
             with TemporaryDirectory() as folder:
-                n_items = export_items(collection, Path(folder) / "items.jsonl", skip_damaged=skip_damaged)
+                n_items = export_items(collection, Path(folder) / "items.jsonl", **some)
                 with (Path(folder) / "items.jsonl").open("rb") as file:
                     shutil.copyfileobj(file, sys.stdout.buffer)
         else:
             with progress_bar("Writing") as progress:
-                n_items = export_items(collection, out, skip_damaged=skip_damaged, progress=progress)
+                n_items = export_items(collection, out, progress=progress, **some)
     note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
 
 

@@ -48,7 +48,9 @@ def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeate
     >>> check_item_ids(np.array([3, 1]), "int"), check_item_ids("a", None)
     ([3, 1], ['a'])
     """
-    if type(ids) is int and kind == "int" and abs(ids) < 2**63:  # the common case, quickly
+    if type(ids) is int and kind == "int" and abs(ids) < 2**63:  # the common cases, quickly
+        return [ids]
+    if type(ids) is str and kind == "str" and ids.isascii():
         return [ids]
     if is_single(ids):
         ids = [ids]
@@ -82,6 +84,9 @@ def check_names(vectors: Any, store: Store) -> dict[str, Any]:
 
 def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
     """Return vectors, one row per id, as they will be stored."""
+    is_plain = single and type(vectors) is np.ndarray and vectors.dtype == dtype and vectors.shape == (n_features,)
+    if is_plain and np.isfinite(vectors).all():  # the common case, quickly
+        return np.ascontiguousarray(vectors)[np.newaxis]
     given = as_array(vectors)
     rows = check_features(
         given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"

@@ -28,6 +28,11 @@ def _silent(done: int, total: int) -> None:
 class CollectionCare(CollectionReader):
     """Check, back up, restore and compact what is stored."""
 
+    @property
+    def file(self) -> Path | None:
+        """The file that holds the collection; None if it is in PostgreSQL."""
+        return self._store.file
+
     def check(self, *, sample: int = _SAMPLE, progress: Progress = _silent) -> CheckReport:
         """Verify everything that is stored, and return what is wrong.
 

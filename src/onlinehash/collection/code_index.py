@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from onlinehash.indexes import Index
 from onlinehash.types import Codes, SearchResult
 
 _log = logging.getLogger(__name__)
+_WAITING = 64  # upserts of one item that are applied together
 
 
 class CodeIndex:
@@ -34,7 +36,8 @@ class CodeIndex:
 
     The engine holds the codes of the generation in use under the sequence numbers of their items, so ties come in the
     order of arrival. Ids and labels stay in memory. A change waits until the searches that have begun are done, and new
-    searches wait for it. The next generation is gathered in memory until :meth:`cut_over` hands it to the engine.
+    searches wait for it. Upserts of one item are applied together, before the next search at the latest. The next
+    generation is gathered in memory until :meth:`cut_over` hands it to the engine.
 
     The engine holds nothing that the store does not: if it fails, the change is stored all the same, and the next
     search brings the engine up to date or raises its error.
@@ -55,12 +58,15 @@ class CodeIndex:
         self._passing_items = PassingItems(store)
         self._lock = SharedLock()
         self._seq = 0  # of the last change that was applied
+        self._waiting: dict[Any, tuple[int, Codes, str | None]] = {}  # upserts to apply, by id, in order of arrival
+        self._waiting_lock = Lock()
         self.is_behind = False
         """Whether the engine has failed to apply a change: :meth:`read` is needed before the next search."""
 
     @property
     def kind(self) -> str:
         """How codes are searched: "flat" or "buckets" in memory, or the name of the engine."""
+        self._apply_waiting()
         return self._engine.kind(self._index)
 
     def close(self) -> None:
@@ -95,6 +101,7 @@ class CodeIndex:
         if current is not None:
             self._engine.keep(current.number)
         with self._lock.changing():
+            self._waiting.clear()
             self.current, self.building, self._index, self._next = current, building, index, following
             self._arrivals, self._labels, self._seq, self.is_behind = arrivals, labels, position.seq, False
 
@@ -102,12 +109,14 @@ class CodeIndex:
         """Give an engine what it lacks; the code of a sequence number never changes within a generation."""
         if self._engine.seen(number) == seq and len(index) == len(seqs):
             return
-        there = np.sort(index.ids) if len(index) else np.empty(0, np.int64)
-        gone, new = np.setdiff1d(there, seqs, assume_unique=True), ~np.isin(seqs, there, assume_unique=True)
-        if len(gone):
-            index.delete(gone)
-        if new.any():
-            index.upsert(codes[new], seqs[new])
+        if len(index):
+            there = np.sort(index.ids)
+            gone, new = np.setdiff1d(there, seqs, assume_unique=True), ~np.isin(seqs, there, assume_unique=True)
+            if len(gone):
+                index.delete(gone)
+            codes, seqs = codes[new], seqs[new]
+        if len(seqs):
+            index.upsert(codes, seqs)
         self._engine.mark(number, seq)
 
     def follow(self, since: Position, now: Position) -> None:
@@ -125,6 +134,7 @@ class CodeIndex:
 
     def begin(self, number: int, encoder: Encoder) -> None:
         """Start the next generation."""
+        self._apply_waiting()
         self.building = Generation(number, encoder, put=self._engine.put)
         self._next = AdaptiveIndex(encoder.n_bits)
 
@@ -132,7 +142,31 @@ class CodeIndex:
         self, ids: Sequence[Any], seqs: Sequence[int], codes: Mapping[int, Codes], labels: Sequence[str | None]
     ) -> None:
         """Apply an upsert: codes by the number of their generation, labels as JSON."""
+        current = self.current
+        if len(ids) == 1 and self.building is None and current is not None and isinstance(self._index, AdaptiveIndex):
+            with self._waiting_lock:
+                self._waiting.pop(ids[0], None)
+                self._waiting[ids[0]] = seqs[0], codes[current.number], labels[0]
+            if len(self._waiting) >= _WAITING:
+                self._apply_waiting()
+            return
         self._apply(seqs[-1], (), ids, seqs, codes, labels)
+
+    def _apply_waiting(self) -> None:
+        """Apply the upserts that wait, as one."""
+        if not self._waiting:
+            return
+        with self._lock.changing():
+            with self._waiting_lock:
+                waiting, self._waiting = self._waiting, {}
+            if waiting and self.current is not None:
+                seqs, codes, labels = zip(*waiting.values(), strict=True)
+                own = {self.current.number: np.concatenate(codes)}
+                try:
+                    self._change(seqs[-1], (), list(waiting), seqs, own, labels)
+                except BaseException:
+                    self.is_behind = True
+                    raise
 
     def put_next(self, seqs: Sequence[int], codes: Codes) -> None:
         """Add codes to the generation being built."""
@@ -153,29 +187,43 @@ class CodeIndex:
         labels: Sequence[str | None],
     ) -> None:
         """Delete ids, then put others, as one change to those who search."""
-        new = np.asarray(seqs, np.int64)
-        current, building = self.current, self.building
+        self._apply_waiting()
+        building = self.building
         with self._lock.changing():
-            gone = np.concatenate([self._arrivals.delete(deleted), self._arrivals.put(ids, new)])
-            if len(gone):
-                self._labels.delete(gone)
-                if self._next is not None:  # which need not have reached them yet
-                    self._next.delete([seq for seq in gone.tolist() if seq in self._next])
-            if len(new):
-                self._labels.put(new, labels)
-            if current is not None and self._index is not None:
-                try:
-                    if len(gone):
-                        self._index.delete(gone)
-                    if len(new):
-                        self._index.upsert(codes[current.number], new)
-                    self._engine.mark(current.number, seq)
-                except OnlineHashError as error:
-                    self.is_behind = True
-                    _log.warning("%s is behind the store, which has the change: %s", self._engine, error)
-            self._seq = seq
-        if building is not None and len(new):
+            self._change(seq, deleted, ids, seqs, codes, labels)
+        if building is not None and len(seqs):
             self.put_next(seqs, codes[building.number])
+
+    def _change(
+        self,
+        seq: int,
+        deleted: Sequence[Any],
+        ids: Sequence[Any],
+        seqs: Sequence[int],
+        codes: Mapping[int, Codes],
+        labels: Sequence[str | None],
+    ) -> None:
+        """Apply a change, while nobody searches."""
+        new = np.asarray(seqs, np.int64)
+        current = self.current
+        gone = np.concatenate([self._arrivals.delete(deleted), self._arrivals.put(ids, new)])
+        if len(gone):
+            self._labels.delete(gone)
+            if self._next is not None:  # which need not have reached them yet
+                self._next.delete([seq for seq in gone.tolist() if seq in self._next])
+        if len(new):
+            self._labels.put(new, labels)
+        if current is not None and self._index is not None:
+            try:
+                if len(gone):
+                    self._index.delete(gone)
+                if len(new):
+                    self._index.upsert(codes[current.number], new)
+                self._engine.mark(current.number, seq)
+            except OnlineHashError as error:
+                self.is_behind = True
+                _log.warning("%s is behind the store, which has the change: %s", self._engine, error)
+        self._seq = seq
 
     def cut_over(self) -> None:
         """Take the next generation into use."""
@@ -235,6 +283,7 @@ class CodeIndex:
     @contextmanager
     def _reading(self) -> Iterator[tuple[Generation | None, Index | None]]:
         """Give the generation in use and its index, unchanged while the block lasts."""
+        self._apply_waiting()
         with self._lock.reading():
             yield self.current, self._index
 
@@ -283,12 +332,13 @@ class CodeIndex:
 
     def are_searchable(self, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in use."""
-        with self._lock.reading():
+        with self._reading():
             known = self._arrivals.are_known(np.asarray(seqs, np.int64)) if len(seqs) else np.empty(0, bool)
             return [self.current is not None and bool(here) for here in known]
 
     def n_searchable(self) -> int:
         """Return the number of items that have a code in use."""
+        self._apply_waiting()
         return 0 if self.current is None else len(self._arrivals)
 
     def n_built(self) -> int:
@@ -297,7 +347,7 @@ class CodeIndex:
 
     def sample(self, n_items: int, seed: int) -> list[Any]:
         """Return ids that have a code in use, at random; with the same seed mostly the same after a change."""
-        with self._lock.reading():
+        with self._reading():
             if self.current is None:
                 return []
             seqs = self._arrivals.all_seqs()

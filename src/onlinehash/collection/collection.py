@@ -16,10 +16,10 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.care import CollectionCare
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
+from onlinehash.collection.filters import PAYLOAD_CHANGES
 from onlinehash.collection.insight import WithInsight
 from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import MigratingCollection
-from onlinehash.collection.passing import PAYLOAD_CHANGES
 from onlinehash.collection.payload_indexes import PayloadIndexes
 from onlinehash.collection.prequential import WithPrequentialQuality
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy

@@ -25,6 +25,9 @@ FieldPath = tuple[str, ...]
 
 Type = Literal["number", "string", "boolean", "null"]
 
+PAYLOAD_CHANGES = "payload_changes"
+"""The setting that counts changes of payloads that give items no new sequence number."""
+
 MAX_CONDITIONS = 200
 MAX_DEPTH = 16
 MAX_VALUES = 10_000

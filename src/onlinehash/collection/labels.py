@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.arrivals import Seqs
+from onlinehash.collection.stores.label_column import LabelColumn
 from onlinehash.collection.types import Label
 
 Entries = NDArray[np.int32]
@@ -41,6 +42,12 @@ class LabelIndex:
 
     def put(self, seqs: Seqs, labels: Sequence[str | None]) -> None:
         """Set the labels of items, as JSON texts."""
+        if isinstance(labels, LabelColumn):
+            for text in labels.texts:
+                if text not in self._ids:
+                    self._number(text)
+            self._change(seqs, np.array([self._ids[text] for text in labels.texts], np.int32)[labels.numbers])
+            return
         for text in {*labels} - self._ids.keys():
             self._number(text)
         self._change(seqs, np.fromiter(map(self._ids.__getitem__, labels), np.int32, len(labels)))

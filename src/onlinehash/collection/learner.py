@@ -16,7 +16,7 @@ from onlinehash.collection._validation import LabelColumn
 from onlinehash.collection.stores.protocol import Rows, Store
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, OnlineHashError
 from onlinehash.hashers import OnlineHasher, load_hasher, make_hasher
-from onlinehash.types import LabelSets
+from onlinehash.types import LabelSets, Progress
 
 _AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 _STATE_SHARE = 4  # the state is written once this many times its size of vectors came since
@@ -143,7 +143,7 @@ class Learner:
                 "collection.change_hasher(...) to change it."
             )
 
-    def make_other(self, other: OnlineHasher | str | int) -> OnlineHasher:
+    def make_other(self, other: OnlineHasher | str | int, progress: Progress) -> OnlineHasher:
         """Return a hasher of another kind or code length, which has learned from all items."""
         now = self._ready()
         if not isinstance(other, int):
@@ -153,7 +153,7 @@ class Learner:
             if resized is not None:
                 return resized
             new = type(now)(**{**now.get_params(deep=False), "n_bits": check_n_bits(other)})
-        _learn_stream(new, self._store, 0, retired=False)
+        _learn_stream(new, self._store, 0, retired=False, progress=progress)
         return new
 
 
@@ -178,12 +178,21 @@ def _labelled(vectors: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDAr
     return rows if labelled.all() else rows[labelled], y
 
 
-def _learn_stream(hasher: OnlineHasher, store: Store, after: int, *, retired: bool) -> None:
+def _learn_stream(
+    hasher: OnlineHasher,
+    store: Store,
+    after: int,
+    *,
+    retired: bool,
+    progress: Progress = lambda done, total: None,
+) -> None:
     """Learn from stored items in order of arrival."""
+    n_items, n_done = store.count(), 0
     limit = max(1, _AT_A_TIME // (4 * store.setting("n_features", 1)))  # for bounded memory
     while len(rows := store.stream(after, limit, retired=retired, labelled=hasher.supervised)):
         learn_stored(hasher, rows.vectors, rows.labels)
-        after = rows.seqs[-1]
+        after, n_done = rows.seqs[-1], n_done + len(rows)
+        progress(min(n_done, n_items), n_items)
     name_features(hasher, store.setting("feature_names"))
 
 

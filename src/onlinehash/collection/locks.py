@@ -46,21 +46,23 @@ class WriterLock:
                     f"{self._target} is open for writing already{f' (process {holder})' if holder else ''}; one writer "
                     "at a time. Close the other, or open this one with readonly=True."
                 ) from None
-            if self._is_in_place(file):
+            identity = os.fstat(file)
+            if self._is_in_place(identity):
+                self._identity = identity
                 os.ftruncate(file, 0)
                 os.write(file, f"{os.getpid()}\n".encode())
                 return file
             os.close(file)  # removed after it was opened: lock the next one
 
-    def _is_in_place(self, file: int) -> bool:
+    def _is_in_place(self, identity: os.stat_result) -> bool:
         try:
-            return os.path.samestat(os.fstat(file), os.stat(self._name))  # noqa: PTH116 (faster, for every change)
+            return os.path.samestat(identity, os.stat(self._name))  # noqa: PTH116 (faster, for every change)
         except FileNotFoundError:
             return False
 
     def renew(self) -> None:
         """Take the lock again if its file was removed, unless another has taken it meanwhile."""
-        if not self._is_in_place(self._file):
+        if not self._is_in_place(self._identity):
             old, self._file = self._file, self._take()
             os.close(old)
 

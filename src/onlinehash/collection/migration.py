@@ -23,6 +23,7 @@ from onlinehash.collection.stores.protocol import Rows
 from onlinehash.embedders import Embedder, as_embedder, make_embedder
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
+    IncompleteMigrationError,
     InvalidFeaturesError,
     InvalidInputError,
     NotLearnedError,
@@ -303,11 +304,8 @@ class _Source:
                 self._put_pairs(some)
             rows = self._left(rows)
         if len(rows):
-            n_left = len(self._collection) - self._store.n_new_vectors()
-            raise InvalidInputError(
-                f"{n_left} of {len(self._collection)} items have no new vector yet, {rows.ids[0]!r} among them; call "
-                "migrate(vectors=...) again with theirs, or abandon_migration()."
-            )
+            n_items = len(self._collection)
+            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, rows.ids[0])
 
     def _left(self, rows: Rows) -> Rows:
         """Return those of some items that are still there and have no new vector."""

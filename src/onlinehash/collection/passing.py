@@ -9,11 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinehash.collection.arrivals import Seqs
-from onlinehash.collection.filters import Filter
+from onlinehash.collection.filters import PAYLOAD_CHANGES, Filter
 from onlinehash.collection.stores.protocol import Store
-
-PAYLOAD_CHANGES = "payload_changes"
-"""The setting that counts changes of payloads that give items no new sequence number."""
 
 _LARGEST = 8_000_000  # sequence numbers remembered: 64 MB
 _MORE = 1000

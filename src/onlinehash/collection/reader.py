@@ -372,6 +372,7 @@ class CollectionReader(Listing, StoreFollower):
         if wait or self._index.current is None or self._index.is_behind:
             self._catch_up()
             self._reencoder.wait_for_codes(self._position)
+        self._reencoder.before_search()
         return self._among(labels, ids, where)
 
     def _queries(self, vectors: Any) -> tuple[NDArray[Any], bool]:

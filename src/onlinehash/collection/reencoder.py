@@ -9,7 +9,7 @@ from functools import cache
 from threading import Condition, Event, RLock, Thread, current_thread
 from typing import Any
 
-from onlinehash._threads import single_threaded_products
+from onlinehash._threads import give_way, single_threaded_products
 from onlinehash.collection._validation import labels_of
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.history import EncoderRecord, note, now
@@ -19,6 +19,7 @@ from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores.protocol import Position, Store
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError
+from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Features
 
 _log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ _CHUNK_BYTES = 1 << 19  # of its vectors
 _FIRST, _FEWEST = 256, 64  # items of the first chunk, and of one that takes long
 _TURN = 0.05  # seconds of a chunk; more would keep others waiting, fewer would spend the time on the disk
 _PAUSE = 0.001  # seconds in which those who wait to change something get their turn
+_SEARCHES_FIRST = 2  # while there are searches, a chunk is followed by this many times its CPU time without work
 _REST = 3  # searches that waited for a refresh are followed by this many times as long without
 
 
@@ -67,6 +69,7 @@ class Reencoder:
         self._refreshed_at = -1  # instances learned when an idle collection was last refreshed, or that was tried
         self._behind_since: float | None = None  # time.monotonic() when a search first found the codes far behind
         self._next_wait = 0.0  # time.monotonic() before which no search waits for a refresh again
+        self._searched_at = 0.0  # time.monotonic() of the last search
         self._judged, self._logged = Position(0, 0), 0  # where a reader last compared, and which generation it logged
 
     # ------------------------------------------------------------------ state
@@ -124,7 +127,7 @@ class Reencoder:
         assert hasher is not None
         stale = current is None or current.encoder.version != hasher.version_
         if self._index.building is None and stale and self._store.count():
-            self.begin(hasher.snapshot())
+            self.begin(self._snapshot(hasher))
             self.start()
 
     def _consider(self, *, idle: bool) -> None:
@@ -138,24 +141,29 @@ class Reencoder:
         if hasher is None or self._index.building is not None or not n_learned or not self._store.count():
             return
         if current is None or (current.encoder.method, current.encoder.n_bits) != (hasher.name, hasher.n_bits):
-            self.begin(hasher.snapshot())
+            self.begin(self._snapshot(hasher))
             self._run()
             return
         if idle:
             stale, self._refreshed_at = self._is_stale(), n_learned
             if stale:
-                self.begin(hasher.snapshot())
+                self.begin(self._snapshot(hasher))
             return
         if not self._policy.is_due(n_learned, self._looked_at):
             return
         self._looked_at = n_learned
-        snapshot = cache(hasher.snapshot)
+        snapshot = cache(lambda: self._snapshot(hasher))
         outlook = Outlook(n_learned - current.encoder.version, current.encoder, snapshot, self._sample)
         with single_threaded_products(self._store.count()):
             due = self._policy.should_refresh(outlook)
         if due:
             self.begin(snapshot())
             self.start()
+
+    def _snapshot(self, hasher: OnlineHasher) -> Encoder:
+        """Return the encoder of now, made on one thread: searches need the others."""
+        with single_threaded_products(self._store.count()):
+            return hasher.snapshot()
 
     def _sample(self, n_items: int) -> tuple[Features, list[tuple[Any, ...]]]:
         """Return vectors and labels of searchable items at random."""
@@ -165,6 +173,10 @@ class Reencoder:
         return rows.vectors, sets
 
     # ------------------------------------------------------------------ waiting
+
+    def before_search(self) -> None:
+        """Note a search: a refresh gives way to those that follow."""
+        self._searched_at = time.monotonic()
 
     def wait_for_codes(self, position: Position) -> None:
         """Wait for a refresh while the codes are far behind what was learned, as long as the policy has patience."""
@@ -261,11 +273,14 @@ class Reencoder:
     def _work(self) -> None:
         """Encode, ask the policy, wait for idle times: until there is nothing to do or it is halted."""
         self.error = None
+        give_way()
         try:
             while not self._halting.is_set():
                 if self._index.building is not None:
+                    start, cpu = time.monotonic(), time.thread_time()
                     if self._encode_chunk():
-                        time.sleep(_PAUSE)
+                        searched = self._searched_at > start
+                        time.sleep(max(_PAUSE, _SEARCHES_FIRST * (time.thread_time() - cpu) if searched else 0.0))
                     else:
                         self._ask(idle=False)
                 elif not self._has_work():
@@ -302,9 +317,9 @@ class Reencoder:
             start, n_rows = time.monotonic(), min(_CHUNK, self._n_rows)
             rows = self._store.vectors(building.cursor, n_rows)
             if len(rows):
-                _give_way()
+                time.sleep(0)  # searches that wait for the interpreter would wait for the rest of the chunk
                 codes = building.encode(rows.vectors)
-                _give_way()
+                time.sleep(0)
                 recomputed = 0 if self._index.current is None else len(rows) * building.encoder.n_bits
                 with self._store.writing():
                     self._store.put_codes(building.number, building.cursor, rows, codes)
@@ -325,8 +340,3 @@ class Reencoder:
                 note(self._store, EncoderRecord(*record))
             self._index.cut_over()
             return False
-
-
-def _give_way() -> None:
-    """Let searches that wait for the interpreter go first: they would wait for the rest of the chunk."""
-    time.sleep(0)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.exceptions import NotLearnedError, StorageError
 from onlinehash.hashers import OnlineHasher
+from onlinehash.types import Progress
 
 
 class RefreshingCollection(CollectionReader):
@@ -33,7 +34,13 @@ class RefreshingCollection(CollectionReader):
         if wait:
             self._reencoder.wait()
 
-    def change_hasher(self, hasher: OnlineHasher | str | int, *, wait: bool = True) -> None:
+    def change_hasher(
+        self,
+        hasher: OnlineHasher | str | int,
+        *,
+        wait: bool = True,
+        progress: Progress = lambda done, total: None,
+    ) -> None:
         """Learn with another hasher, from all stored items in order of arrival, and encode all items again.
 
         HROH changes its number of bits without learning again, and so keeps what it learned from items deleted since.
@@ -45,10 +52,17 @@ class RefreshingCollection(CollectionReader):
             A number of bits keeps the hasher otherwise as it is.
         wait : bool, default=True
             As for :meth:`refresh`.
+        progress : callable, optional
+            Called as ``progress(done, total)`` while it learns. What it raises ends that, and nothing has changed; for
+            the encoding, see :meth:`stats`.
         """
         self._reencoder.halt()
         with self._writing():
-            new = self._learner.make_other(hasher)
+            try:
+                new = self._learner.make_other(hasher, progress)
+            except BaseException:
+                self._reencoder.start()
+                raise
             try:
                 encoder = new.snapshot() if len(self) else None
             except NotLearnedError:
@@ -67,7 +81,9 @@ class RefreshingCollection(CollectionReader):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Keep other changes out, with the hasher and the index in step with the store."""
-        with self._exclusive():
+        self._check_open()
+        with self._changes:
+            self._check_open()
             if self._store.readonly:
                 raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
             if self._learner.hasher is None:

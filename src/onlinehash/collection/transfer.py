@@ -7,7 +7,11 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from onlinehash import tables
 from onlinehash._validation import check_positive_int
@@ -135,10 +139,12 @@ def export_items(
     collection: Collection,
     path: str | os.PathLike[str],
     *,
+    labels: Any = None,
+    where: Any = None,
     skip_damaged: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> int:
-    """Write all items of a collection to a file that :func:`import_items` reads, and return their number.
+    """Write the items of a collection to a file that :func:`import_items` reads, and return their number.
 
     The file shows the collection at one moment, in order of id, and takes its place when it is complete. CSV has no
     types: ids and labels that are text but look like integers come back as integers.
@@ -148,6 +154,8 @@ def export_items(
     collection : Collection
     path : path
         Ending in ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``.
+    labels, where : optional
+        Only items that have any of these labels, and whose payload passes, as for :meth:`Collection.items`.
     skip_damaged : bool, default=False
         Leave out items that are damaged, and log which; otherwise the first one is an error that names it. A damaged
         collection can be opened with ``readonly=True`` as long as its codes are whole.
@@ -165,23 +173,47 @@ def export_items(
     rex,dog,,1.0,0.5
     """
     tables.format_of(Path(path))
+    some = labels is not None or where is not None
+    if some and skip_damaged:
+        raise InvalidInputError("skip_damaged writes all items that can be read; leave out labels and where.")
     with collection._store.reading():
-        n_items = len(collection)
+        n_items = collection.count(where, labels=labels)
         if not n_items:
-            raise InvalidInputError("This collection is empty; there is nothing to write.")
+            none = "No item passes" if some else "This collection is empty"
+            raise InvalidInputError(f"{none}; there is nothing to write.")
         problems: list[str] = []
         if skip_damaged:
             n_items = sum(map(len, readable_rows(collection._store, problems)))
             for problem in problems:
                 _log.warning("Left out of %s: %s", path, problem)
-        rows = readable_rows(collection._store, problems) if problems else _rows(collection)
-        tables.write(path, _chunks(rows, n_items, progress), n_rows=n_items, label_type=collection.label_kind)
+        if some:
+            chunks = _passing(collection, labels, where, n_items, progress)
+        else:
+            rows = readable_rows(collection._store, problems) if problems else _rows(collection)
+            chunks = _chunks(rows, n_items, progress)
+        tables.write(path, chunks, n_rows=n_items, label_type=collection.label_kind)
     return n_items
+
+
+def _passing(collection: Collection, labels: Any, where: Any, total: int, progress: Progress) -> Iterator[Chunk]:
+    """Yield the items that pass, in order of id, in chunks."""
+    items, done = collection.items(labels=labels, where=where, chunk=_n_rows(collection)), 0
+    while some := list(islice(items, _n_rows(collection))):
+        vectors = np.stack([item.vectors for item in some])
+        yield Chunk(
+            [item.id for item in some], vectors, [item.labels for item in some], [item.payload for item in some]
+        )
+        done += len(some)
+        progress(done, total)
+
+
+def _n_rows(collection: Collection) -> int:
+    return max(1, _AT_A_TIME // (4 * (collection.n_features or 1)))
 
 
 def _rows(collection: Collection) -> Iterator[Rows]:
     """Yield all items in order of id, in chunks."""
-    size = max(1, _AT_A_TIME // (4 * (collection.n_features or 1)))
+    size = _n_rows(collection)
     last: Id | None = None
     while len(rows := collection._store.rows_after(last, size)):
         yield rows

@@ -24,7 +24,7 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def prepare(split: Split) -> Quality | None:
-    """Compile the kernels, and return the quality of the vectors themselves, if it takes little time."""
+    """Compile what is needed first, and return the quality of the vectors themselves, if it takes little time."""
     run.warm_up(split)
     return run.rank_by_features(split)
 

@@ -52,7 +52,7 @@ def source_digest(hasher: str, dataset: str) -> str:
         modules += [f"{_EXPERIMENTS}.custom", *([] if path is None else _imported(path))]
     digest = hashlib.sha256()
     for module in sorted(_closure(modules)):
-        digest.update(f"{module}\n{_code(_file(module))}\n".encode())
+        digest.update(f"{module}\n{_code(_file(module).read_text(encoding='utf-8'))}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -71,7 +71,7 @@ def _closure(modules: Iterable[str]) -> set[str]:
 @cache
 def _imported(path: Path) -> frozenset[str]:
     """Return the modules of this package that a file imports and that are followed."""
-    homes = {_home(module, name) for module, name, _ in _imports(path)}
+    homes = {_home(module, name) for module, name, _ in _imports(path.read_bytes())}
     return frozenset(module for module in homes if _file(module).is_file()) - _NOT_FOLLOWED
 
 
@@ -81,17 +81,17 @@ def _home(module: str, name: str) -> str:
         return f"{module}.{name}"
     path = _file(module)
     if path.name == "__init__.py":
-        for source, original, bound in _imports(path):
+        for source, original, bound in _imports(path.read_bytes()):
             if bound == name:
                 return _home(source, original)
     return module
 
 
 @cache
-def _imports(path: Path) -> list[tuple[str, str, str]]:
-    """Return module, name and local name of all that a file imports from this package."""
+def _imports(text: bytes) -> list[tuple[str, str, str]]:
+    """Return module, name and local name of all that a source file imports from this package."""
     found: list[tuple[str, str, str]] = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):  # never relative in this package
             found += ((str(node.module), alias.name, alias.asname or alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
@@ -105,9 +105,8 @@ def _file(module: str) -> Path:
 
 
 @cache
-def _code(path: Path) -> str:
+def _code(text: str) -> str:
     """Return a source file without comments, docstrings and blank lines."""
-    text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:

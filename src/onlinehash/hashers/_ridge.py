@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from onlinehash._kernel import kernel
+from onlinehash._lapack import add_gram, factor, solve
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._block import lower_gram, subtract_products, write_products
 
@@ -139,7 +140,7 @@ class RidgeStatistics:
         self.grow(int(members.number.max(initial=-1)) + 1)
         weights = members.weight
         scaled = rows if (weights == 1.0).all() else rows * np.sqrt(weights)[:, None]
-        self.gram = blas.dsyrk(sign, scaled.T, beta=decay, c=self.gram, lower=1, overwrite_c=1)
+        self.gram = add_gram(sign, scaled, decay, self.gram)
         if decay != 1.0:
             self.sums *= decay
             self.counts *= decay
@@ -194,9 +195,9 @@ class RidgeStatistics:
         """Return whether the scatter around the class means, plus a tolerance, has a Cholesky factor."""
         scatter = self.gram.copy(order="F")
         means = self.sums[self.seen] / np.sqrt(self.counts[self.seen])[:, None]
-        scatter = blas.dsyrk(-1.0, means.T, beta=1.0, c=scatter, lower=1, overwrite_c=1)
+        scatter = add_gram(-1.0, means, 1.0, scatter)
         scatter[np.diag_indices_from(scatter)] += tolerance
-        return not lapack.dpotrf(scatter, lower=1, overwrite_a=1)[1]
+        return factor(scatter) is not None
 
     def towards(self, codewords: NDArray[Any]) -> Matrix:
         """Return the sum of z t^T over all rows, for the codewords t of their classes."""
@@ -211,8 +212,8 @@ class RidgeStatistics:
         """
         system = self.gram.copy(order="F")
         system[np.diag_indices_from(system)] += penalty
-        lower, failed = lapack.dpotrf(system, lower=1, overwrite_a=1)
-        if failed:
+        lower = factor(system)
+        if lower is None:
             raise InvalidInputError(
                 "The statistics are not those of any rows. Were rows unlearned that had not been learned?"
             )
@@ -284,8 +285,7 @@ class RidgeFactor:
 
     def solve(self, towards: Matrix) -> Matrix:
         """Return (A + penalty I)^-1 times the columns given."""
-        solved: Matrix = lapack.dpotrs(self.lower, np.asfortranarray(towards), lower=1)[0]
-        return solved
+        return solve(self.lower, towards)
 
     def solve_with(self, weights: Matrix, rows: Matrix, counts: Matrix, targets: Matrix) -> Matrix:
         """Return the solution after a few rows more, from the solution without them.

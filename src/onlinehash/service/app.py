@@ -67,7 +67,7 @@ class Application:
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
         yield
         for service in self.services.values():
-            await asyncio.to_thread(service.executors.close)
+            await asyncio.to_thread(service.close)
 
     # ------------------------------------------------------------------ routes
 

@@ -12,15 +12,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from onlinehash.service.answers import ArrayAnswer
 from onlinehash.service.api_keys import ApiKeys, WrongKeys
 from onlinehash.service.executors import Deadline, Executor
 from onlinehash.service.handlers import Service
 from onlinehash.service.operations import Operation
-from onlinehash.service.parsing import JSON, decode, media_type
+from onlinehash.service.parsing import JSON, NPY, decode, media_type
 from onlinehash.service.problems import LATER, MEDIA_TYPE, Problem
 
 _LARGE = 1 << 16  # bytes of a body that a thread decodes
 _encode = msgspec.json.Encoder().encode
+
+Content = tuple[bytes, str]
+"""Bytes and their media type."""
 
 
 class Endpoint:
@@ -47,7 +51,7 @@ class Endpoint:
         if isinstance(answer, Response):
             await answer({**scope, "headers": []}, receive, send)  # a file as a whole, no ranges of it
         else:
-            await respond(send, answer)
+            await respond(send, *answer)
 
     def _find(self, name: str | None) -> Service:
         if name is None:
@@ -59,8 +63,8 @@ class Endpoint:
 
     async def _answer(
         self, operation: Operation, service: Service, request: Request, params: dict[str, str]
-    ) -> bytes | Response:
-        """Read the body, run the handler, and return its answer as JSON, or a response that is something else."""
+    ) -> Content | Response:
+        """Read the body, run the handler, and return its answer as bytes, or a file."""
         kind, handler = operation.request, operation.handler
         executor: Executor = getattr(service.executors, operation.executor or "reading")
         deadline = Deadline(service.limits.timeout, request.receive)
@@ -73,8 +77,13 @@ class Endpoint:
         read = partial(decode, kind, media, body, dict(request.query_params), service.limits)
         try:
             if not operation.executor:
-                return _encode(await handler(service, read, deadline, len(body) > _LARGE))
-            return await self._run(operation, service, request, deadline, body, lambda: handler(service, read()))
+                answer = await handler(service, read, deadline, len(body) > _LARGE)
+                if not isinstance(answer, ArrayAnswer):
+                    return _encode(answer), JSON
+                return await deadline.wait(executor.submit(partial(answer.write, _accepts_array(request))))
+            return await self._run(
+                operation, service, request, deadline, body, lambda: handler(service, read(), **params)
+            )
         finally:
             service.bodies.release(body)
 
@@ -86,19 +95,25 @@ class Endpoint:
         deadline: Deadline,
         body: bytes,
         call: Callable[[], Any],
-    ) -> bytes | Response:
+    ) -> Content | Response:
         """Run a handler in a thread; a change is completed even if its client leaves."""
         executor: Executor = getattr(service.executors, operation.executor)
-        if not operation.writes:
-            return await deadline.wait(executor.submit(lambda: _content(call())))
+        if operation.executor != "writing":
+            return await deadline.wait(executor.submit(lambda: _content(call(), _accepts_array(request))))
         key = request.headers.get("idempotency-key", "")
         # A deletion that is repeated may allow for ids that are gone.
         checksum = 0 if operation.handler is Service.delete else crc32(body + request.url.path.encode())
-        return await executor.run(lambda: _encode(service.once(key, checksum, call, operation.answer)))
+        return await executor.run(lambda: (_encode(service.once(key, checksum, call, operation.answer)), JSON))
 
 
-def _content(answer: Any) -> bytes | Response:
-    return answer if isinstance(answer, Response) else _encode(answer)
+def _content(answer: Any, as_array: bool) -> Content | Response:
+    if isinstance(answer, ArrayAnswer):
+        return answer.write(as_array)
+    return answer if isinstance(answer, Response) else (_encode(answer), JSON)
+
+
+def _accepts_array(request: Request) -> bool:
+    return NPY in request.headers.get("accept", "")
 
 
 def demand_key(request: Request, keys: ApiKeys, wrong_keys: WrongKeys | None = None, *, write: bool = False) -> None:

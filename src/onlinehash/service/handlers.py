@@ -17,10 +17,13 @@ from onlinehash.collection import Collection
 from onlinehash.collection.paging import Cursor
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
+from onlinehash.service.answers import ArrayAnswer, codes_answer, found_answer
 from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.browsing import Browsing, Listed, PayloadBudget
+from onlinehash.service.care import Care, own_checkpoint
 from onlinehash.service.executors import Deadline, Executors
 from onlinehash.service.insight import Insight, Remembered
+from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
 from onlinehash.service.media import read_image
 from onlinehash.service.parsing import BodyReader, check_size, rows_of
@@ -33,7 +36,7 @@ _INT64_DIGITS = 19
 _POLL = 0.05  # seconds between two checks of a running refresh
 
 
-class Service(Browsing, Insight):
+class Service(Browsing, Care, Insight):
     """A collection and the handlers of its requests.
 
     A handler takes a request or the id in a path. The first line of its docstring and the rest are its documentation
@@ -43,7 +46,7 @@ class Service(Browsing, Insight):
     def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
         self.collection, self.limits, self.keys = collection, limits, keys
         self.executors, self.bodies = Executors(limits), BodyReader(limits)
-        self._recent = RecentChanges(collection)
+        self._recent, self.jobs = RecentChanges(collection), Jobs()
         self._searches = Searches(collection, self.executors.reading, limits)
         self._remembered = Remembered(collection)
         self._counting = Lock()
@@ -60,6 +63,7 @@ class Service(Browsing, Insight):
         vectors = self._rows(request)
         return self._change(
             len(request.ids),
+            request.checkpoint,
             lambda noted: self.collection.upsert(
                 request.ids, vectors, request.labels, request.payload, documents=request.documents, checkpoint=noted
             ),
@@ -72,6 +76,7 @@ class Service(Browsing, Insight):
         given = {name: column for name, column in columns.items() if column is not msgspec.UNSET}
         return self._change(
             len(request.ids),
+            request.checkpoint,
             lambda noted: self.collection.update(
                 request.ids, vectors, **given, documents=request.documents, checkpoint=noted
             ),
@@ -89,6 +94,7 @@ class Service(Browsing, Insight):
             n_items = len(ids)
         return self._change(
             n_items,
+            request.checkpoint,
             lambda noted: self.collection.delete(
                 request.ids, where=request.where, missing=request.missing, unlearn=request.unlearn, checkpoint=noted
             ),
@@ -97,9 +103,9 @@ class Service(Browsing, Insight):
     def delete_one(self, id: str) -> schemas.ChangeAnswer:
         """Delete one item."""
         known = self._id(id)
-        return self._change(1, lambda noted: self.collection.delete([known], checkpoint=noted))
+        return self._change(1, None, lambda noted: self.collection.delete([known], checkpoint=noted))
 
-    def get(self, request: schemas.IdsRequest) -> msgspec.Raw:
+    def get(self, request: schemas.IdsRequest) -> ArrayAnswer | msgspec.Raw:
         """Return items in the order of their ids."""
         check_size(len(request.ids), self.limits)
         self._check_vectors(len(request.ids))
@@ -151,10 +157,15 @@ class Service(Browsing, Insight):
         check_size(len(request.ids), self.limits)
         return None if request.vectors is None else rows_of(request.vectors, self.limits)
 
-    def _change(self, n_items: int, change: Callable[[Mapping[str, Any] | None], object]) -> schemas.ChangeAnswer:
+    def _change(
+        self,
+        n_items: int,
+        checkpoint: dict[str, Any] | None,
+        change: Callable[[Mapping[str, Any] | None], object],
+    ) -> schemas.ChangeAnswer:
         self._demand_writer()
         noted = self._recent.checkpoint(n_items)
-        change(noted)
+        change(own_checkpoint(checkpoint, noted))
         self._recent.committed(noted)
         return schemas.ChangeAnswer(n_items, len(self.collection))
 
@@ -175,11 +186,12 @@ class Service(Browsing, Insight):
 
     async def search(
         self, decode: Callable[[], schemas.SearchRequest], deadline: Deadline, is_large: bool
-    ) -> schemas.SearchAnswer:
+    ) -> schemas.SearchAnswer | ArrayAnswer:
         """Find the nearest items of vectors, documents or stored items, exactly.
 
-        `application/x-npy`: one vector per row, and the options in the query string. An image, if the embedder takes
-        images: that is the query, with the options in the query string.
+        `application/x-npy`: one vector per row, and the options in the query string. An answer of that type has the
+        vectors of the items found, if they are included. An image, if the embedder takes images: that is the query,
+        with the options in the query string.
         """
         reading = self.executors.reading
         request = await deadline.wait(reading.submit(decode)) if is_large else decode()
@@ -202,10 +214,9 @@ class Service(Browsing, Insight):
         if request.items:
             return await deadline.wait(reading.submit(lambda: self._with_items(answer)))
         for part in request.include:
-            setattr(answer, part, getattr(found, part))
-        if "vectors" in request.include:
-            answer.vectors = [rows.tolist() for rows in found.vectors]
-        return answer
+            if part != "vectors":
+                setattr(answer, part, getattr(found, part))
+        return found_answer(answer, found) if "vectors" in request.include else answer
 
     def _prepare(self, request: schemas.SearchRequest) -> Search:
         """Return the search of a request, checked against the limits before any work is done."""
@@ -283,14 +294,13 @@ class Service(Browsing, Insight):
             payload=[[items[id][1] for id, _ in row] for row in pairs],
         )
 
-    def encode(self, request: schemas.EncodeRequest) -> schemas.EncodeAnswer:
+    def encode(self, request: schemas.EncodeRequest) -> ArrayAnswer:
         """Return the codes of vectors, made by the encoder in use."""
         vectors = rows_of(request.vectors, self.limits)
         encoder = self.collection.encoder
         if encoder is None:
             raise Problem(409, "not-learned", "There is no encoder yet; add labelled items first.")
-        codes = encoder.encode(vectors)
-        return schemas.EncodeAnswer(encoder.version, encoder.n_bits, [row.tobytes().hex() for row in codes])
+        return codes_answer(encoder.encode(vectors), encoder.version, encoder.n_bits)
 
     # ------------------------------------------------------------------ state
 
@@ -327,6 +337,12 @@ class Service(Browsing, Insight):
             await asyncio.sleep(_POLL)
             state = await self.executors.operations.run(self.versions)
         return state
+
+    def close(self) -> None:
+        """End the job that runs, and complete the running calls."""
+        self.executors.stopping = True
+        super().close()
+        self.executors.close()
 
     def ready(self) -> schemas.HealthAnswer:
         """Return the readiness status: the collection can be read, and the service accepts requests."""

@@ -11,7 +11,7 @@ import msgspec
 from onlinehash import __version__
 from onlinehash.service import schemas
 from onlinehash.service.operations import ANY, Operation
-from onlinehash.service.parsing import JSON
+from onlinehash.service.parsing import JSON, NPY
 from onlinehash.service.problems import MEDIA_TYPE
 
 _REASONS = {
@@ -20,7 +20,7 @@ _REASONS = {
     403: "The API key does not allow this, the service is read-only, or the request comes from a page of another site.",
     404: "There is no such item, collection or image.",
     408: "The body took too long to arrive.",
-    409: "The hasher has not learned enough yet.",
+    409: "The hasher has not learned enough yet, another job is running, or there is no backup.",
     413: "The body is too large.",
     415: "The media type of the body is not supported.",
     421: "The host is not a name of this machine, and there are no API keys.",
@@ -29,10 +29,12 @@ _REASONS = {
     503: "The disk is full or read-only, or the service is busy or stopping.",
 }
 _REF = "#/components/schemas/{name}"
+_BYTES = {"type": "string", "format": "binary"}
 _PARTS = {
     "id": "Id of an item.",
     "collection": "Name of a collection.",
     "path": "Keys in the payload, joined by dots.",
+    "name": "Name of a checkpoint.",
     "file": "Path below the folder of media.",
 }
 
@@ -84,7 +86,10 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
             if f"{{{part}}}" in path
         ],
         "responses": {
-            "200": {"description": "Done.", "content": {answered: {"schema": schema}}},
+            "200": {
+                "description": "Done.",
+                "content": {answered: {"schema": schema}} | ({NPY: {"schema": _BYTES}} if operation.arrays else {}),
+            },
             **{
                 str(status): {"description": _REASONS[status], "content": refused}
                 for status in sorted({*always, *operation.refusals})
@@ -98,11 +103,7 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
         described["requestBody"] = {
             "required": True,
             "content": {
-                media: {
-                    "schema": components[operation.request.__name__]
-                    if media == JSON
-                    else {"type": "string", "format": "binary"}
-                }
+                media: {"schema": components[operation.request.__name__] if media == JSON else _BYTES}
                 for media in operation.media
             },
         }

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from onlinehash.service import care_schemas, schemas
 from onlinehash.service import insight_schemas as insight
-from onlinehash.service import schemas
 from onlinehash.service.handlers import Service
 from onlinehash.service.media import IMAGES
-from onlinehash.service.parsing import ARROW, JSON, NPY
+from onlinehash.service.parsing import ARROW, BINARY, JSON, NPY
 
 ANY = (401, 403, 421, 429, 503)
 _BODY = (408, 413, 415, 422)
@@ -40,6 +40,8 @@ class Operation:
         Statuses of refusals, further to those of every operation.
     writes : bool
         Whether a write key is needed.
+    arrays : bool
+        Whether the answer may be an .npy file, followed by JSON.
     """
 
     method: str
@@ -52,13 +54,14 @@ class Operation:
     media: tuple[str, ...] = (JSON,)
     refusals: tuple[int, ...] = ()
     writes: bool = False
+    arrays: bool = False
 
 
-_ITEM = "/items/{id:path}"
+_ITEM, _CHECKPOINT = "/items/{id:path}", "/checkpoints/{name:path}"
 OPERATIONS = (
     Operation(
         "POST", "/search", Service.search, schemas.SearchAnswer, "", "search",
-        schemas.SearchRequest, (JSON, NPY, *IMAGES), (404, *_BODY),
+        schemas.SearchRequest, (JSON, NPY, *IMAGES), (404, *_BODY), arrays=True,
     ),
     Operation(
         "PUT", "/items", Service.upsert, schemas.ChangeAnswer, "writing", "items",
@@ -74,11 +77,11 @@ OPERATIONS = (
     ),
     Operation(
         "POST", "/items/get", Service.get, schemas.ItemsAnswer, "reading", "items",
-        schemas.IdsRequest, refusals=(404, *_BODY),
+        schemas.IdsRequest, refusals=(404, *_BODY), arrays=True,
     ),
     Operation(
         "POST", "/items/list", Service.list_items, schemas.ListAnswer, "reading", "items",
-        schemas.ListRequest, refusals=_BODY,
+        schemas.ListRequest, refusals=_BODY, arrays=True,
     ),
     Operation(
         "POST", "/items/count", Service.count, schemas.CountAnswer, "reading", "items",
@@ -99,7 +102,7 @@ OPERATIONS = (
     ),
     Operation(
         "POST", "/encode", Service.encode, schemas.EncodeAnswer, "reading", "search",
-        schemas.EncodeRequest, (JSON, NPY), (409, *_BODY),
+        schemas.EncodeRequest, (JSON, NPY), (409, *_BODY), arrays=True,
     ),
     Operation("GET", "/label_counts", Service.label_counts, schemas.LabelCountsAnswer, "reading", "state"),
     Operation(
@@ -121,6 +124,38 @@ OPERATIONS = (
     Operation(
         "POST", "/refresh", Service.refresh, schemas.VersionAnswer, "", "state",
         schemas.RefreshRequest, refusals=(409, *_BODY), writes=True,
+    ),
+    Operation("GET", "/job", Service.job, care_schemas.JobAnswer, "operations", "care"),
+    Operation(
+        "POST", "/check", Service.check, care_schemas.JobAnswer, "operations", "care",
+        care_schemas.CheckRequest, refusals=(409, *_BODY), writes=True,
+    ),
+    Operation(
+        "POST", "/compact", Service.compact, care_schemas.JobAnswer, "operations", "care", refusals=(409,), writes=True,
+    ),
+    Operation("POST", "/backup", Service.make_backup, care_schemas.JobAnswer, "operations", "care", refusals=(409,)),
+    Operation(
+        "GET", "/backup", Service.get_backup, msgspec.Struct, "operations", "care", media=(BINARY,), refusals=(409,),
+    ),
+    Operation("DELETE", "/backup", Service.delete_backup, care_schemas.JobAnswer, "operations", "care"),
+    Operation(
+        "POST", "/change_hasher", Service.change_hasher, care_schemas.JobAnswer, "operations", "care",
+        care_schemas.HasherRequest, refusals=(409, *_BODY), writes=True,
+    ),
+    Operation(
+        "POST", "/migrate", Service.migrate, care_schemas.JobAnswer, "operations", "care",
+        care_schemas.MigrateRequest, (JSON, NPY), (409, *_BODY), writes=True,
+    ),
+    Operation(
+        "DELETE", "/migration", Service.abandon_migration, care_schemas.JobAnswer, "writing", "care", writes=True,
+    ),
+    Operation(
+        "GET", _CHECKPOINT, Service.get_checkpoint, care_schemas.CheckpointAnswer, "reading", "care",
+        refusals=(404, 422),
+    ),
+    Operation(
+        "PUT", _CHECKPOINT, Service.put_checkpoint, care_schemas.CheckpointAnswer, "writing", "care",
+        care_schemas.CheckpointRequest, refusals=(404, *_BODY), writes=True,
     ),
 )  # fmt: skip
 """The operations of a collection."""

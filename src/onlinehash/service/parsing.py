@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect, Request
 
 from onlinehash.exceptions import FileFormatError, MissingExtraError
-from onlinehash.service import schemas
+from onlinehash.service import care_schemas, schemas
 from onlinehash.service.limits import Limits
 from onlinehash.service.problems import LATER, Problem, invalid, over_limit
 from onlinehash.tables import arrow
 from onlinehash.tables.npy import parse_array
 
 JSON, NPY, ARROW = "application/json", "application/x-npy", "application/vnd.apache.arrow.stream"
+BINARY = "application/octet-stream"
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -89,6 +90,9 @@ def decode(kind: type[T], media: str, body: bytes, query: dict[str, str], limits
         return decode_json(kind, body, limits)
     if kind is schemas.UpsertRequest:
         return kind(*(_items_of_npy(body, limits) if media == NPY else _items_of_arrow(body, limits)))
+    if kind is care_schemas.MigrateRequest:
+        ids, vectors, _ = _items_of_npy(body, limits)
+        return kind(ids=ids, vectors=vectors)
     options = convert(schemas.SearchOptions, query) if kind is schemas.SearchRequest else None
     given = {} if options is None else msgspec.structs.asdict(options)
     make: Any = kind

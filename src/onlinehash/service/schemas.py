@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-_LAST = (1 << 63) - 1
+LAST = (1 << 63) - 1
 
-Int64 = Annotated[int, Meta(ge=-_LAST - 1, le=_LAST)]
+Int64 = Annotated[int, Meta(ge=-LAST - 1, le=LAST)]
 Id = Int64 | str
 Label = Int64 | str
 Labels = Label | list[Label] | None
@@ -19,6 +19,9 @@ Ids = Annotated[list[Id], Meta(min_length=1)]
 Vector = Annotated[list[float], Meta(min_length=1)]
 Vectors = Annotated[list[Vector], Meta(min_length=1)]
 Documents = Annotated[list[str], Meta(min_length=1)]
+Checkpoint = Annotated[
+    dict[str, Any] | None, Meta(description="JSON values by name, committed in the same transaction as the items.")
+]
 SomeLabels = Annotated[
     Label | Annotated[list[Label], Meta(min_length=1)] | None, Meta(description="Only items with any of these.")
 ]
@@ -41,6 +44,7 @@ class UpsertRequest(Struct, forbid_unknown_fields=True):
     documents: Annotated[
         Documents | None, Meta(description="Instead of vectors, one text per id, if the service has an embedder.")
     ] = None
+    checkpoint: Checkpoint = None
 
 
 class UpdateRequest(Struct, forbid_unknown_fields=True):
@@ -51,6 +55,7 @@ class UpdateRequest(Struct, forbid_unknown_fields=True):
     documents: Documents | None = None
     labels: list[Labels] | UnsetType | None = UNSET
     payload: list[Any] | UnsetType | None = UNSET
+    checkpoint: Checkpoint = None
 
 
 class IdsRequest(Struct, forbid_unknown_fields=True):
@@ -89,7 +94,7 @@ class ListRequest(CountRequest):
     cursor: Annotated[
         str | None, Meta(description="Instead of after: that of the page before, which had the same order.")
     ] = None
-    limit: Annotated[Annotated[int, Meta(ge=1, le=_LAST)], Meta(description="Items at most.")] = 100
+    limit: Annotated[Annotated[int, Meta(ge=1, le=LAST)], Meta(description="Items at most.")] = 100
 
 
 class IndexRequest(Struct, forbid_unknown_fields=True):
@@ -105,6 +110,7 @@ class DeleteRequest(Struct, forbid_unknown_fields=True):
     where: Annotated[dict[str, Any] | None, Meta(description="Delete all items whose payload passes.")] = None
     missing: Annotated[Literal["raise", "ignore"], Meta(description="Whether an unknown id is an error.")] = "raise"
     unlearn: Annotated[bool, Meta(description="Also unlearn the items; supported by HROH.")] = False
+    checkpoint: Checkpoint = None
 
 
 class EncodeRequest(Struct, forbid_unknown_fields=True):
@@ -117,10 +123,10 @@ class SearchOptions(Struct, forbid_unknown_fields=True, kw_only=True):
     """Search options; in the query string if the body is an array."""
 
     k: Annotated[
-        Annotated[int, Meta(ge=1, le=_LAST)] | None, Meta(description="Neighbours per query, 10 by default.")
+        Annotated[int, Meta(ge=1, le=LAST)] | None, Meta(description="Neighbours per query, 10 by default.")
     ] = None
     radius: Annotated[
-        Annotated[int, Meta(ge=0, le=_LAST)] | None,
+        Annotated[int, Meta(ge=0, le=LAST)] | None,
         Meta(description="Find all items within this distance instead; without k, rescore, asymmetric and after."),
     ] = None
     rescore: Annotated[

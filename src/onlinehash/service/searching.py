@@ -21,6 +21,7 @@ from onlinehash.types import SearchResult
 _QUIET = 10.0  # seconds without a search after which the next one may wait for a refresh
 _SHORT = 0.005  # seconds that a search may take on the event loop; others wait no longer than that
 _PIECE = 0.05  # seconds of work between two looks at the deadline
+_WAITS = 8  # times as long a piece may take as it works
 _JOINED = 16  # queries of a request that may share a scan with others
 _TRIES = 3
 _COLUMNS = ("ids", "distances", "cursor", "labels", "payload", "vectors")
@@ -113,9 +114,11 @@ class Searches:
 
         def end(done: asyncio.Future[SearchResult | Exception]) -> None:
             self._n_running -= 1
-            self._finish(requests, done.result(), k)
-            if self._joined:
-                self._start()
+            try:
+                self._finish(requests, done.result(), k)
+            finally:  # those who wait have nobody else to start them
+                if self._joined:
+                    self._start()
 
         scan.add_done_callback(end)
 
@@ -157,12 +160,14 @@ class Searches:
             done, size, n_hits, n_bytes = 0, 1, 0, 0
             while done < len(search.queries) and (not parts or parts[0].version == parts[-1].version):
                 deadline.check()
-                start = perf_counter()
+                start, cpu = perf_counter(), thread_time()
                 parts.append(self._piece(search, slice(done, done + size), wait and not done, n_hits, n_bytes))
                 done += size
                 n_hits += sum(map(len, parts[-1].ids))
                 n_bytes += 0 if done >= len(search.queries) else _payload_bytes(parts[-1])
-                size = max(1, int(min(8.0, _PIECE / (perf_counter() - start)) * size))
+                # Of its own time: where others keep the processor busy, smaller pieces would only cost more of it.
+                taken = max(thread_time() - cpu, (perf_counter() - start) / _WAITS)
+                size = max(1, int(min(8.0, _PIECE / taken) * size))
             if parts[0].version == parts[-1].version:
                 break
         else:  # refreshes come faster than pieces

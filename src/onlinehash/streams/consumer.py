@@ -179,7 +179,12 @@ class Consumer:
             places = [place for place in places if new[place.at].id not in others]
         self._put_dead_letters(unreadable)
         changes = [place.change for place in places]
-        for run in runs([change.id for change in changes], [change.vectors is None for change in changes]):
+        if self.collection.embedder is None and any(change.document is not None for change in changes):
+            raise InvalidInputError(
+                f"{self.source.place} has documents, and this collection has no embedder for them; open it with "
+                "embed=, such as embed='char_ngrams'. Nothing of this batch was applied."
+            )
+        for run in runs([change.id for change in changes], [change.kind for change in changes]):
             self._apply(places[run], new)
         if new and (not places or places[-1].at < len(new) - 1):
             self.collection.upsert([], [], checkpoint=self.source.checkpoint(new))
@@ -189,16 +194,18 @@ class Consumer:
         self._recent.append((time.monotonic(), self._counts["received"]))
 
     def _apply(self, run: Sequence[_Place], batch: Sequence[Message]) -> None:
-        """Apply changes to different ids, all items or all deletions; if they are refused, each half."""
+        """Apply changes to different ids, all of one kind; if they are refused, each half."""
         # All messages of the batch before the last of these are applied or dead letters by then.
         checkpoint = self.source.checkpoint(batch[: run[-1].at + 1])
-        ids, vectors, labels, payload = (list(values) for values in zip(*(place.change for place in run), strict=True))
+        columns = (list(values) for values in zip(*(place.change for place in run), strict=True))
+        ids, vectors, labels, payload, documents = columns
         try:
-            if vectors[0] is None:
+            if (kind := run[0].change.kind) == "deletion":
                 self.collection.delete(ids, missing="ignore", checkpoint=checkpoint)
                 self._counts["deleted"] += len(run)
             else:
-                self.collection.upsert(ids, vectors, labels, payload, checkpoint=checkpoint)
+                given = {"vectors": vectors} if kind == "vector" else {"documents": documents}
+                self.collection.upsert(ids, labels=labels, payload=payload, checkpoint=checkpoint, **given)
                 self._counts["stored"] += len(run)
         except InvalidInputError as error:
             if len(run) == 1:

@@ -4,11 +4,13 @@ One format for all sources, a JSON object::
 
     {"id": "shoe-7", "vectors": [0.5, 2.0], "labels": ["shoe", "red"], "payload": {"title": "Trail runner"}}
     {"id": "shoe-7", "vectors": "AAAAPwAAAEA=", "label": "shoe"}
+    {"id": "shoe-7", "document": "Trail runner, red", "label": "shoe"}
     {"id": "shoe-7", "deleted": true}
 
 Fields have the same names as the columns of a file. The vector is a list of numbers, or the base64 text of
-little-endian float32. Labels and payload may be missing. Other fields are ignored. Where a message has fields of its
-own (a Redis entry, a row of a table) they have these names.
+little-endian float32. Instead of it there may be a document, which the embedder of the collection takes. Labels and
+payload may be missing. Other fields are ignored. Where a message has fields of its own (a Redis entry, a row of a
+table) they have these names.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.tables.columns import find_column
 from onlinehash.tables.rows import json_object, json_or_text, vector_of
 
+DOCUMENT = "document"
+
 
 class Message(NamedTuple):
     """A message as it came."""
@@ -34,12 +38,18 @@ class Message(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a message asks for: to store an item; without a vector, to delete it."""
+    """What a message asks for: to store an item; without a vector and a document, to delete it."""
 
     id: Id
     vectors: NDArray[Any] | None
     labels: Any = None
     payload: Any = None
+    document: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Whether it is a deletion, a vector or a document."""
+        return "document" if self.document is not None else "deletion" if self.vectors is None else "vector"
 
 
 def read_message(content: bytes | Mapping[str, Any]) -> Change:
@@ -64,7 +74,12 @@ def read_message(content: bytes | Mapping[str, Any]) -> Change:
         raise InvalidInputError(f"The labels are {_shortened(labels)}; pass an integer, a string, or a list of them.")
     vector = _field(fields, "vectors")
     if vector is None:
-        raise InvalidInputError("There is no 'vectors'; to delete an item, say \"deleted\": true.")
+        document = fields.get(DOCUMENT)
+        if document is None:
+            raise InvalidInputError(
+                "There is no 'vectors' and no 'document'; to delete an item, say \"deleted\": true."
+            )
+        return Change(id, None, labels, payload, _text(document))
     try:
         return Change(id, vector_of(_numbers(vector), "vectors"), labels, payload)
     except FileFormatError as error:
@@ -82,6 +97,16 @@ def _meaning(value: Any) -> Any:
         return json_or_text(value.decode()) if isinstance(value, bytes) else value
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"A field is neither JSON nor UTF-8 text: {_shortened(value)}.") from error
+
+
+def _text(document: Any) -> str:
+    try:
+        text = document.decode() if isinstance(document, bytes) else document
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"The document is not UTF-8 text: {_shortened(document)}.") from error
+    if not isinstance(text, str):
+        raise InvalidInputError(f"The document is {_shortened(text)}; pass text.")
+    return text
 
 
 def _numbers(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from onlinehash.collection import Collection
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 from onlinehash.streams.dead_letters import DeadLetterFile
-from onlinehash.streams.message import Message
+from onlinehash.streams.message import DOCUMENT, Message
 from onlinehash.streams.source import DeadLetter, Source, SourceError
 from onlinehash.tables.arrow import import_pyarrow
 from onlinehash.tables.columns import USUAL, find_column
@@ -29,7 +29,9 @@ class _File(NamedTuple):
 
 
 class ParquetSource(Source):
-    """Files with columns id, vectors (lists of numbers), labels, payload and deleted; the last three may be missing.
+    """Files with columns id, vectors (lists of numbers) or document, labels, payload and deleted.
+
+    The last three may be missing.
 
     The collection stores the number of rows read from each file, and a digest of its metadata. Files are read as soon
     as they have their name, so write them under another name and move them. A row that cannot be applied goes to
@@ -122,11 +124,10 @@ def _look(path: Path) -> _File:
     columns = {
         role: name for role in USUAL if (name := find_column(role, names, path, "drop all but one.")) is not None
     }
-    for role in ("id", "vectors"):
-        if role not in columns:
+    columns |= {name: name for name in (DOCUMENT, "deleted") if name in names}
+    for role, or_else in (("id", "id"), ("vectors", DOCUMENT)):
+        if role not in columns and or_else not in columns:
             raise FileFormatError(f"{path} has no column {role!r}, but {', '.join(names)}; rename them.")
-    if "deleted" in names:
-        columns["deleted"] = "deleted"
     with path.open("rb") as raw:
         raw.seek(-8, os.SEEK_END)
         length = int.from_bytes(raw.read(4), "little")

@@ -23,9 +23,9 @@ def test_codes_come_with_the_labels_of_their_items_in_order_of_arrival(path, dat
         collection.upsert(names, X, labels)
         ids, seqs, codes, texts = collection._store.codes(1)
         assert ids == names == collection.codes()[0]
-        assert seqs == collection._store.seqs(ids) == sorted(seqs)
+        assert seqs.tolist() == collection._store.seqs(ids) == sorted(seqs)
         assert np.array_equal(codes, collection.encoder.encode(X[[names.index(id) for id in ids]]))
-        assert texts == [row for id in ids for row in collection._store.rows([id]).labels]
+        assert list(texts) == [row for id in ids for row in collection._store.rows([id]).labels]
         assert texts.count(None) == 6
 
 

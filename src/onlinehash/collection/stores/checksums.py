@@ -10,6 +10,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection.stores.label_column import LabelColumn
+
 Column = NDArray[np.unsignedinteger[Any]]
 """One number per row."""
 
@@ -52,7 +54,7 @@ def row_checksum(kind: str, *values: int) -> int:
     >>> row_checksum("pets", number(1), number("cat"))
     4129363194
     """
-    mixed = crc32(kind.encode())
+    mixed = _seed(kind)
     for value in values:
         mixed = ((mixed ^ value) * _INT_FACTOR) & _ALL
         mixed ^= mixed >> 29
@@ -94,6 +96,9 @@ def texts(values: Sequence[str | None]) -> Column:
     >>> texts(["a", None])
     array([3904355907,      49374], dtype=uint64)
     """
+    if isinstance(values, LabelColumn):
+        column: Column = texts(values.texts)[values.numbers]
+        return column
     known = {text: _NONE if text is None else crc32(text.encode()) for text in set(values)}
     if len(known) == 1:
         return np.full(len(values), known[values[0]], np.uint64)
@@ -140,6 +145,25 @@ def rows(vectors: NDArray[Any]) -> Column:
         little = np.pad(little, ((0, 0), (0, 1)))
     sums: Column = np.einsum("ij,j->i", little.view("<u4"), _factors(little.itemsize * little.shape[1] // 4))
     return sums
+
+
+def row(vector: NDArray[Any]) -> int:
+    """Return the number of one row as :func:`rows` does, in half the time.
+
+    Examples
+    --------
+    >>> row(np.array([1.0, 2.0], np.float32))
+    16895322181070749696
+    """
+    if vector.itemsize != 4 or not vector.dtype.isnative or not vector.flags.c_contiguous:
+        return int(rows(vector[np.newaxis])[0])
+    words = vector.view(np.uint32)
+    return int(np.dot(words, _factors(len(words))))
+
+
+@cache
+def _seed(kind: str) -> int:
+    return crc32(kind.encode())
 
 
 @cache

@@ -199,7 +199,8 @@ class PostgresCodes(PostgresSchema):
                 return None
             deleted = self._query(f"SELECT id FROM {self._schema}.deleted WHERE seq > %s ORDER BY seq", after)
             coded = self._coded(self.position().generation, after)
-            return Changes(*coded, list(dict.fromkeys(id for (id,) in deleted)))
+            ids = list(dict.fromkeys(id for (id,) in deleted))
+            return Changes(coded.ids, list(coded.seqs), coded.codes, list(coded.labels), ids)
 
     def put_codes(self, number: int, after: int, rows: Rows, codes: Codes) -> None:
         """Write the codes of instances that :meth:`vectors` returned after a sequence number."""

@@ -65,9 +65,9 @@ class CodedItems(NamedTuple):
     """Items that have a code, in order of arrival; labels as JSON. Generation 0 has all items and empty codes."""
 
     ids: list[Any]
-    seqs: list[int]
+    seqs: list[int] | NDArray[np.int64]
     codes: Codes
-    labels: list[str | None]
+    labels: Sequence[str | None]
 
 
 class Changes(NamedTuple):

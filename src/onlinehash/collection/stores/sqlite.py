@@ -17,6 +17,7 @@ from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.stores.sqlite_care import FileCare
 from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
+from onlinehash.collection.stores.sqlite_columns import PayloadColumns
 from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items, slices
 from onlinehash.collection.stores.sqlite_listing import ROW, ListedItems
 from onlinehash.collection.stores.sqlite_migration import MigrationTables
@@ -66,6 +67,7 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
     """
 
     def __init__(self, path: Path, *, readonly: bool = False, partial: bool = False) -> None:
+        self._columns = PayloadColumns()
         super().__init__(path, readonly=readonly, partial=partial)
         try:
             self._inspect()
@@ -198,7 +200,10 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
             self._writer.execute(schema.ids_table(id_type))
             if self._has_label_index():
                 self._writer.execute(self._indexes()["ids_by_labels"][1])
-        n_before = sum(self._put_some(rows[some], rows.seqs[0], codes, some) for some in slices(rows.vectors))
+        if len(rows) == 1:
+            n_before = self._put_some(rows, rows.seqs[0], codes, slice(None))
+        else:
+            n_before = sum(self._put_some(rows[some], rows.seqs[0], codes, some) for some in slices(rows.vectors))
         self.put_setting("n_items", self.setting("n_items") + len(rows) - n_before)
         self.put_setting("n_stream", self.setting("n_stream") + len(rows))
         self.put_setting("seq", rows.seqs[-1])

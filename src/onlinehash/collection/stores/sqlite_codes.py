@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
+from onlinehash.collection.stores.label_column import LabelColumn
 from onlinehash.collection.stores.protocol import TOMBSTONES, Changes, CodedItems, GenerationRow, Rows
 from onlinehash.collection.stores.sqlite_rows import CheckedRows, columns_of, is_rising
 from onlinehash.types import Codes
@@ -98,6 +99,8 @@ class CodeTables(CheckedRows):
             ids, seqs, labels, own = self._ids(since)
             self._check_count("ids", len(ids))
             chunked, codes = self._chunks(number)
+            if is_current and np.array_equal(chunked, seqs):
+                return CodedItems(ids, seqs, codes, labels)
             places = np.searchsorted(chunked, seqs)
             there = places < len(chunked)
             there[there] = chunked[places[there]] == seqs[there]
@@ -111,9 +114,9 @@ class CodeTables(CheckedRows):
                 self._check_count("codes", int(has_code.sum()))
         if not has_code.all():
             kept = np.flatnonzero(has_code)
-            ids, labels = ([column[row] for row in kept.tolist()] for column in (ids, labels))
+            ids, labels = [ids[row] for row in kept.tolist()], labels.take(kept)
             seqs, found = seqs[kept], found[kept]
-        return CodedItems(ids, seqs.tolist(), found, labels)
+        return CodedItems(ids, seqs, found, labels)
 
     def _chunks(self, number: int) -> tuple[NDArray[np.int64], Codes]:
         """Return the sequence numbers, rising, and the codes of all chunks of a generation."""
@@ -128,22 +131,26 @@ class CodeTables(CheckedRows):
             raise self._damage(f"chunks of the table codes_{number} overlap")
         return seqs, codes
 
-    def _ids(self, since: int) -> tuple[list[Any], NDArray[np.int64], list[str | None], Codes]:
+    def _ids(self, since: int) -> tuple[list[Any], NDArray[np.int64], LabelColumn, Codes]:
         """Return ids, sequence numbers and labels of all items, in order of arrival, and the codes since one."""
-        parts = [self._ids_between(*ends, since) for ends in pairwise(self._ends())]
+        texts: dict[str, int] = {}
+        parts = [self._ids_between(*ends, since, texts) for ends in pairwise(self._ends())]
         found = [part for part in parts if len(part[0])] or parts[:1]
-        ids, seqs, labels = (np.concatenate([some[part] for some in found]) for part in range(3))
+        columns = list(zip(*found, strict=True))
+        ids, seqs, numbers = (np.concatenate(some) if len(some) > 1 else some[0] for some in columns[:3])
         own = np.concatenate([some[3] for some in found if len(some[3])] or [found[0][3]])
         if (np.diff(seqs) <= 0).any():
             order = np.argsort(seqs, kind="stable")
             own = own[np.argsort(seqs[seqs > since], kind="stable")]
-            ids, seqs, labels = ids[order], seqs[order], labels[order]
+            ids, seqs, numbers = ids[order], seqs[order], numbers[order]
             if (np.diff(seqs) <= 0).any():
                 raise self._damage("two rows of the table ids have one sequence number")
-        return ids.tolist(), seqs, labels.tolist(), own
+        return ids.tolist(), seqs, _column(texts, numbers), own
 
     def _ends(self) -> list[Any]:
         """Return ids that part the table of ids, with None at both ends."""
+        if self.count() <= _FETCH_CODES:
+            return [None, None]
         ends: list[Any] = [None]
         while ends[-1] is not None or len(ends) == 1:
             where, values = _between(ends[-1], None)
@@ -152,30 +159,33 @@ class CodeTables(CheckedRows):
         return ends
 
     def _ids_between(
-        self, after: Any, last: Any, since: int
-    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], Codes]:
-        """Return ids, sequence numbers and labels from one id to another, and the codes since a sequence number.
+        self, after: Any, last: Any, since: int, texts: dict[str, int]
+    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32], Codes]:
+        """Return ids, sequence numbers and numbers of labels from one id to another, and the codes since one.
 
-        SQLite joins what it finds to long texts, which is much faster than many small rows. It finds them in order.
+        New labels get the next number in ``texts``. SQLite joins what it finds to long texts, which is much faster than
+        many small rows. It finds them in order.
         """
         where, values = _between(after, last)
         integer = self.setting("id_type") == "INTEGER"
         listed = "group_concat(id)" if integer else "json_group_array(id)"
+        own = JOINED.format(f"CASE WHEN seq > {since:d} THEN code END") if since < self.position().seq else "NULL"
         query = f"""SELECT {listed}, group_concat(seq), group_concat(ifnull(labels, ''), '\n'),
-                    {JOINED.format("checksum")}, {JOINED.format("CASE WHEN seq > ? THEN code END")}
-                    FROM ids WHERE {where}"""
-        found_ids, found_seqs, found_labels, sums, blob = self._query(query, since, *values)[0]
+                    {JOINED.format("checksum")}, {own} FROM ids WHERE {where}"""
+        found_ids, found_seqs, found_labels, sums, blob = self._query(query, *values)[0]
         if sums is None:
-            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, object), np.empty((0, 0), np.uint8)
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 0), np.uint8)
         seqs = np.fromstring(found_seqs, np.int64, sep=",")
         ids: Any = np.fromstring(found_ids, np.int64, sep=",") if integer else json.loads(found_ids)
-        texts = found_labels.split("\n")
-        labels = [text or None for text in texts] if "" in texts else texts
-        self._check_ids(ids, seqs, labels, sums)
+        labels = found_labels.split("\n")
+        for text in {*labels} - texts.keys():
+            texts[text] = len(texts)
+        numbers = np.fromiter(map(texts.__getitem__, labels), np.int32, len(labels))
+        self._check_ids(ids, seqs, _column(texts, numbers), sums)
         if not is_rising(ids):
             raise self._damage("rows of the table ids are not in order")
-        own = self._unsealed(seqs[seqs > since], blob or b"")
-        return ids if integer else np.array(ids, object), seqs, np.array(labels, object), own
+        codes = self._unsealed(seqs[seqs > since], blob or b"")
+        return ids if integer else np.array(ids, object), seqs, numbers, codes
 
     def put_codes(self, number: int, after: int, rows: Rows, codes: Codes) -> None:
         """Write the codes of instances that :meth:`vectors` returned after a sequence number."""
@@ -224,6 +234,11 @@ class CodeTables(CheckedRows):
             codes = self._unsealed(seqs, b"".join(filter(None, blobs)))
             deleted = self._small("deleted", "seq, id", "seq > ?", after)[1]
             return Changes(ids, seqs, codes, labels, list(dict.fromkeys(deleted)))
+
+
+def _column(texts: dict[str, int], numbers: NDArray[np.int32]) -> LabelColumn:
+    """Return labels by their numbers; an item without any has an empty text."""
+    return LabelColumn([text or None for text in texts], numbers)
 
 
 def _joined(seqs: ArrayLike, codes: Codes) -> bytes:

@@ -208,7 +208,7 @@ class Database:
 
     @contextmanager
     def _in_use(self) -> Iterator[None]:
-        """Keep the connections open while the block lasts."""
+        """Keep the connections open while the block lasts; errors of SQLite are said in our words."""
         check_process(str(self.path), self._process)
         with self._guard:
             if self._closed:
@@ -216,10 +216,13 @@ class Database:
             self._n_in_use += 1
         try:
             yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._translated(error) from error
         finally:
             with self._guard:
                 self._n_in_use -= 1
-                self._guard.notify_all()
+                if self._closed:
+                    self._guard.notify_all()
 
     def _connect(self, uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT)
@@ -315,27 +318,30 @@ class Database:
         """Say in our words what SQLite says."""
         try:
             yield
-        except UnicodeDecodeError as error:  # an error of SQLite that quotes what is damaged
-            raise self._damage("it holds text that is none") from error
-        except sqlite3.Error as error:
-            code = _code(error)
-            if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-                raise StorageError(
-                    f"{self.path} cannot be written: {error}. Nothing of this call was stored; make room and try again."
-                ) from error
-            if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-                raise StorageError(
-                    f"{self.path} cannot be opened for this: {error}. Check who may read and write it and its folder."
-                ) from error
-            if code in _TRANSIENT:
-                raise StorageError(f"{self.path}: {error}. Try again.") from error
-            kind = kind_of(self.path)
-            if kind and kind != "collection":
-                raise FileFormatError(wrong_kind(self.path, kind, "collection")) from error
-            detail = f" ({error})" if code else ""  # without a code it quotes what it cannot read
-            raise FileFormatError(
-                f"{self.path} is damaged, or not a collection that onlinehash wrote{detail}. Restore it from a copy."
-            ) from error
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> OnlineHashError:
+        if isinstance(error, UnicodeDecodeError):  # an error of SQLite that quotes what is damaged
+            return self._damage("it holds text that is none")
+        code = _code(error)
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            return StorageError(
+                f"{self.path} cannot be written: {error}. Nothing of this call was stored; make room and try again."
+            )
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            return StorageError(
+                f"{self.path} cannot be opened for this: {error}. Check who may read and write it and its folder."
+            )
+        if code in _TRANSIENT:
+            return StorageError(f"{self.path}: {error}. Try again.")
+        kind = kind_of(self.path)
+        if kind and kind != "collection":
+            return FileFormatError(wrong_kind(self.path, kind, "collection"))
+        detail = f" ({error})" if code else ""  # without a code it quotes what it cannot read
+        return FileFormatError(
+            f"{self.path} is damaged, or not a collection that onlinehash wrote{detail}. Restore it from a copy."
+        )
 
     # ------------------------------------------------------------------ transactions
 
@@ -369,14 +375,8 @@ class Database:
 
 
 _OPEN: WeakSet[Database] = WeakSet()
-_TRANSIENT = (
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_INTERRUPT,
-    sqlite3.SQLITE_SCHEMA,
-)
+_NAMES = ("BUSY", "LOCKED", "PROTOCOL", "NOMEM", "INTERRUPT", "SCHEMA")
+_TRANSIENT = [getattr(sqlite3, f"SQLITE_{name}") for name in _NAMES]
 
 
 def _code(error: sqlite3.Error) -> int:

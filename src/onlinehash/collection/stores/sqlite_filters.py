@@ -36,6 +36,17 @@ def condition(where: Filter) -> tuple[str, list[Any]]:
     return _compared(where)
 
 
+def typed_value(path: FieldPath, type_: str) -> str:
+    """Return SQL for the number or the string at a path; NULL where there is none.
+
+    Examples
+    --------
+    >>> print(typed_value(("a",), "string"))
+    CASE WHEN json_type(payload, '$."a"') = 'text' THEN json_extract(payload, '$."a"') END
+    """
+    return f"CASE WHEN {_type(path)} {_TYPES[type_]} THEN {_value(path)} END"
+
+
 def _compared(where: Compare) -> tuple[str, list[Any]]:
     type_ = _type(where.path)
     if where.type not in _TYPES:

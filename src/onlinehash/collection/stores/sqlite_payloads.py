@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import AllOf, Compare, FieldPath, Filter, conjuncts, parse_path, paths_of
+from onlinehash.collection.filters import (
+    PAYLOAD_CHANGES,
+    AllOf,
+    Compare,
+    FieldPath,
+    Filter,
+    conjuncts,
+    parse_path,
+    paths_of,
+)
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
+from onlinehash.collection.stores.sqlite_columns import Moment, PayloadColumns
 from onlinehash.collection.stores.sqlite_filters import condition, indexes_of
 from onlinehash.collection.types import Id
 
@@ -27,16 +37,48 @@ class FilteredItems(CodeTables):
     readonly : bool
     """
 
+    _columns: PayloadColumns
+
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items, or of those that pass a filter."""
         return super().count() if where is None else int(self._passing("count(*)", where)[0][0])
 
     def passing(self, where: Filter, after: int = 0) -> NDArray[np.int64]:
-        """Return the sequence numbers, sorted, of items that pass a filter and came after a sequence number."""
+        """Return the sequence numbers, sorted, of items that pass a filter and came after a sequence number.
+
+        Items that are gone may be among them.
+        """
         with self.reading():
-            if not after and (narrowed := self._narrowed(where)) is not None:
-                return narrowed
-            return self._seqs(self._passing(_SEQS, where, "AND seq > ?", after))
+            if not after:
+                found = self._from_columns(where)
+                found = self._narrowed(where) if found is None else found
+                if found is not None:
+                    return found
+            return self._passing_seqs(where, after)
+
+    def _passing_seqs(self, where: Filter, after: int) -> NDArray[np.int64]:
+        passes, values = condition(where)
+        return self._seqs(self._query(f"SELECT {_SEQS} FROM items WHERE ({passes}) AND seq > ?", *values, after))
+
+    def _from_columns(self, where: Filter) -> NDArray[np.int64] | None:
+        """Return what passes a filter by columns in memory, if there are any for it; else None."""
+        parts, indexed = conjuncts(where), set(map(parse_path, self.setting("indexes", [])))
+        moment = Moment(self.position().seq, int(self.setting(PAYLOAD_CHANGES, 0)))
+        seqs, since, rest = None, moment.seq, list[Filter]()
+        for part in parts:
+            is_read = isinstance(part, Compare) and part.path not in indexed
+            found = self._columns.passing(part, moment, self._query) if is_read else None  # type: ignore[arg-type]
+            if found is None:
+                rest.append(part)
+                continue
+            some, since = np.sort(found[0]), min(since, found[1])
+            seqs = some if seqs is None else np.intersect1d(seqs, some, assume_unique=True)
+        if seqs is None or (rest and len(seqs) > _NARROW):
+            return None
+        seqs = seqs[: np.searchsorted(seqs, since, "right")]
+        if rest and len(seqs):
+            seqs = self._passing_among(tuple(rest), seqs)
+        return seqs if since == moment.seq else np.concatenate([seqs, self._passing_seqs(where, since)])
 
     @staticmethod
     def _seqs(found: list[tuple[Any, ...]]) -> NDArray[np.int64]:
@@ -67,7 +109,10 @@ class FilteredItems(CodeTables):
         rest = tuple(part for part in parts if part not in done)
         if seqs is None or not len(seqs) or not rest:
             return seqs
-        passes, values = condition(AllOf(rest))
+        return self._passing_among(rest, seqs)
+
+    def _passing_among(self, parts: tuple[Filter, ...], seqs: NDArray[np.int64]) -> NDArray[np.int64]:
+        passes, values = condition(AllOf(parts))
         given = "json_each(?) given CROSS JOIN items ON items.seq = given.value"
         return self._seqs(
             self._query(f"SELECT {_SEQS} FROM {given} WHERE {passes}", json.dumps(seqs.tolist()), *values)

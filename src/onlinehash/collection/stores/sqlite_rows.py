@@ -135,7 +135,7 @@ def seal_items(rows: Rows, batch: int) -> tuple[bytes, bytes]:
     """Return the checksums of new rows of ``items``, three each, and of the rows of ``ids`` that go with them."""
     if len(rows) == 1:
         id, seq, labels, payload = map(number, (rows.ids[0], rows.seqs[0], rows.labels[0], rows.payloads[0]))
-        vector = row_checksum("vectors", seq, int(checksums.rows(rows.vectors)[0]))
+        vector = row_checksum("vectors", seq, checksums.row(rows.vectors[0]))
         item = row_checksum("items", id, seq, batch, labels, vector, payload)
         return struct.pack("<3I", vector, payload, item), struct.pack("<I", row_checksum("ids", id, seq, labels))
     columns = checksums.ids(rows.ids), checksums.integers(rows.seqs), checksums.texts(rows.labels)
@@ -155,7 +155,7 @@ def seal_codes(seqs: Sequence[int], codes: Codes) -> bytes:
     """Return codes, each with the checksum of it and its sequence number behind it."""
     if len(codes) == 1:
         code = codes.tobytes()
-        words = (int.from_bytes(code[start : start + 8], "little") for start in range(0, len(code), 8))
+        words = [int.from_bytes(code[start : start + 8], "little") for start in range(0, len(code), 8)]
         return code + struct.pack("<I", row_checksum("codes", seqs[0], *words))
     sums = row_checksums("codes", checksums.integers(seqs), *checksums.words(codes))
     return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)]).tobytes()

@@ -35,6 +35,8 @@ HEAD = (
 )
 """Names of the counters, which are one setting."""
 
+_COUNTERS = frozenset(HEAD)
+
 
 class SettingsFile(Database):
     """Read and write settings, which are JSON; a writer has all of them in memory.
@@ -51,6 +53,7 @@ class SettingsFile(Database):
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         self._settings: dict[str, Any] = {}  # of a writer, as committed
         self._written: dict[str, Any] = {}  # in the transaction under way
+        self._head, self._written_head = "", ""  # the counters of both, as they are stored
         super().__init__(path, readonly=readonly)
 
     def _create_settings(self) -> None:
@@ -59,27 +62,28 @@ class SettingsFile(Database):
 
     def _read_settings(self) -> None:
         self._settings = self._all_settings()
+        self._head = _head_text(self._settings)
 
     # ------------------------------------------------------------------ transactions of a writer
 
     def _begin_term(self) -> None:
         """Begin a term: a writer of an earlier one cannot commit any more."""
-        with self._errors(), self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
+        with self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
             self._read_settings()
             self._written = {"term": self._settings["term"] + 1}
             self._flush()
         self._keep_written()
 
     def _keep_written(self) -> None:
-        self._settings |= self._written
-        self._written = {}
+        self._settings.update(self._written)
+        self._written, self._head = {}, self._written_head
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Apply all writes of the block, durably, or none."""
         if self.readonly:
             raise StorageError(f"The collection {self.path} is open with readonly=True; open it for writing.")
-        with self._errors(), self._in_use():
+        with self._in_use():
             assert self._lock is not None
             self._lock.renew()
             self._written = {}
@@ -91,7 +95,7 @@ class SettingsFile(Database):
                     self._flush()
             except (sqlite3.Error, FileFormatError) as error:  # because of what another has written?
                 self._written = {}
-                if self._file_head() not in (None, _head_text(self._settings)):
+                if self._file_head() not in (None, self._head):
                     raise self._overtaken() from error
                 raise
             except BaseException:
@@ -109,11 +113,11 @@ class SettingsFile(Database):
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting; a writer has all of them in memory."""
+        if not self.readonly and getattr(self._local, "active", None) is self._writer:
+            return self._written[name] if name in self._written else self._settings.get(name, default)
         if not self._reads_a_snapshot():
-            if name in self._written and getattr(self._local, "active", None) is not None:
-                return self._written[name]
             return self._settings.get(name, default)
-        if name in HEAD:
+        if name in _COUNTERS:
             return self.head()[name]
         found = self._query("SELECT name, value, checksum FROM settings WHERE name = ?", name)
         if not found:  # is it missing, or not found because of another that is damaged?
@@ -160,14 +164,14 @@ class SettingsFile(Database):
     def _flush(self) -> None:
         """Write the settings that have changed, and the head if it is what it was."""
         for name, value in self._written.items():
-            if name not in HEAD and (name not in self._settings or self._settings[name] != value):
+            if name not in _COUNTERS and (name not in self._settings or self._settings[name] != value):
                 text = json.dumps(value)
                 row = (name, text, _setting_checksum(name, text))
                 self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", row)
-        before, after = _head_text(self._settings), _head_text(self._settings | self._written)
+        self._written_head = text = _head_text(self._settings | self._written)
         changed = self._writer.execute(
             "UPDATE settings SET value = ?, checksum = ? WHERE name = 'head' AND value = ?",
-            (after, _setting_checksum("head", after), before),
+            (text, _setting_checksum("head", text), self._head),
         )
         if changed.rowcount != 1:
             raise self._overtaken()

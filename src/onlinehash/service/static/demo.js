@@ -66,7 +66,7 @@ export class DemoView {
     const hits = answer.ids[0].map((id, i) => ({ id, labels: answer.labels[0][i], payload: answer.payload[0][i], distance: answer.distances[0][i] }));
     this.found.replaceChildren(...hits.map((hit) => html("li", {},
       html("a", { href: this.app.linkToItem(hit.id), "aria-label": `Item ${hit.id}, label ${labelText(hit.labels)}, distance ${hit.distance}` },
-        html("div", { class: "face" }, face(hit)), html("b", {}, labelText(hit.labels)), html("small", {}, `${hit.distance} bits`)))));
+        html("div", { class: "face" }, face(hit)), html("b", {}, labelText(hit.labels)), html("small", {}, `${hit.distance} bit${hit.distance === 1 ? "" : "s"}`)))));
     const votes = Map.groupBy(hits, ({ labels }) => labelText(labels));
     const [best, mine] = [...votes].sort((a, b) => b[1].length - a[1].length)[0] ?? [];
     this.says.textContent = mine ? `${count(mine.length)} of its ${hits.length} nearest items are the digit ${best}.` : "Nothing is stored yet.";

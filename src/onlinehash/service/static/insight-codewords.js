@@ -133,4 +133,4 @@ function reading({ label, bits, ones, n_items: n }, i) {
   return `${label}, bit ${i + 1}: ${bits && i < bits.length ? `the codeword has ${bits[i]}, ` : ""}${percent(ones[i])} of ${count(n)} items have 1.`;
 }
 
-const percent = (share) => `${(100 * share).toFixed(share === 0 || share === 1 ? 0 : 1)} %`;
+const percent = (share) => `${(Math.floor(1000 * share) / 10).toFixed(share === 0 || share === 1 ? 0 : 1)} %`; // 100 % is all

@@ -106,7 +106,7 @@ export class Stream {
     else if (this.ended) text = `The stream has ended: mAP rose from ${this.points[0].map.toFixed(2)} to ${map.toFixed(2)}.`;
     else if (fresh - map > 0.05) text = `mAP ${map.toFixed(2)}; a refresh would raise it to ${fresh.toFixed(2)}. The codes are refreshed once enough bits have changed.`;
     else if (version !== this.version && this.version !== undefined) text = `Enough bits had changed: all codes were refreshed (version ${count(version)}), mAP ${map.toFixed(2)}.`;
-    else if (before && before.position !== position && position % 60) return;
+    else if (this.running && before && before.position !== position && position % 60) return;
     this.version = version;
     this.says.textContent = text;
   }

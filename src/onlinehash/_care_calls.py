@@ -1,0 +1,158 @@
+"""The calls of the clients that take care of a collection: jobs of the service, which are waited for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+from uuid import uuid4
+
+import numpy as np
+
+from onlinehash._call import Call, Calls, pauses
+from onlinehash._files import kind_of
+from onlinehash._records import records
+from onlinehash.collection.check import CheckReport
+from onlinehash.exceptions import DamagedError, DataNotFoundError, InvalidInputError, ServiceError
+from onlinehash.hashers import OnlineHasher
+from onlinehash.types import Progress
+
+_STEPS = 1000  # of a progress bar
+_PAIRS = 1000  # new vectors per request
+
+
+def silent(done: int, total: int) -> None:
+    """Show no progress."""
+
+
+def check(sample: int, progress: Progress) -> Calls[CheckReport]:
+    """Verify everything that is stored."""
+    found = yield from _job(Call("POST", "/check", {"sample": sample}), progress)
+    return CheckReport(**{**found, "problems": tuple(found["problems"])})
+
+
+def compact(progress: Progress) -> Calls[int]:
+    """Give unused space back; return the number of bytes."""
+    found = yield from _job(Call("POST", "/compact"), progress)
+    return int(found["n_bytes"])
+
+
+def change_hasher(hasher: OnlineHasher | str | int, progress: Progress) -> Calls[None]:
+    """Learn with another hasher, and encode all items again."""
+    yield from _job(Call("POST", "/change_hasher", _recipe(hasher)), progress)
+
+
+def migrate(embed: str | None, vectors: Any, hasher: Any, progress: Progress) -> Calls[None]:
+    """Move to another embedding model."""
+    if embed is None and vectors is None:
+        raise InvalidInputError("Pass the new embedder with embed=, or new vectors with vectors=.")
+    body = {"embed": embed, **({} if hasher is None else _recipe(hasher))}
+    if vectors is None:
+        yield from _job(Call("POST", "/migrate", body), progress)
+        return
+    found = {"complete": False, "n_done": 0, "n_items": 0}
+    for pairs in _batches(vectors):
+        ids, rows = [id for id, _ in pairs], np.array([row for _, row in pairs])
+        made = None if embed is not None or hasher is not None else records(ids, rows, None)
+        sent = body | {"ids": ids, "vectors": rows.tolist()} if made is None else made
+        found = yield from _job(Call("POST", "/migrate", sent), silent)
+        progress(found["n_done"], found["n_items"])
+        hasher, body = None, {"embed": embed}
+    if not found["complete"]:
+        n_left = found["n_items"] - found["n_done"]
+        raise InvalidInputError(
+            f"{n_left} of {found['n_items']} items have no new vector yet; call migrate(vectors=...) again with "
+            "theirs, or abandon_migration()."
+        )
+
+
+def abandon_migration() -> Calls[None]:
+    """Drop the new vectors of a migration under way."""
+    yield Call("DELETE", "/migration")
+
+
+def backup(path: str | os.PathLike[str], progress: Progress) -> Calls[None]:
+    """Download a copy of the collection."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DataNotFoundError(f"There is no folder {target.parent} to write {target.name} to; make it first.")
+    if target.is_dir() or (target.exists() and target.stat().st_size and kind_of(target) != "collection"):
+        raise InvalidInputError(f"{path} exists already and is not a collection; name another file.")
+    found = yield from _job(Call("POST", "/backup"), lambda done, total: progress(done, 2 * total))
+    aside, n_bytes = target.with_name(f"{target.name}.{uuid4().hex}.part"), found["n_bytes"]
+    try:
+        with aside.open("xb") as file:
+            copy = _Copy(file, lambda done: progress(n_bytes + done, 2 * n_bytes))
+            headers = yield Call("GET", "/backup", into=copy)
+            file.flush()
+            os.fsync(file.fileno())
+        if headers.get("repr-digest") != f"sha-256=:{b64encode(copy.digest.digest()).decode()}:":
+            raise DamagedError(f"{path} was not written: the download does not match its digest; try again.", "digest")
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+    yield Call("DELETE", "/backup")
+
+
+class _Copy:
+    """A file that is downloaded, and its digest."""
+
+    def __init__(self, file: BinaryIO, progress: Callable[[int], None]) -> None:
+        self._file, self._progress = file, progress
+        self.start()
+
+    def start(self) -> None:
+        """Begin from the first byte."""
+        self._file.seek(0)
+        self._file.truncate()
+        self.digest = hashlib.sha256()
+
+    def write(self, piece: bytes) -> None:
+        """Append a piece."""
+        self._file.write(piece)
+        self.digest.update(piece)
+        self._progress(self._file.tell())
+
+
+def checkpoint(name: str) -> Calls[Any]:
+    """Return what a change last stored under a name."""
+    found = yield Call("GET", f"/checkpoints/{quote(name, safe='')}")
+    return found["value"]
+
+
+def _job(start: Call, progress: Progress) -> Calls[dict[str, Any]]:
+    """Start a job, wait for its end, and return its result."""
+    state = yield start
+    number = state["number"]
+    for pause in pauses():
+        progress(int(_STEPS * state["progress"]), _STEPS)
+        if state["state"] != "running" or state["number"] != number:
+            break
+        state = yield Call("GET", "/job", pause=pause)
+    if state["number"] != number:
+        raise ServiceError("The service has started another job since, so that the result of this one is not known.")
+    if state["state"] != "done":
+        raise ServiceError(f"The service could not do this: {state['error']}")
+    result: dict[str, Any] = state["result"] or {}
+    return result
+
+
+def _recipe(hasher: OnlineHasher | str | int) -> dict[str, Any]:
+    """Return the name and the parameters of a hasher."""
+    if isinstance(hasher, int):
+        return {"n_bits": hasher}
+    if isinstance(hasher, str):
+        return {"method": hasher}
+    params = hasher.get_params(deep=False)
+    return {"method": hasher.name, "n_bits": params.pop("n_bits"), "params": params}
+
+
+def _batches(pairs: Iterable[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
+    rest = iter(pairs)
+    while some := list(islice(rest, _PAIRS)):
+        yield some
