@@ -119,19 +119,24 @@ def test_payloads_of_an_answer_are_bounded(served):
     few, many = list(range(1000, 1006)), list(range(1000, 1007))
     assert len(client.get(few)) == 6
     assert len(client.search(X[0], 6, ids=few, include=["payload"]).payload) == 6
-    refused = (
-        lambda: client.get(many),
-        lambda: list(client.items(after=999, chunk=50)),
+    for call in (
         lambda: client.search(X[0], 10, ids=many, include=["payload"]),
-        lambda: client.search(X[:7], 1, ids=many[:1], include=["payload"]),  # the same item, once per query
         lambda: client.range_search(X[0], 12, ids=many, include=["payload"]),
-    )
-    for call in refused:
+    ):
         with pytest.raises(InvalidInputError, match=r"payload is .* more than 20000, the limit of this service"):
             call()
-    body = {"vectors": X[:7].tolist(), "ids": many[:1], "items": True}
-    answer = httpx.post(f"{url}/api/v1/search", json=body)
-    assert answer.json()["errors"][0]["field"] == "payload"
+    for route, body in (
+        ("items/get", {"ids": many}),
+        ("items/list", {"after": 999, "limit": 50}),
+        ("search", {"vectors": X[:7].tolist(), "k": 1, "ids": many[:1], "include": ["payload"]}),  # once per query
+        ("search", {"vectors": X[:7].tolist(), "ids": many[:1], "items": True}),
+    ):
+        answer = httpx.post(f"{url}/api/v1/{route}", json=body)
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "payload")
+    # The client asks for less at a time.
+    assert [item.id for item in client.get(many)] == many
+    assert [item.id for item in client.items(after=999, chunk=50)] == list(range(1000, 1010))
+    assert client.search(X[:7], 1, ids=many[:1], include=["payload"]).payload == [["x" * 3000]] * 7
     assert [item.id for item in client.items(after=999, chunk=3)] == list(range(1000, 1010))
 
 

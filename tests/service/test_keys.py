@@ -7,7 +7,7 @@ from tests.service.running import X, make, running
 from onlinehash import Collection
 from onlinehash.client import Client, ServiceError
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
-from onlinehash.service import ApiKeys, serve_in_thread
+from onlinehash.service import ApiKeys, Limits, serve_in_thread
 
 pytestmark = pytest.mark.slow
 
@@ -41,13 +41,21 @@ def test_a_key_opens_what_it_is_for(server):
         assert reader.get(100)[0].labels == 1
 
 
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory):
+    """The address of a service that counts no wrong keys."""
+    path, keys = make(tmp_path_factory.mktemp("patient") / "items.oh", 20), ApiKeys.of([READ], [WRITE])
+    with Collection.open(path) as items, serve_in_thread(items, limits=Limits(max_wrong_keys=10**6), keys=keys) as url:
+        yield url
+
+
 @pytest.mark.parametrize("key", [None, "wrong", READ[:-1], f"{READ}x", "é" * 20])
-def test_nobody_else_gets_anything(server, key):
+def test_nobody_else_gets_anything(patient, key):
     headers = {} if key is None else {"authorization": f"Bearer {key}".encode()}
-    document = httpx.get(f"{server.url}/openapi.json").json()
+    document = httpx.get(f"{patient}/openapi.json").json()
     for path, methods in document["paths"].items():
         for method in methods:
-            answer = httpx.request(method, f"{server.url}{path}", headers=headers)
+            answer = httpx.request(method, f"{patient}{path}", headers=headers)
             assert answer.status_code == (200 if path in ("/healthz", "/readyz") else 401), path
             assert path in ("/healthz", "/readyz") or answer.headers["www-authenticate"] == "Bearer"
 
