@@ -150,9 +150,12 @@ class Care(ABC):
                 raise invalid("params", "params goes with method; pass the name of the hasher.")
             return request.n_bits
         kind = HASHERS.get(request.method.lower())
-        known = [] if kind is None else kind().get_params(deep=False)
+        if kind is None:
+            rule = f"method: there is no {request.method[:80]!r} here; there are {', '.join(sorted(HASHERS))}."
+            raise invalid("method", rule)
+        known = kind().get_params(deep=False)
         for name in params:
-            if kind is not None and name not in known:
+            if name not in known:
                 rule = f"params: {request.method} has no {name!r}; it has {', '.join(sorted(known))}."
                 raise invalid("params", rule, name)
         try:
