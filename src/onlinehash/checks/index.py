@@ -198,7 +198,7 @@ def check_ids_are_numbered_on(make_index: MakeIndex) -> None:
     index.upsert(_codes(2, 16))
     index.upsert(_codes(1, 16), [10])
     index.upsert(_codes(2, 16))
-    promise(sorted(index.ids.tolist()) == [0, 1, 10, 11, 12], f"the ids are {sorted(index.ids.tolist())}")
+    promise((ids := sorted(index.ids.tolist())) == [0, 1, 10, 11, 12], f"the ids are {ids}")
     promise(np.array_equal(index.get([11, 12]), _codes(2, 16)), "new items are numbered out of order")
 
 

@@ -39,6 +39,15 @@ def codes(n, seed=0):
     return np.packbits(bits, axis=1, bitorder="little")
 
 
+def test_a_change_is_seen_by_the_next_read(server):
+    index = MilvusIndex(16, server.uri, name=next(NAMES))
+    for k in range(30):
+        index.upsert(codes(2))
+        assert len(index.ids) == k + 2
+        index.delete([2 * k])
+        assert len(index.ids) == k + 1
+
+
 def test_it_keeps_the_promises_of_an_index(server):
     check_index(lambda n_bits: MilvusIndex(n_bits, server.uri, name=next(NAMES)))
 
