@@ -231,6 +231,7 @@ def test_dlpack_in_the_memory_of_the_host_is_taken_by_every_method(data):
         assert np.array_equal(*(hasher.transform(X[:50]) for hasher in learned))
 
 
+@pytest.mark.slow
 def test_arrays_of_the_host_load_no_other_library():
     program = (
         "import sys, numpy as np, onlinehash as oh; X = np.eye(4).repeat(9, 0); "

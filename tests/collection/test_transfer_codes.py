@@ -95,6 +95,7 @@ def test_parquet_holds_the_same_codes(filled, tmp_path):
     assert table.schema.metadata[b"onlinehash.n_bits"] == b"12"
 
 
+@pytest.mark.slow
 def test_lancedb_finds_what_the_collection_finds(filled, tmp_path, data):
     import lancedb  # takes seconds
 

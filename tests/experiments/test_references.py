@@ -179,6 +179,7 @@ def test_hc_sdh_is_ridge_regression_on_the_codewords_of_all_rows(split):
     assert evaluate(whole.snapshot(), split).mean_average_precision > 0.85
 
 
+@pytest.mark.slow
 def test_a_method_takes_the_features_of_hroh_and_runs_share_what_they_learned(split, monkeypatch):
     plain = run(Run("HCOH", "hcoh", "digits", "published", 16, 0))
     matched = Run("HCOH", "hcoh", "digits", "published", 16, 0, inputs="hroh", params={"learning_rate": 1.0})

@@ -45,6 +45,7 @@ def test_items_are_searched_for_before_they_are_learned_from():
     assert found[1][1].mean_average_precision == pytest.approx(expected.mean_average_precision())
 
 
+@pytest.mark.slow
 def test_a_run_draws_the_curve_of_its_own_stream():
     options = {"checkpoints": 4, "queries": "stream", "missing_labels": 0.3}
     result = run(Run("HROH", "hroh", "digits", "online", 16, 0, params={"preprocess": "unit"}, **options))
