@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import Row, compare, interleaved
+from benchmarks.measure import Row, compare, folder_on_disk, interleaved
 from onlinehash import HCOH, Collection
 from onlinehash.collection import Never
 
@@ -214,7 +213,7 @@ def memory_row(folder: Path) -> Row:
 
 
 def run() -> list[Row]:
-    with TemporaryDirectory(dir=".") as name:
+    with folder_on_disk() as name:
         folder = Path(name)
         adds = Adds(folder)
         seconds = interleaved({"plain": adds.plain, "collection": adds.collection}, rounds=5, clock=perf_counter)

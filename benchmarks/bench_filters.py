@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import Row, compare, interleaved
+from benchmarks.measure import Row, compare, folder_on_disk, interleaved
 from onlinehash import LSH, Collection
 from onlinehash.collection import Never
 from onlinehash.collection.filters import parse_where
@@ -83,7 +82,7 @@ def rows_of(collection: Collection, query: NDArray[Any], one_in: int, how: str, 
 
 
 def run() -> list[Row]:
-    with TemporaryDirectory(dir=".") as name:
+    with folder_on_disk() as name:
         path = Path(name) / "items.oh"
         query = fill(path)
         with Collection.open(path) as collection:

@@ -9,12 +9,20 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import process_time
 
 from onlinehash.experiments.results import processor
 
 FOLDER = Path(__file__).parent
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
+
+
+def folder_on_disk() -> TemporaryDirectory[str]:
+    """Return a temporary folder on the disk of this clone, where ``/tmp`` may be in memory; git ignores it."""
+    place = FOLDER.parent / "build"
+    place.mkdir(exist_ok=True)
+    return TemporaryDirectory(dir=place)
 
 
 @dataclass(frozen=True)

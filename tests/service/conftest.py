@@ -1,4 +1,8 @@
+import os
+import shutil
+
 import pytest
+from playwright.sync_api import sync_playwright
 from tests.service.running import make, running
 
 from onlinehash.client import Client
@@ -22,3 +26,16 @@ def server(tmp_path_factory):
 def client(server):
     with Client(server.url, retries=0) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, for the tests of a module."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        reason = "There is no Chromium here; on Debian, run: apt-get install chromium"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program)
+        yield browser
+        browser.close()

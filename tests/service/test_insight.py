@@ -1,15 +1,13 @@
 """The views Insight and Demo, the explained words, and the accessibility of all views, in a real browser."""
 
 import math
-import os
 import re
-import shutil
 from pathlib import Path
 
 import axe_playwright_python
 import numpy as np
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from tests.service.running import running
 
 from onlinehash import HROH, Collection
@@ -27,18 +25,6 @@ LABELS = [MARKUP, *(f"intent number {i}" for i in range(149))]
 CENTRES = RNG.normal(size=(150, 16))
 Y = RNG.permutation(np.arange(600) % 150)
 X = (CENTRES[Y] + 0.2 * RNG.normal(size=(600, 16))).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        reason = "There is no Chromium here; on Debian, run: apt-get install chromium"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

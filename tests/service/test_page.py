@@ -1,8 +1,6 @@
 """The page, in a real browser: the shell, Search, Browse and the page of an item."""
 
-import os
 import re
-import shutil
 import signal
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -10,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from tests.service.running import X, Y, make, running
 
 from onlinehash import HCOH, HROH, Collection
@@ -52,18 +50,6 @@ TEXTS = {
     "tool": ["a hammer and nails", "an old saw"],
 }
 LONG = "A sentence that is long enough to be shown in full, with <i>markup</i> that stays text, and more. " * 3
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        reason = "There is no Chromium here; on Debian, run: apt-get install chromium"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
