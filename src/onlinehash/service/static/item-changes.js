@@ -9,6 +9,7 @@ export class Changes {
     this.onChanged = onChanged;
     this.onDeleted = onDeleted;
     this.isBusy = false;
+    this.running = Promise.resolve();
     this.box = html("textarea", { id: "new-labels", rows: "1", autocomplete: "off", spellcheck: "false" });
     this.save = html("button", { type: "submit" }, "Save labels");
     this.says = html("p", { class: "hint", role: "status" });
@@ -22,7 +23,7 @@ export class Changes {
       html("div", { class: "row start" }, this.remove, this.unlearn), this.says, this.dialog);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.run(() => this.relabel());
+      if (!this.isBusy) this.run(() => this.relabel()); // else it was clicked twice
     });
     this.remove.addEventListener("click", () => this.run(() => this.delete(false)));
     this.unlearn.addEventListener("click", () => this.run(() => this.delete(true)));
@@ -40,16 +41,13 @@ export class Changes {
     this.box.rows = Math.max(1, labelsOf(item.labels).length);
   }
 
-  async run(change) {
-    if (this.isBusy) return;
+  // Changes run one after another: a click during one is not lost.
+  run(change) {
+    const mine = this.running.catch(() => {}).then(change).catch((error) => this.app.tell(error)).finally(() => {
+      this.isBusy = this.running !== mine;
+    });
+    this.running = mine;
     this.isBusy = true;
-    try {
-      await change();
-    } catch (error) {
-      this.app.tell(error);
-    } finally {
-      this.isBusy = false;
-    }
   }
 
   async relabel() {
