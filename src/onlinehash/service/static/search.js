@@ -17,6 +17,8 @@ export class SearchView {
     this.app = app;
     this.query = null;
     this.turn = 0;
+    this.asked = 0; // counts what was asked for: what comes late gives way
+    this.typed = 0; // counts changes of the box by its user
     this.examples = new Examples(app);
     this.results = new Results(app);
     this.filters = new Filters(app, () => this.optionsChanged());
@@ -56,6 +58,7 @@ export class SearchView {
       event.preventDefault();
       this.form.requestSubmit();
     });
+    this.box.addEventListener("input", () => this.typed++);
     this.by.addEventListener("change", () => this.showHint());
     this.file.addEventListener("change", guarded(() => this.file.files.length && this.take(this.file.files[0])));
     this.form.addEventListener("dragover", (event) => event.preventDefault());
@@ -71,7 +74,9 @@ export class SearchView {
   // ------------------------------------------------------------------ the route
 
   async show({ query }) {
-    const { stats } = this.app;
+    const { stats } = this.app, asked = ++this.asked, { typed } = this;
+    const text = query.get("id") ?? query.get("text") ?? "";
+    const inBox = () => (typed === this.typed ? text : null);
     const mayBe = { ...(stats.embeds === "text" ? { text: "by text" } : {}), id: "by id", vector: "by vector" };
     fillSelect(this.by, mayBe);
     this.file.accept = stats.embeds === "image" ? ".npy,image/*" : ".npy";
@@ -84,28 +89,31 @@ export class SearchView {
     this.say();
     this.showHint();
     if (!this.examples.items.length) await this.examples.offer();
-    if (query.has("id")) await this.askItem(query.get("id"));
-    else if (query.has("text") && stats.embeds === "text") this.setQuery({ text: query.get("text") }, "text", query.get("text"));
-    else if (!this.query?.vector && !this.query?.image) this.pickFirst();
+    if (asked !== this.asked) return;
+    if (query.has("id")) {
+      this.query = null;
+      const item = await fetchItem(this.app, text);
+      if (asked !== this.asked) return;
+      this.setQuery({ item }, "id", inBox());
+    } else if (query.has("text") && stats.embeds === "text") this.setQuery({ text }, "text", inBox());
+    else if (!this.query?.vector && !this.query?.image) this.pickFirst(inBox());
     this.showHint();
     await this.run();
   }
 
   // Before anything is asked, the first example shows what a search finds.
-  pickFirst() {
+  pickFirst(text) {
     const [item] = this.examples.items;
-    this.setQuery(item ? { item, isFirst: true } : null, null, "");
+    this.setQuery(item ? { item, isFirst: true } : null, null, text);
   }
 
-  async askItem(text) {
-    this.query = null;
-    this.setQuery({ item: await fetchItem(this.app, text) }, "id", text);
-  }
-
+  // The box keeps what is being typed if the text is null.
   setQuery(query, by, text) {
     this.query = query;
-    if (by && [...this.by.options].some(({ value }) => value === by)) this.by.value = by;
-    this.box.value = text;
+    if (text !== null) {
+      if (by && [...this.by.options].some(({ value }) => value === by)) this.by.value = by;
+      this.box.value = text;
+    }
     this.rowField.hidden = !query?.rows;
     this.examples.mark(query?.item?.id);
   }
@@ -130,6 +138,7 @@ export class SearchView {
   drawing() {
     if (!this.app.demo) return [];
     const sketch = makeSketch(this.app, ({ vector, item }) => {
+      this.asked++;
       this.setQuery({ vector, name: "your drawing", payload: item.payload }, null, "");
       this.app.replace(this.address());
       this.run();
@@ -145,8 +154,9 @@ export class SearchView {
     const numbers = numbersIn(text);
     if (this.by.value !== "vector" && numbers?.length === this.app.stats.n_features && numbers.length > 1) this.by.value = "vector";
     if (this.by.value === "vector") return this.askVector(numbers, "your vector", text);
+    const asked = ++this.asked;
     const query = this.by.value === "text" ? { text } : { item: await fetchItem(this.app, text) };
-    this.box.value = text;
+    if (asked !== this.asked) return;
     const to = this.app.href(this.address(query));
     if (to === location.hash) await this.app.route();
     else location.hash = to;
@@ -156,6 +166,7 @@ export class SearchView {
     const width = this.app.stats.n_features;
     if (!vector?.length) throw new ApiError("This is no vector: paste numbers, separated by commas or spaces.", 422);
     if (width !== null && vector.length !== width) throw new ApiError(`This vector has ${count(vector.length)} numbers, those of this collection have ${count(width)}.`, 422);
+    this.asked++;
     this.setQuery({ vector, name, rows }, "vector", text);
     this.app.replace(this.address());
     return this.run();
@@ -166,7 +177,9 @@ export class SearchView {
     this.file.value = "";
     if (file.type.startsWith("image/")) {
       if (this.app.stats.embeds !== "image") throw new ApiError("This collection has no embedder for images; give a vector (.npy).", 422);
-      this.setQuery({ image: file, name: file.name, payload: { image: await dataUrl(file) } }, null, "");
+      const asked = ++this.asked, image = await dataUrl(file);
+      if (asked !== this.asked) return;
+      this.setQuery({ image: file, name: file.name, payload: { image } }, null, "");
       this.app.replace(this.address());
       return this.run();
     }
@@ -209,7 +222,7 @@ export class SearchView {
     this.say();
     if ([stats.version, stats.n_searchable].join() === this.seen || this.found.contains(document.activeElement)) return;
     if (!this.examples.items.length) await this.examples.offer();
-    if (!this.query) this.pickFirst();
+    if (!this.query) this.pickFirst(null);
     await this.run();
   }
 
