@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from time import process_time, sleep
 from typing import Any
 
 import numpy as np
@@ -14,11 +17,11 @@ from onlinehash import LSH, Collection
 from onlinehash.collection import Never
 from onlinehash.collection.filters import parse_where
 from onlinehash.collection.passing import PassingItems
-from onlinehash.collection.stores.sqlite_columns import PayloadColumns
 
 N_ITEMS, BATCH, D, BITS = 1_000_000, 100_000, 16, 64
 PASSING = (10, 100, 1000, 10_000, 100_000)  # one item in this many
-REPEATS = 20
+REPEATS, ROUNDS = 20, 5
+BARS = {"with an index": "at most 2", "without an index": "at most 10"}
 
 
 def fill(path: Path) -> NDArray[Any]:
@@ -41,54 +44,101 @@ def times(n: int, call: Callable[[], object]) -> Callable[[], None]:
     return repeated
 
 
-def rows_of(collection: Collection, query: NDArray[Any], one_in: int, how: str, n_first: int) -> list[Row]:
-    """Compare a filter that one in ``one_in`` items passes with the plain search."""
-    where = {"n": {"$lt": PASSING[-1] // one_in}}
-    tree = parse_where(where)
+def new_filters(one_in: int) -> Iterator[dict[str, Any]]:
+    """Yield filters that one item in ``one_in`` passes, each with other values."""
+    width = PASSING[-1] // one_in
+    for start in np.random.default_rng(one_in).permutation(PASSING[-1] - width).tolist():
+        yield {"n": {"$gte": start, "$lt": start + width}}
 
-    def first() -> object:
-        collection._index._passing_items._known.clear()  # type: ignore[union-attr]
-        return collection.search(query, where=where)
 
-    def first_by_path() -> object:
-        collection._store._columns = PayloadColumns()  # type: ignore[attr-defined]
-        return first()
+def settle(collection: Collection) -> None:
+    """Wait until no column is read any more."""
+    while collection._store._wanted:  # type: ignore[attr-defined]
+        sleep(0.01)
 
-    passing = [item.id for item in collection.items(where=where, limit=1000)]
-    assert collection.search(query, ids=passing).ids == collection.search(query, ids=passing, where=where).ids
+
+@contextmanager
+def without_columns(collection: Collection) -> Iterator[None]:
+    """Let SQLite answer all filters of the block."""
+    store: Any = collection._store
+    store._column = lambda key, moment: None
+    try:
+        yield
+    finally:
+        del store._column
+
+
+def after_opening(path: Path, query: NDArray[Any], how: str) -> list[Row]:
+    """Compare the first two filters after opening with the plain search; the first starts to read a column."""
+    filters, measured = new_filters(100), list[dict[str, float]]()
+    for _ in range(ROUNDS):
+        with Collection.open(path) as collection:
+            plain = interleaved({"plain": times(REPEATS, partial(collection.search, query))}, rounds=1)["plain"][0]
+            start = process_time()
+            collection.search(query, where=next(filters))
+            settle(collection)
+            first = process_time()
+            collection.search(query, where=next(filters))
+            measured.append({"plain": plain / REPEATS, "first": first - start, "second": process_time() - first})
+    seconds = {name: [some[name] for some in measured] for name in measured[0]}
+    what = f"a filter that 1 item in 100 passes, {how}"
+    return [
+        compare(f"{what}, the first of all, and the reading of the column", seconds, "first", "plain", "-"),
+        compare(f"{what}, the second of all", seconds, "second", "plain", "-"),
+    ]
+
+
+def rows_of(collection: Collection, query: NDArray[Any], one_in: int, how: str) -> list[Row]:
+    """Compare a filter that one item in ``one_in`` passes with the plain search, in a collection that is in use."""
+    filters = new_filters(one_in)
+    again = next(filters)
+    passing = [item.id for item in collection.items(where=again, limit=1000)]
+    assert collection.search(query, ids=passing).ids == collection.search(query, ids=passing, where=again).ids
+    collection.search(query, where=again)
+    settle(collection)
+
+    def ask_database() -> object:
+        with without_columns(collection):
+            return PassingItems(collection._store).of(parse_where(next(filters)))
+
+    def search_by_database() -> object:
+        with without_columns(collection):
+            return collection.search(query, where=next(filters))
+
     calls = {
         "plain": times(REPEATS, lambda: collection.search(query)),
-        "again": times(REPEATS, lambda: collection.search(query, where=where)),
-        "first": times(n_first, first),
-        "database": times(n_first, lambda: PassingItems(collection._store).of(tree)),
+        "again": times(REPEATS, lambda: collection.search(query, where=again)),
+        "first": times(REPEATS, lambda: collection.search(query, where=next(filters))),
     }
-    seconds = interleaved(calls, rounds=5)
-    if how == "without an index":
-        seconds |= interleaved({"plain": calls["plain"], "first by path": times(n_first, first_by_path)}, rounds=5)
-    scale = REPEATS / n_first
-    seconds["without"] = [max(0.0, a - b) for a, b in zip(seconds["first"], seconds["database"], strict=True)]
+    if how == "with an index":  # without one, a difference of large numbers says nothing
+        calls |= {"database": times(REPEATS, ask_database), "by database": times(REPEATS, search_by_database)}
+    seconds = interleaved(calls, ROUNDS)
     what = f"a filter that 1 item in {one_in} passes, {how}"
-    bar = {"with an index": "at most 2", "without an index": "at most 10"}[how] if one_in == 100 else "-"
+    bar = BARS[how] if one_in == 100 else "-"
     rows = [
         compare(f"{what}, asked again", seconds, "again", "plain", bar),
-        compare(f"{what}, asked the first time", seconds, "first", "plain", bar, scale),
+        compare(f"{what}, asked the first time", seconds, "first", "plain", bar),
     ]
-    if how == "without an index":
-        rows.append(compare(f"{what}, the first by its path", seconds, "first by path", "plain", "-", scale))
-    else:  # without one, a difference of large numbers says nothing
+    if how == "with an index":
+        pairs = zip(seconds["by database"], seconds["database"], strict=True)
+        seconds["without"] = [max(0.0, a - b) for a, b in pairs]
         bar = "at most 1" if one_in >= 100 else "-"
-        rows.append(compare(f"{what}, less the time of SQLite", seconds, "without", "plain", bar, scale))
+        rows += [
+            compare(f"{what}, answered by SQLite", seconds, "by database", "plain", "-"),
+            compare(f"{what}, answered by SQLite, less the time of SQLite", seconds, "without", "plain", bar),
+        ]
     return rows
 
 
 def run() -> list[Row]:
+    rows: list[Row] = []
     with folder_on_disk() as name:
         path = Path(name) / "items.oh"
         query = fill(path)
-        with Collection.open(path) as collection:
-            scanned = [
-                row for one_in in (100, 10_000) for row in rows_of(collection, query, one_in, "without an index", 1)
-            ]
-            collection.create_index("n")
-            rows = [row for one_in in PASSING for row in rows_of(collection, query, one_in, "with an index", 5)]
-    return rows + scanned
+        for how, numbers in (("without an index", (100, 10_000)), ("with an index", PASSING)):
+            with Collection.open(path) as collection:
+                if how == "with an index":
+                    collection.create_index("n")
+                some = [row for one_in in numbers for row in rows_of(collection, query, one_in, how)]
+            rows = some + after_opening(path, query, how) + rows
+    return rows

@@ -15,6 +15,7 @@ from tests.collection.places import EnginePlace, FilePlace
 
 from onlinehash import HCOH, hamming_distances
 from onlinehash.collection import Never
+from onlinehash.collection.stores import sqlite_columns
 from onlinehash.types import SearchResult
 
 pytestmark = pytest.mark.slow
@@ -32,6 +33,7 @@ def has(item, label):
 
 class FilterMachine(RuleBasedStateMachine):
     search = None
+    n_columns = 0  # in memory, at all searches
 
     @initialize(strings=st.booleans())
     def create(self, strings):
@@ -131,6 +133,7 @@ class FilterMachine(RuleBasedStateMachine):
             ranked = [(distance, id) for distance, _, id in ranked]
             labelled = [pair for pair in ranked if label is None or has(self.items[pair[1]], label)]
             found = collection.search(VECTORS[query], k, where=where, labels=label, include=["payload"])
+            type(self).n_columns += len(getattr(collection._store, "_columns", ()))
             assert pairs(found) == labelled[:k]
             assert found.payload == [self.items[id][2] for id in found.ids]
             some = [self.name(number) for number in range(twice)]
@@ -193,11 +196,17 @@ class FaissMachine(FilterMachine):
     search = "faiss"
 
 
-@pytest.mark.parametrize(("machine", "n_examples"), [(FilterMachine, 8), (FaissMachine, 2)])
-def test_filters_of_a_file_follow_the_rule(machine, n_examples):
+@pytest.mark.parametrize(
+    ("machine", "n_examples", "at_once"), [(FilterMachine, 8, 10_000), (FilterMachine, 4, 4), (FaissMachine, 2, 10_000)]
+)
+def test_filters_of_a_file_follow_the_rule(machine, n_examples, at_once, monkeypatch):
+    """With columns in memory that are read at once, or many of them in the background; SQLite counts and lists."""
+    monkeypatch.setattr(sqlite_columns, "_AT_ONCE", at_once)
+    machine.n_columns = 0
     run_state_machine_as_test(
         machine, settings=settings(max_examples=n_examples, stateful_step_count=20, deadline=None)
     )
+    assert machine is FaissMachine or machine.n_columns
 
 
 @pytest.mark.parametrize("search", [None, "memory"])

@@ -39,6 +39,7 @@ class PassingItems:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: OrderedDict[Filter, Passing] = OrderedDict()
+        self._size = 0  # of all that is known
         self._lock = Lock()
 
     def of(self, where: Filter) -> Passing:
@@ -47,8 +48,13 @@ class PassingItems:
             known = self._known.get(where)
             if known is not None:
                 self._known.move_to_end(where)
-        if known is not None and (known.seq, known.n_changes) == self._moment():
+        moment = self._moment()
+        if known is not None and (known.seq, known.n_changes) == moment:
             return known
+        if known is None and (quickly := self._store.known_passing(where, *moment)) is not None:
+            found = Passing(quickly, *moment, len(quickly))
+            self._remember(where, found)
+            return found
         with self._store.reading():
             seq, n_changes = self._moment()
             if known is None or known.n_changes != n_changes or known.seq > seq:
@@ -66,8 +72,10 @@ class PassingItems:
 
     def _remember(self, where: Filter, found: Passing) -> None:
         with self._lock:
-            self._known.pop(where, None)
+            if where in self._known:
+                self._size -= len(self._known.pop(where).seqs) + _MORE
             if len(found.seqs) <= 2 * found.n_asked + _MORE:  # else most of them may be gone
                 self._known[where] = found
-            while sum(len(some.seqs) + _MORE for some in self._known.values()) > _LARGEST:
-                self._known.popitem(last=False)
+                self._size += len(found.seqs) + _MORE
+            while self._size > _LARGEST:
+                self._size -= len(self._known.popitem(last=False)[1].seqs) + _MORE

@@ -102,11 +102,12 @@ class FlatIndex(MemoryIndex):
         return View(self._codes.take(rows, axis=0), (among, True), len(among))  # take is 9 times faster than [rows]
 
     def _rows(self, ids: Ids) -> NDArray[Any]:
-        """Return the row of every id, negative where there is none; ids without gaps need no table."""
+        """Return the row of each of some sorted ids, negative where there is none; ids without gaps need no table."""
         first = int(self._ids[0]) if self._size else 0
         if self._ordered and self._size and int(self._ids[self._size - 1]) - first == self._size - 1:
             rows = ids - first
-            rows[(ids < first) | (rows >= self._size)] = -1
+            if len(ids) and not first <= int(ids[0]) <= int(ids[-1]) < first + self._size:
+                rows[(ids < first) | (rows >= self._size)] = -1
             return rows
         return self._numbers().find(ids)
 

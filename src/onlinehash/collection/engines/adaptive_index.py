@@ -86,14 +86,13 @@ class AdaptiveIndex(Index):
         self._index.delete(ids)
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
-        return self._index.search(queries, k, ids=among)
+        return self._index._search(queries, k, among)  # they are checked
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        return self._index.search(queries, k, ids=among, asymmetric=True)
+        return self._index._search_asymmetric(queries, k, among)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        found = self._index.range_search(queries, radius, ids=among)
-        return list(zip(found.ids, found.distances, strict=True))
+        return self._index._range_search(queries, radius, among)
 
 
 def _n_distinct(codes: Codes) -> int:

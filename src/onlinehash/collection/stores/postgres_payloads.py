@@ -30,6 +30,9 @@ class PostgresPayloads(PostgresCodes):
         found = self._passing("array_agg(seq)", where, "AND seq > %(after)s", after=after)
         return np.sort(np.array(found[0][0] or [], np.int64)) if found else np.empty(0, np.int64)
 
+    def known_passing(self, where: Filter, seq: int, n_changes: int) -> None:
+        """Return None: nothing is in memory."""
+
     def _passing(self, columns: str, where: Filter, rest: str = "", **values: Any) -> list[tuple[Any, ...]]:
         """Return columns of the items that pass a filter; nothing if there are no items yet."""
         if self._kind() is None:

@@ -198,6 +198,12 @@ class Store(Protocol):
     def passing(self, where: Filter, after: int = 0) -> NDArray[np.int64]:
         """Return the sequence numbers, sorted, of items that pass a filter and came after a sequence number."""
 
+    def known_passing(self, where: Filter, seq: int, n_changes: int) -> NDArray[np.int64] | None:
+        """Return what passed a filter when the store was at a sequence number and a change of payloads, from memory.
+
+        None if the database has to be asked.
+        """
+
     def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
         """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
 

@@ -17,7 +17,6 @@ from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.stores.sqlite_care import FileCare
 from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
-from onlinehash.collection.stores.sqlite_columns import PayloadColumns
 from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items, slices
 from onlinehash.collection.stores.sqlite_listing import ROW, ListedItems
 from onlinehash.collection.stores.sqlite_migration import MigrationTables
@@ -67,7 +66,6 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
     """
 
     def __init__(self, path: Path, *, readonly: bool = False, partial: bool = False) -> None:
-        self._columns = PayloadColumns()
         super().__init__(path, readonly=readonly, partial=partial)
         try:
             self._inspect()

@@ -1,29 +1,31 @@
-"""PayloadColumns: the values of a path in all payloads, sorted, in memory, once several filters have asked for it."""
+"""PayloadColumns: values at paths in the payloads of a SQLite file, sorted, in memory, once a filter asks for them."""
 
 from __future__ import annotations
 
-import json
-from bisect import bisect_left, bisect_right
-from collections import Counter, OrderedDict
-from collections.abc import Callable
-from threading import Lock
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import Compare
-from onlinehash.collection.stores.sqlite_filters import typed_value
+from onlinehash.collection.filters import PAYLOAD_CHANGES, Compare, parse_path
+from onlinehash.collection.stores.payload_runs import LIMIT, Run, read_run
+from onlinehash.collection.stores.sqlite_codes import CodeTables
+from onlinehash.exceptions import OnlineHashError
 
-Query = Callable[..., list[tuple[Any, ...]]]
 Key = tuple[tuple[str, ...], str]
 
-_AT_A_TIME = 100_000  # rows
-_LARGEST = 1 << 53  # up to which a float holds every integer
-_LONGEST = 200  # characters of a text
-_MOST_TEXT = 1 << 26  # characters of all
-_MOST = 8  # columns
-_NEW = 10_000  # items that came since a column was read, or an eighth of it, if that is more
+_log = logging.getLogger(__name__)
+_AT_ONCE = 10_000  # sequence numbers that are read while a filter waits
+_MOST = 1 << 25  # sequence numbers in all columns
+_MORE = 1000  # that a column counts as besides
+_PAUSE = 4  # times as long as a column took to read, before it is read again
+_STEPS = 1 << 20  # of SQLite between two looks whether the file is being closed
 
 
 class Moment(NamedTuple):
@@ -34,126 +36,158 @@ class Moment(NamedTuple):
 
 
 class Column(NamedTuple):
-    """The values of one type at a path, rising, and the sequence numbers of their items.
+    """The values of one type at a path: a run of all items, and runs of those that came since.
 
-    Texts are numbered in their order. Sequence numbers of items that are gone may stay.
+    Sequence numbers of items that are gone may stay. Without runs, memory is no place for the values.
     """
 
-    values: NDArray[Any]
-    seqs: NDArray[np.int64]
-    texts: list[str] | None
+    runs: tuple[Run, ...]
+    afters: tuple[int, ...]  # the sequence number after which a run starts
     moment: Moment
 
-    def passing(self, operator: str, values: list[Any]) -> NDArray[np.int64]:
-        """Return the sequence numbers, in no order, of values that compare so with those given."""
-        if operator == "in":
-            found = [self.seqs[self._place(value, bisect_left) : self._place(value, bisect_right)] for value in values]
-            return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
-        place = self._place(values[0], bisect_left if operator in ("<", ">=") else bisect_right)
-        return self.seqs[:place] if operator[0] == "<" else self.seqs[place:]
+    def size(self) -> int:
+        """Return how many sequence numbers it has."""
+        return sum(len(run.seqs) for run in self.runs)
 
-    def _place(self, value: Any, bisect: Callable[..., int]) -> int:
-        if self.texts is None:
-            return bisect(self.values, value)
-        return int(np.searchsorted(self.values, bisect(self.texts, value)))
+    def holds(self, moment: Moment) -> bool:
+        """Return whether what it has is right at a later moment; without runs, until twice as many items came."""
+        return self.moment.n_changes == moment.n_changes and (bool(self.runs) or moment.seq <= 2 * self.moment.seq)
 
 
-class PayloadColumns:
-    """Answer comparisons of numbers and texts from memory, where SQLite would read the payloads of all items.
+class PayloadColumns(CodeTables):
+    """Answer comparisons of numbers and strings from memory.
 
-    The first comparison at a path is left to SQLite. A second one reads the column, in about the time of two. It holds
-    until payloads change; items that came since are left to SQLite.
+    The first comparison at a path starts a thread that reads the column, from the index of the path if there is one.
+    Until that is done, SQLite answers. Items that came since are read when the column is asked again, few at once and
+    many by the thread, as is everything after a change of payloads.
+
+    Parameters
+    ----------
+    path : Path
+    readonly : bool
     """
 
-    def __init__(self) -> None:
-        self._known: OrderedDict[Key, Column | Moment] = OrderedDict()  # a moment: it has no column
-        self._asked: Counter[Key] = Counter()
-        self._lock = Lock()
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
+        self._columns: OrderedDict[Key, Column] = OrderedDict()
+        self._wanted: dict[Key, None] = {}  # to read, in this order; a thread does while there are any
+        self._not_before: dict[Key, float] = {}
+        self._columns_lock = Lock()
+        super().__init__(path, readonly=readonly)
 
-    def passing(self, where: Compare, moment: Moment, query: Query) -> tuple[NDArray[np.int64], int] | None:
-        """Return items that pass, in no order, and up to which sequence number they came; None if SQLite must say.
+    def _moment(self) -> Moment:
+        return Moment(self.position().seq, int(self.setting(PAYLOAD_CHANGES, 0)))
+
+    def _from_column(self, parts: Sequence[Compare], moment: Moment) -> NDArray[Any] | None:
+        """Return the sequence numbers that pass, in no order; None if SQLite must say.
 
         Parameters
         ----------
-        where : Compare
+        parts : several Compare
+            All of one path and type: one with ``in``, or several orders.
         moment : Moment
-            Of the snapshot that is read.
-        query : callable
-            Asks SQLite about the snapshot.
+            Of the snapshot that this thread reads, if it does; if not, nothing is read.
         """
-        if where.type not in ("number", "string"):
+        first = parts[0]
+        given = first.values if first.operator == "in" else tuple(part.values[0] for part in parts)
+        if first.type == "number" and any(abs(value) >= LIMIT for value in given):
             return None
-        if any(isinstance(value, int) and abs(value) > _LARGEST for value in where.values):
-            return None
-        with self._lock:
-            column = self._column((where.path, where.type), moment, query)
+        column = self._column((first.path, first.type), moment)
         if column is None:
             return None
-        # SQLite may read digits as another float than Python does.
-        floats = [value for value in where.values if isinstance(value, float)]
-        read = {value: query("SELECT json_extract(?, '$')", repr(value))[0][0] for value in floats}
-        return column.passing(where.operator, [read.get(value, value) for value in where.values]), column.moment.seq
+        values = [self._as_read(value) if isinstance(value, float) else value for value in given]
+        if first.operator == "in":
+            found = [some for run in column.runs for some in run.one_of(dict.fromkeys(values))]
+        else:
+            bounds = list(zip((part.operator for part in parts), values, strict=True))
+            found = [run.between(bounds) for run in column.runs]
+        return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int32), *found])
 
-    def _column(self, key: Key, moment: Moment, query: Query) -> Column | None:
-        known = self._known.get(key)
-        if known is not None:
-            since, size = (known, 0) if isinstance(known, Moment) else (known.moment, len(known.seqs))
-            if since.seq > moment.seq:
-                return None
-            if since.n_changes == moment.n_changes and moment.seq - since.seq <= max(_NEW, size // 8):
-                self._known.move_to_end(key)
-                return None if isinstance(known, Moment) else known
-            if since.n_changes != moment.n_changes:
-                del self._known[key]
-                self._asked[key] = 0
-        self._asked[key] += 1
-        if self._asked[key] < 2:
-            return None
-        column = _read(key, moment, query)
-        self._known[key] = moment if column is None else column
-        while len(self._known) > _MOST:
-            self._known.popitem(last=False)
-        return column
+    def _as_read(self, value: float) -> float:
+        """Return what SQLite makes of the digits of a float, which may be another one."""
+        return float(self._query("SELECT json_extract(?, '$')", repr(value))[0][0])
 
+    def _column(self, key: Key, moment: Moment) -> Column | None:
+        """Return a column of this moment, if it can be had at once."""
+        with self._columns_lock:
+            known = self._columns.get(key)
+            if known is not None:
+                self._columns.move_to_end(key)
+        if known is not None and (known.moment.n_changes > moment.n_changes or known.moment.seq > moment.seq):
+            return None  # another thread has seen more
+        if known is not None and known.holds(moment) and (known.moment == moment or not known.runs):
+            return known if known.runs else None
+        if getattr(self._local, "active", None) is None:
+            return None
+        known = known if known is not None and known.holds(moment) else None
+        column = self._read_column(key, known, moment, _AT_ONCE)
+        if column is None or self._is_due(column):
+            self._want(key)
+        if column is not None:
+            self._keep(key, column)
+        return column if column is not None and column.runs else None
 
-def _read(key: Key, moment: Moment, query: Query) -> Column | None:
-    """Return a column; None if it would take much memory, or if floats do not hold its integers."""
-    path, type_ = key
-    is_text = type_ == "string"
-    listed = f"json_group_array(substr(v, 1, {_LONGEST + 1}))" if is_text else "group_concat(v)"
-    own = "FILTER (WHERE typeof(v) = 'text')" if is_text else "FILTER (WHERE typeof(v) = 'integer')"
-    value = f"SELECT seq, {typed_value(path, type_)} AS v FROM items WHERE seq > ?"
-    read = f"""SELECT max(seq), group_concat(seq) {own}, {listed} {own}, sum(typeof(v) = 'real')
-               FROM ({value} ORDER BY seq LIMIT ?)"""
-    read_reals = f"SELECT * FROM ({value} AND seq <= ?) WHERE typeof(v) = 'real'"
-    seqs: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-    values: list[NDArray[Any]] = [np.empty(0, np.int32 if is_text else np.float64)]
-    texts, n_characters, after = list[str](), 0, 0
-    while (found := query(read, after, _AT_A_TIME)[0])[0] is not None:
-        last, found_seqs, found_values, n_reals = found
-        if found_seqs is not None:
-            seqs.append(np.fromstring(found_seqs, np.int64, sep=","))
-            if is_text:
-                texts += json.loads(found_values)
-                n_characters += len(found_values)
-            else:
-                integers = np.fromstring(found_values, np.int64, sep=",")
-                if integers.max() > _LARGEST or integers.min() < -_LARGEST:
-                    return None
-                values.append(integers)
-        if n_reals:
-            reals: NDArray[np.float64] = np.array(query(read_reals, after, last))
-            seqs.append(reals[:, 0].astype(np.int64))
-            values.append(reals[:, 1])
-        if n_characters > _MOST_TEXT:
+    def _read_column(self, key: Key, known: Column | None, moment: Moment, most: int) -> Column | None:
+        """Return a column of this moment; None if there is more to read than ``most`` sequence numbers.
+
+        What came since the known one becomes a run of its own, together with those before that were no longer.
+        """
+        runs, afters, start = ([], [], 0) if known is None else ([*known.runs], [*known.afters], known.moment.seq)
+        while runs and start - afters[-1] <= moment.seq - start and moment.seq - afters[-1] <= _AT_ONCE:
+            runs.pop()
+            start = afters.pop()
+        if moment.seq - start > most:
             return None
-        after = last
-    distinct = sorted(set(texts))
-    if is_text:
-        if max(map(len, distinct), default=0) > _LONGEST:
-            return None
-        numbers = dict(zip(distinct, range(len(distinct)), strict=True))
-        values.append(np.fromiter(map(numbers.__getitem__, texts), np.int32, len(texts)))
-    joined = np.concatenate(values)
-    order = np.argsort(joined, kind="stable")
-    return Column(joined[order], np.concatenate(seqs)[order], distinct if is_text else None, moment)
+        path, type_ = key
+        indexed = not start and path in map(parse_path, self.setting("indexes", []))
+        run = read_run(self._query, path, type_, start, indexed)
+        return Column((), (), moment) if run is None else Column((*runs, run), (*afters, start), moment)
+
+    def _is_due(self, column: Column) -> bool:
+        """Return whether so many items came since the first run that all should be read again."""
+        return len(column.runs) > 1 and column.moment.seq - column.afters[1] > max(_AT_ONCE, self.count() // 4)
+
+    def _keep(self, key: Key, column: Column) -> None:
+        with self._columns_lock:
+            self._columns[key] = column
+            self._columns.move_to_end(key)
+            while sum(some.size() + _MORE for some in self._columns.values()) > _MOST:
+                self._columns.popitem(last=False)
+
+    # ------------------------------------------------------------------ in the background
+
+    def _want(self, key: Key) -> None:
+        with self._columns_lock:
+            if key in self._wanted or time.monotonic() < self._not_before.get(key, 0.0):
+                return
+            self._wanted[key] = None
+            if len(self._wanted) == 1:
+                Thread(target=self._read_wanted, args=(key,), name="onlinehash-columns", daemon=True).start()
+
+    def _read_wanted(self, key: Key) -> None:
+        while True:
+            start = time.monotonic()
+            try:
+                self._read_behind(key)
+            except OnlineHashError as error:  # SQLite answers, or says the same to those who ask
+                _log.debug("The column %s was not read: %s", key, error)
+            with self._columns_lock:
+                now = time.monotonic()
+                self._not_before[key] = now + _PAUSE * (now - start)
+                del self._wanted[key]
+                if not self._wanted:
+                    return
+                key = next(iter(self._wanted))
+
+    def _read_behind(self, key: Key) -> None:
+        with self.reading():
+            moment, known = self._moment(), self._columns.get(key)
+            if known is not None and (not known.holds(moment) or self._is_due(known)):
+                known = None
+            connection, column = self._local.active, Column((), (), moment)
+            connection.set_progress_handler(lambda: self._closed, _STEPS)
+            try:
+                if self.count() <= _MOST - _MORE:
+                    column = self._read_column(key, known, moment, moment.seq) or column
+            finally:
+                connection.set_progress_handler(None, 0)
+        self._keep(key, column)

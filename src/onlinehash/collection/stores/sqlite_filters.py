@@ -32,23 +32,12 @@ def condition(where: Filter) -> tuple[str, list[Any]]:
         empty = "true" if isinstance(where, AllOf) else "false"
         return word.join(f"({part})" for part, _ in listed) or empty, [value for _, some in listed for value in some]
     if isinstance(where, Exists):
-        return f"{_type(where.path)} IS NOT NULL", []
+        return f"{type_of(where.path)} IS NOT NULL", []
     return _compared(where)
 
 
-def typed_value(path: FieldPath, type_: str) -> str:
-    """Return SQL for the number or the string at a path; NULL where there is none.
-
-    Examples
-    --------
-    >>> print(typed_value(("a",), "string"))
-    CASE WHEN json_type(payload, '$."a"') = 'text' THEN json_extract(payload, '$."a"') END
-    """
-    return f"CASE WHEN {_type(path)} {_TYPES[type_]} THEN {_value(path)} END"
-
-
 def _compared(where: Compare) -> tuple[str, list[Any]]:
-    type_ = _type(where.path)
+    type_ = type_of(where.path)
     if where.type not in _TYPES:
         return f"{type_} IN ({', '.join(repr(_CONSTANTS[value]) for value in where.values)})", []
     # A float is read as the payload is, so that the same digits are the same number.
@@ -58,14 +47,28 @@ def _compared(where: Compare) -> tuple[str, list[Any]]:
         test = f"= {marks[0]}" if len(marks) == 1 else f"IN ({', '.join(marks)})"
     else:
         test = f"{where.operator} {marks[0]}"
-    return f"{type_} {_TYPES[where.type]} AND {_value(where.path)} {test}", values
+    return f"{type_} {_TYPES[where.type]} AND {value_of(where.path)} {test}", values
 
 
-def _type(path: FieldPath) -> str:
+def type_of(path: FieldPath) -> str:
+    """Return SQL for the type of what is at a path; NULL where nothing is.
+
+    Examples
+    --------
+    >>> print(type_of(("a",)))
+    json_type(payload, '$."a"')
+    """
     return f"json_type(payload, {_literal(path)})"
 
 
-def _value(path: FieldPath) -> str:
+def value_of(path: FieldPath) -> str:
+    """Return SQL for the value at a path.
+
+    Examples
+    --------
+    >>> print(value_of(("a",)))
+    json_extract(payload, '$."a"')
+    """
     return f"json_extract(payload, {_literal(path)})"
 
 
@@ -93,4 +96,6 @@ def indexes_of(path: FieldPath) -> dict[str, tuple[str, str]]:
     """
     if path == (LABELS,):
         return {f"{table}_by_labels": (table, f"CREATE INDEX {table}_by_labels ON {table} (labels)") for table in _BOTH}
-    return {index_name(path): ("items", f"CREATE INDEX {index_name(path)} ON items ({_type(path)}, {_value(path)})")}
+    return {
+        index_name(path): ("items", f"CREATE INDEX {index_name(path)} ON items ({type_of(path)}, {value_of(path)})")
+    }

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.filters import (
-    PAYLOAD_CHANGES,
     AllOf,
     Compare,
     FieldPath,
@@ -18,26 +17,26 @@ from onlinehash.collection.filters import (
     parse_path,
     paths_of,
 )
-from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
+from onlinehash.collection.stores.seq_sets import common_seqs
+from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED
 from onlinehash.collection.stores.sqlite_columns import Moment, PayloadColumns
 from onlinehash.collection.stores.sqlite_filters import condition, indexes_of
 from onlinehash.collection.types import Id
 
 _FEW = 10_000  # items
+_NEW = 1000  # items, up to which SQLite reads their payloads
 _NARROW = 20_000  # items that an index finds, up to which it is read
 _SEQS = "group_concat(seq)"  # as one row: a thread that fetches many waits for the interpreter at each
 
 
-class FilteredItems(CodeTables):
-    """Ask SQLite which items pass a filter.
+class FilteredItems(PayloadColumns):
+    """Ask columns in memory, or else SQLite, which items pass a filter.
 
     Parameters
     ----------
     path : FieldPath
     readonly : bool
     """
-
-    _columns: PayloadColumns
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items, or of those that pass a filter."""
@@ -49,41 +48,48 @@ class FilteredItems(CodeTables):
         Items that are gone may be among them.
         """
         with self.reading():
-            if not after:
-                found = self._from_columns(where)
-                found = self._narrowed(where) if found is None else found
-                if found is not None:
-                    return found
-            return self._passing_seqs(where, after)
+            moment = self._moment()
+            if after and moment.seq - after <= _NEW:
+                return self._passing_seqs(where, "items NOT INDEXED", after)  # an index would find the older ones too
+            sets, rest = self._from_columns(where, moment)
+            found = common_seqs(sets) if sets else self._narrowed(where)
+            if found is None or (sets and rest and len(found) > _NARROW):
+                return self._passing_seqs(where, "items", after)
+            if sets and rest and len(found):
+                found = self._passing_among(tuple(rest), found)
+            return found[np.searchsorted(found, after, "right") :]
 
-    def _passing_seqs(self, where: Filter, after: int) -> NDArray[np.int64]:
+    def known_passing(self, where: Filter, seq: int, n_changes: int) -> NDArray[np.int64] | None:
+        """Return what passed a filter at a moment, if columns in memory are of that moment; else None."""
+        sets, rest = self._from_columns(where, Moment(seq, n_changes))
+        return None if rest else common_seqs(sets)
+
+    def _passing_seqs(self, where: Filter, table: str, after: int) -> NDArray[np.int64]:
         passes, values = condition(where)
-        return self._seqs(self._query(f"SELECT {_SEQS} FROM items WHERE ({passes}) AND seq > ?", *values, after))
+        return self._seqs(self._query(f"SELECT {_SEQS} FROM {table} WHERE ({passes}) AND seq > ?", *values, after))
 
-    def _from_columns(self, where: Filter) -> NDArray[np.int64] | None:
-        """Return what passes a filter by columns in memory, if there are any for it; else None."""
-        parts, indexed = conjuncts(where), set(map(parse_path, self.setting("indexes", [])))
-        moment = Moment(self.position().seq, int(self.setting(PAYLOAD_CHANGES, 0)))
-        seqs, since, rest = None, moment.seq, list[Filter]()
-        for part in parts:
-            is_read = isinstance(part, Compare) and part.path not in indexed
-            found = self._columns.passing(part, moment, self._query) if is_read else None  # type: ignore[arg-type]
-            if found is None:
+    def _from_columns(self, where: Filter, moment: Moment) -> tuple[list[NDArray[Any]], list[Filter]]:
+        """Return sets of sequence numbers that columns in memory give, and the parts of a filter for which none do."""
+        groups, rest = dict[Any, list[Compare]](), list[Filter]()
+        for part in conjuncts(where):
+            if isinstance(part, Compare) and part.type in ("number", "string"):
+                one_of = part.values if part.operator == "in" else None
+                groups.setdefault((part.path, part.type, one_of), []).append(part)
+            else:
                 rest.append(part)
-                continue
-            some, since = np.sort(found[0]), min(since, found[1])
-            seqs = some if seqs is None else np.intersect1d(seqs, some, assume_unique=True)
-        if seqs is None or (rest and len(seqs) > _NARROW):
-            return None
-        seqs = seqs[: np.searchsorted(seqs, since, "right")]
-        if rest and len(seqs):
-            seqs = self._passing_among(tuple(rest), seqs)
-        return seqs if since == moment.seq else np.concatenate([seqs, self._passing_seqs(where, since)])
+        sets = list[NDArray[Any]]()
+        for parts in groups.values():
+            found = self._from_column(parts, moment)
+            if found is None:
+                rest += parts
+            else:
+                sets.append(found)
+        return sets, rest
 
     @staticmethod
     def _seqs(found: list[tuple[Any, ...]]) -> NDArray[np.int64]:
         text = found[0][0]
-        return np.sort(np.fromstring(text, np.int64, sep=",")) if text else np.empty(0, np.int64)
+        return common_seqs([np.fromstring(text or "", np.int64, sep=",")])
 
     def _narrowed(self, where: Filter) -> NDArray[np.int64] | None:
         """Return what passes a filter by several indexes, where any of them tells that few items do; else None.
