@@ -16,6 +16,7 @@ from tests.collection.filter_oracle import passes
 
 from onlinehash import LSH, Collection
 from onlinehash.collection import Never
+from onlinehash.collection.filters import parse_where
 from onlinehash.collection.stores import sqlite_columns, sqlite_payloads
 from onlinehash.collection.stores.payload_runs import read_run
 from onlinehash.collection.stores.seq_sets import common_seqs
@@ -81,8 +82,8 @@ def test_columns_answer_as_the_oracle_does(tmp_path, monkeypatch, values, indexe
         put(list(range(200)))
         compare()
         compare()
-        for start in range(190, 240, 20):
-            put(list(range(start, start + 13)))
+        for start, n_items in ((190, 13), (210, 4), (215, 4), (230, 6)):
+            put(list(range(start, start + n_items)))
             compare()
         put(list(range(250, 350)))
         compare()
@@ -133,6 +134,10 @@ def test_filters_of_a_shop_are_answered_from_memory(tmp_path, monkeypatch):
             for where in asked:
                 found = shop.search(vectors[0], k=3000, where=where).ids
                 assert set(found) == {id for id, each in shelf.items() if passes(each, where)}, where
+            tree, store = parse_where(asked[0]), shop._store
+            seqs = store.passing(tree)
+            for after in seqs[[10, -10]].tolist():  # so that many items came since, or few
+                np.testing.assert_array_equal(store.passing(tree, after), seqs[seqs > after])
 
     def compare_in_memory(*shops):
         compare(*shops)  # which starts to read what is missing
@@ -140,6 +145,7 @@ def test_filters_of_a_shop_are_answered_from_memory(tmp_path, monkeypatch):
         for shop in shops:
             shop._index._passing_items._known.clear()
         with monkeypatch.context() as patch:
+            patch.setattr(sqlite_payloads, "_NEW", 0)
             for name in ("_passing_seqs", "_passing_among", "_narrowed"):
                 patch.setattr(sqlite_payloads.FilteredItems, name, None)
             compare(*shops)
