@@ -27,9 +27,14 @@ _HALF_POWER = " ".join(f"WHEN abs(v) >= {2.0 ** (53 - 8 * i)!r} THEN {4 * i}" fo
 class Run(NamedTuple):
     """Values of one type, distinct and rising; the i-th has the sequence numbers from the i-th start to the next."""
 
-    values: Sequence[Any] | NDArray[np.float64]
+    values: _Texts | NDArray[np.float64]
     starts: NDArray[np.int32]
     seqs: NDArray[Any]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of memory."""
+        return int(self.values.nbytes + self.starts.nbytes + self.seqs.nbytes)
 
     def one_of(self, values: Iterable[Any]) -> list[NDArray[Any]]:
         """Return the sequence numbers of each of some distinct values."""
@@ -52,6 +57,7 @@ class _Texts(Sequence[str]):
 
     def __init__(self, content: bytes, ends: NDArray[Any]) -> None:
         self._content, self._ends = content, ends
+        self.nbytes = len(content) + ends.nbytes
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -76,8 +82,9 @@ def read_run(query: Query, path: FieldPath, type_: str, after: int, indexed: boo
     indexed : bool
         Read from the index of the path, instead of the payloads.
     """
-    items = "items WHERE" if indexed else f"items NOT INDEXED WHERE seq > {after:d} AND"
-    return (_numbers if type_ == "number" else _texts)(query, items, type_of(path), value_of(path))
+    items, values = ("items WHERE", ()) if indexed else ("items NOT INDEXED WHERE seq > ? AND", (after,))
+    read = _numbers if type_ == "number" else _texts
+    return read(lambda sql: query(sql, *values), items, type_of(path), value_of(path))
 
 
 def _numbers(query: Query, items: str, type_: str, value: str) -> Run | None:

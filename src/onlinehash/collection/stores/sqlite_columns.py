@@ -22,8 +22,9 @@ Key = tuple[tuple[str, ...], str]
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 10_000  # sequence numbers that are read while a filter waits
-_MOST = 1 << 25  # sequence numbers in all columns
-_MORE = 1000  # that a column counts as besides
+_MOST = 1 << 29  # bytes of all columns
+_MORE = 10_000  # bytes that a column counts as besides
+_LEAST = 16  # bytes per item of a column that may be too large
 _PAUSE = 4  # times as long as a column took to read, before it is read again
 _STEPS = 1 << 20  # of SQLite between two looks whether the file is being closed
 
@@ -45,9 +46,10 @@ class Column(NamedTuple):
     afters: tuple[int, ...]  # the sequence number after which a run starts
     moment: Moment
 
-    def size(self) -> int:
-        """Return how many sequence numbers it has."""
-        return sum(len(run.seqs) for run in self.runs)
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of memory, and some for what is around them."""
+        return _MORE + sum(run.n_bytes for run in self.runs)
 
     def holds(self, moment: Moment) -> bool:
         """Return whether what it has is right at a later moment; without runs, until twice as many items came."""
@@ -150,7 +152,7 @@ class PayloadColumns(CodeTables):
         with self._columns_lock:
             self._columns[key] = column
             self._columns.move_to_end(key)
-            while sum(some.size() + _MORE for some in self._columns.values()) > _MOST:
+            while sum(some.n_bytes for some in self._columns.values()) > _MOST:
                 self._columns.popitem(last=False)
 
     # ------------------------------------------------------------------ in the background
@@ -183,11 +185,13 @@ class PayloadColumns(CodeTables):
             moment, known = self._moment(), self._columns.get(key)
             if known is not None and (not known.holds(moment) or self._is_due(known)):
                 known = None
-            connection, column = self._local.active, Column((), (), moment)
+            connection, column = self._local.active, None
             connection.set_progress_handler(lambda: self._closed, _STEPS)
             try:
-                if self.count() <= _MOST - _MORE:
-                    column = self._read_column(key, known, moment, moment.seq) or column
+                if _LEAST * self.count() <= _MOST:
+                    column = self._read_column(key, known, moment, moment.seq)
             finally:
                 connection.set_progress_handler(None, 0)
+        if column is None or column.n_bytes > _MOST:
+            column = Column((), (), moment)
         self._keep(key, column)
