@@ -94,8 +94,7 @@ class PostgresSchema:
             if not create:
                 raise DataNotFoundError(f"{self.place} is not there; pass a hasher to create it.")
             with self.writing():
-                for statement in schema.TABLES.format(schema=self._schema).split(";\n"):
-                    self._write(statement)
+                self._write(schema.TABLES.format(schema=self._schema))
                 self._settings["schema_version"] = schema.VERSION
         self._check()
         with self.writing():
@@ -368,9 +367,10 @@ class PostgresSchema:
     def _is_writing(self) -> bool:
         return not self.readonly and getattr(self._local, "active", None) is self._writer
 
-    def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _query(self, sql: str, *values: Any, **named: Any) -> list[tuple[Any, ...]]:
+        """Return what is found, with values by place or by name."""
         with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
-            return cursor.execute(sql, values).fetchall()
+            return cursor.execute(sql, named or values).fetchall()
 
     def _write(self, sql: str, *values: Any) -> int:
         """Change something, in the transaction of :meth:`writing`; return how many rows."""
