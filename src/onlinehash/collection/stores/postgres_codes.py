@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores import postgres_schema as schema
+from onlinehash.collection.stores.label_texts import texts_of
 from onlinehash.collection.stores.postgres_filters import condition
 from onlinehash.collection.stores.postgres_server import PostgresSchema
 from onlinehash.collection.stores.protocol import (
@@ -119,12 +120,8 @@ class PostgresCodes(PostgresSchema):
 
     def generations(self) -> list[GenerationRow]:
         """Return the generations: the one in use, one that is being made, or both."""
-        return [
-            GenerationRow(*row)
-            for row in self._query(
-                f"SELECT number, current, encoder, cursor FROM {self._schema}.generations ORDER BY number"
-            )
-        ]
+        sql = f"SELECT number, current, encoder, cursor FROM {self._schema}.generations ORDER BY number"
+        return [GenerationRow(*row) for row in self._query(sql)]
 
     def begin_generation(self, encoder: bytes) -> int:
         """Start a generation in place of any that was being made; return its number."""
@@ -230,7 +227,7 @@ class PostgresCodes(PostgresSchema):
         where, values = ["true"], dict[str, Any]()
         if among.labels is not None:
             where.append("labels && %(labels)s::text[]")
-            values["labels"] = [json.dumps(label) for label in among.labels]
+            values["labels"] = texts_of(among.labels)
         if among.ids is not None:
             where.append(f"id = ANY(%(ids)s::{self._listed()})")
             values["ids"] = among.ids
@@ -256,8 +253,8 @@ class PostgresCodes(PostgresSchema):
                   WHERE items.id = ANY(%s::{self._listed()})"""
         found = {row[0]: row for row in self._of(number, sql, list(ids))}
         rows = [found[id] for id in ids if id in found]
-        codes = from_bits([row[3] for row in rows]) if rows else np.empty((0, 0), np.uint8)
-        return CodedItems([row[0] for row in rows], [row[1] for row in rows], codes, [row[2] for row in rows])
+        coded, seqs, labels, codes = ([row[column] for row in rows] for column in range(4))
+        return CodedItems(coded, seqs, from_bits(codes), labels)
 
     def coded(self, number: int, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in a generation."""
