@@ -46,14 +46,6 @@ class PostgresSchema:
 
     Every write transaction stores its own id. If the connection is lost during COMMIT, nothing else is read or written
     before the server has ended that session and it is known whether the id was committed.
-
-    Parameters
-    ----------
-    name : str
-    url : str
-    readonly : bool
-    create : bool
-        Make it if there is none.
     """
 
     def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
