@@ -204,9 +204,9 @@ class PostgresStore(PostgresMigration):
 
     def structure(self) -> Iterator[str]:
         """Yield what is wrong with the settings and counters; PostgreSQL's own amcheck verifies tables and indexes."""
-        for (name,) in self._query(f"SELECT name FROM {self._schema}.settings ORDER BY name"):
+        for setting in self._query(f"SELECT name, value, checksum FROM {self._schema}.settings ORDER BY name"):
             try:
-                self._stored_setting(name, None)
+                self._parsed(*setting)
             except DamagedError as error:
                 yield error.problem
         if self._kind() is not None:

@@ -60,15 +60,11 @@ class PostgresCodes(PostgresSchema):
             return self._settings[name]
         if name in self._known:
             return self._known[name]
-        value = self._stored_setting(name, default)
+        found = self._query(f"SELECT value, checksum FROM {self._schema}.settings WHERE name = %s", name)
+        value = self._parsed(name, *found[0]) if found else default
         if name in _FIXED and value is not None and not self._is_writing:
             self._known[name] = value
         return value
-
-    def _stored_setting(self, name: str, default: Any) -> Any:
-        """Return a setting as it is stored."""
-        found = self._query(f"SELECT value, checksum FROM {self._schema}.settings WHERE name = %s", name)
-        return self._parsed(name, *found[0]) if found else default
 
     def _parsed(self, name: str, value: str, checksum: int) -> Any:
         """Return the value of a setting from what is stored."""
