@@ -22,18 +22,9 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLoca
 from scipy.optimize import isotonic_regression
 
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.experiments import tables
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.tables import (
-    Cells,
-    areas,
-    base_name,
-    curves,
-    learning_seconds,
-    lengths_of,
-    measured,
-    separate_references,
-    study,
-)
+from onlinehash.experiments.tables import Cells, base_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,22 +74,23 @@ def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> str:
     >>> map_against_bits(results).startswith("<svg")
     True
     """
-    learned, references = separate_references(results)
+    learned, references = tables.separate_references(results)
     levels = {
-        method: next(iter(row.values())) for method, row in measured(references, "mean_average_precision").items()
+        method: next(iter(row.values()))
+        for method, row in tables.measured(references, "mean_average_precision").items()
     }
-    cells = measured(learned, "mean_average_precision")
+    cells = tables.measured(learned, "mean_average_precision")
     return _against_bits(cells, label, f"{label} against the number of bits", levels)
 
 
 def auc_against_bits(results: Iterable[Result], *, label: str = "area under the mAP curve") -> str:
     """Draw AUC, the mean over the checkpoints of the learning curve, against the number of bits."""
-    return _against_bits(areas(results), label, "Area under the learning curve against the number of bits")
+    return _against_bits(tables.areas(results), label, "Area under the learning curve against the number of bits")
 
 
 def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> str:
     """Draw learning curves: mAP against the number of instances, one panel per length, all with the same axes."""
-    drawn = curves(results)
+    drawn = tables.curves(results)
     lengths = sorted({n_bits for row in drawn.values() for n_bits in row})
     if not lengths:
         raise InvalidInputError("There is no learning curve to draw; set checkpoints in the plan.")
@@ -148,7 +140,7 @@ def learning_time(results: Iterable[Result], *, n_bits: int | None = None) -> st
 
     The default length is 32 bits if all methods have it, otherwise the longest that most have.
     """
-    cells = learning_seconds(separate_references(results)[0])
+    cells = tables.learning_seconds(tables.separate_references(results)[0])
     n_bits = timed_length(cells) if n_bits is None else n_bits
     seconds = {method: row[n_bits] for method, row in cells.items() if row.get(n_bits, 0) > 0}
     if not seconds:
@@ -179,7 +171,9 @@ def map_of_two_streams(
 
     ``names`` are the names of the two kinds of stream; the second has an open marker.
     """
-    sides = [measured(separate_references(results)[0], "mean_average_precision") for results in (first, second)]
+    sides = [
+        tables.measured(tables.separate_references(results)[0], "mean_average_precision") for results in (first, second)
+    ]
     methods = [method for method in sides[0] if all(n_bits in side.get(method, {}) for side in sides)]
     if not methods:
         raise InvalidInputError(f"No method has results for both streams at {n_bits} bits.")
@@ -206,7 +200,7 @@ def map_of_two_streams(
 
 def map_against_parameter(results: Iterable[Result], *, label: str = "mAP") -> str:
     """Draw mAP against the one parameter in which the methods of the results differ."""
-    found = study(results, "mean_average_precision")
+    found = tables.study(results, "mean_average_precision")
     if found is None:
         raise InvalidInputError("The results do not differ in exactly one number; this is not a study of a parameter.")
     name = found.parameter.replace("_", " ")
@@ -226,7 +220,7 @@ def timed_length(cells: Mapping[str, Mapping[int, float]]) -> int:
 def _against_bits(cells: Cells, label: str, title: str, levels: Mapping[str, float] | None = None) -> str:
     if not cells:
         raise InvalidInputError(f"There are no results to draw {label} from.")
-    lengths = lengths_of(cells)
+    lengths = tables.lengths_of(cells)
     level_lines = {name: dict.fromkeys((lengths[0], lengths[-1]), value) for name, value in (levels or {}).items()}
     return _lines(cells | level_lines, label, "bits", title, lengths, "log", levels=tuple(level_lines))
 
