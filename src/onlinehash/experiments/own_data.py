@@ -107,17 +107,18 @@ def _find(name: str, labels: str | None, digest: str | None) -> Dataset:
     return load_dataset(name) if digest is None else load_own(name, labels)
 
 
-def n_features(name: str, labels: str | None = None) -> int:
-    """Return the number of features of a data set; a built-in one is not loaded.
+def data_size(name: str, labels: str | None = None) -> tuple[int, int]:
+    """Return the numbers of features and classes of a data set; a built-in one is not loaded.
 
     Examples
     --------
-    >>> n_features("mnist")
-    784
+    >>> data_size("mnist")
+    (784, 10)
     """
     if is_file_name(name):
-        return int(find_dataset(name, labels).X.shape[1])
-    return next(info.n_features for info in describe() if info.name == name)
+        own = find_dataset(name, labels)
+        return own.X.shape[1], len(own.class_names)
+    return next((info.n_features, info.n_classes) for info in describe() if info.name == name)
 
 
 def data_digest(path: str, labels: str | None) -> str:

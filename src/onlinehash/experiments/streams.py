@@ -71,12 +71,7 @@ class StreamOptions:
             share = getattr(self, name)
             if not _is_number(share) or not 0 <= share < 1:
                 raise InvalidInputError(f"{name}={share!r} is not a share; use a number from 0 to below 1.")
-        if (
-            not isinstance(self.groups, int)
-            or isinstance(self.groups, bool)
-            or self.groups < 0
-            or ((self.order == "groups") != (self.groups != 0))
-        ):
+        if type(self.groups) is not int or self.groups < 0 or (self.order == "groups") != (self.groups != 0):
             raise InvalidInputError(
                 f'order={self.order!r} and groups={self.groups!r} do not fit; write order = "groups" with groups = 5, '
                 "and no groups with another order."
