@@ -135,13 +135,10 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     return _svg(figure, f"{label} against the number of instances learned from, {', '.join(map(str, lengths))} bits")
 
 
-def learning_time(results: Iterable[Result], *, n_bits: int | None = None) -> str:
-    """Draw the CPU seconds of learning the stream at one length, as bars on a logarithmic scale.
-
-    The default length is 32 bits if all methods have it, otherwise the longest that most have.
-    """
+def learning_time(results: Iterable[Result]) -> str:
+    """Draw the CPU seconds of learning the stream at the length of :func:`timed_length`, as bars on a log scale."""
     cells = tables.learning_seconds(tables.separate_references(results)[0])
-    n_bits = timed_length(cells) if n_bits is None else n_bits
+    n_bits = timed_length(cells)
     seconds = {method: row[n_bits] for method, row in cells.items() if row.get(n_bits, 0) > 0}
     if not seconds:
         raise InvalidInputError(f"No result has a time of learning at {n_bits} bits.")
