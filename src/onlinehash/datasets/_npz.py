@@ -45,13 +45,9 @@ class NpzFile(NamedFile):
             )
         X = arrays["X"] if "X" in arrays else _decoded(arrays["Xq"], arrays["scale"], arrays["power"], path)
         names = [str(name) for name in arrays.get("classes", np.empty(0)).ravel()]
-        return checked_content(X, arrays["y"], names, path, self._source(path))
-
-    def _source(self, path: Path) -> str:
         digest = file_sha256(path)
-        if digest == self.sha256:
-            return f"{path.name}, the reference file"
-        return f"{path.name}, sha256 {digest}: not the reference file"
+        source = "the reference file" if digest == self.sha256 else f"sha256 {digest}: not the reference file"
+        return checked_content(X, arrays["y"], names, path, f"{path.name}, {source}")
 
 
 def _decoded(

@@ -100,10 +100,10 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     n_legend_columns = 3 if max(map(len, drawn)) <= _SHORT_NAME else 2
     legend_height = 0.0 if spare else 14.0 * math.ceil(len(drawn) / n_legend_columns) + 12
     figure = _figure(n_rows * (300.0 if n_columns == 1 else 168.0) + legend_height, layout="constrained")
-    panels: Any = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+    panels: list[Any] = list(figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False).flat)
     top = _top(max(value for row in drawn.values() for _, values in row.values() for value in values))
     last = max(instances[-1] for row in drawn.values() for instances, _ in row.values())
-    for panel, n_bits in zip(panels.flat, lengths, strict=False):
+    for panel, n_bits in zip(panels, lengths, strict=False):
         for place, (method, row) in enumerate(drawn.items()):
             if n_bits not in row:
                 continue
@@ -116,9 +116,9 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
         panel.xaxis.set_major_locator(FixedLocator([0, last / 2, last]))
         panel.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 2000 else f"{value:g}")
         _dress(panel)
-    for panel in list(panels.flat)[len(lengths) :]:
+    for panel in panels[len(lengths) :]:
         panel.set_axis_off()
-    for panel in list(panels.flat)[len(lengths) - n_columns : len(lengths)]:
+    for panel in panels[len(lengths) - n_columns : len(lengths)]:
         panel.tick_params(labelbottom=True)
         first, _, end = panel.get_xticklabels()  # otherwise they overlap with those of the next panel
         first.set_horizontalalignment("left")
@@ -128,7 +128,7 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     handles = [Line2D([], [], label=method, **_look(method)) for method in drawn]
     options: dict[str, Any] = {"handles": handles, "frameon": False, "labelcolor": _INK, "handlelength": 2.8}
     if spare:
-        list(panels.flat)[-1].legend(loc="center", fontsize=_FONT, **options)
+        panels[-1].legend(loc="center", fontsize=_FONT, **options)
     else:
         options |= {"ncols": n_legend_columns, "fontsize": _FONT - 1, "columnspacing": 1.2}
         figure.legend(loc="outside upper center", **options)
@@ -150,8 +150,8 @@ def learning_time(results: Iterable[Result]) -> str:
         bar = {"color": colour if filled else "none", "edgecolor": colour, "linestyle": "-" if filled else "--"}
         axes.barh(place, seconds[method] - low, left=low, height=0.68, linewidth=1, **bar)
         text: dict[str, Any] = {"va": "center", "fontsize": _FONT - 1, "color": _INK, "annotation_clip": False}
-        end = (seconds[method], place)
-        axes.annotate(f"{_rounded(seconds[method])} s", end, (4, 0), textcoords="offset points", **text)
+        label = f"{seconds[method]:{'.3g' if seconds[method] < 100 else '.0f'}} s"
+        axes.annotate(label, (seconds[method], place), (4, 0), textcoords="offset points", **text)
     axes.set_xscale("log")
     axes.set_xlim(low, max(10 * low, max(seconds.values()) * 1.1))
     axes.set_ylim(-0.6, len(ordered) - 0.4)
@@ -336,10 +336,6 @@ def _top(value: float) -> float:
     """Return a round end of an axis from 0 that is not below the largest value."""
     step = 10.0 ** math.floor(math.log10(max(value, 1e-3)))
     return next(factor * step for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * step >= value)
-
-
-def _rounded(value: float) -> str:
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
 def _figure(height: float, layout: Any = None) -> Figure:
