@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from onlinehash.collection._validation import checkpoint_settings
@@ -15,9 +13,6 @@ from onlinehash.exceptions import InvalidInputError
 
 class PayloadIndexes(CollectionReader):
     """Create and drop indexes of paths in the payload."""
-
-    @abstractmethod
-    def _writing(self) -> AbstractContextManager[None]: ...
 
     def create_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
         """Make filters by a path in the payload fast, now and for all items to come.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from onlinehash.collection.reader import CollectionReader
-from onlinehash.exceptions import NotLearnedError, StorageError
+from onlinehash.exceptions import NotLearnedError
 from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Progress
 
@@ -77,23 +74,3 @@ class RefreshingCollection(CollectionReader):
                 self._reencoder.start()
         if wait:
             self._reencoder.wait()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Keep other changes out, with the hasher and the index in step with the store."""
-        self._check_open()
-        with self._changes:
-            self._check_open()
-            if self._store.readonly:
-                raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
-            if self._learner.hasher is None:
-                with self._store.writing():  # where another might have written meanwhile, not before it is ruled out
-                    self._read()
-            yield
-
-    def _read(self) -> None:
-        """Read the hasher and all codes from the store."""
-        self._position = self._store.position()
-        self._index.read(self._position)
-        self._learner.read()
-        self._reencoder.read()

@@ -83,10 +83,6 @@ class PostgresStore(PostgresCare, PostgresMigration, PostgresListing):
         found = {row[0]: row for row in self._items(sql, list(ids))}
         return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
-        return self._rows(self._after(COLUMNS, id, limit))
-
     def _after(self, columns: str, id: Id | None, limit: int) -> list[tuple[Any, ...]]:
         select = f"SELECT {columns} FROM {self._schema}.items"
         if id is None:
