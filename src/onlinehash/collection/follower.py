@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from threading import Lock, RLock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from onlinehash._validation import check_process
 from onlinehash.collection.code_index import CodeIndex
@@ -86,6 +86,10 @@ class StoreFollower:
         self._index.read(self._position)
         self._learner.read()
         self._reencoder.read()
+
+    def _put_settings(self, settings: Mapping[str, Any]) -> None:
+        for name, value in settings.items():
+            self._store.put_setting(name, value)
 
     def _catch_up(self) -> None:
         """Apply what another process has committed since, or what the engine has failed to apply."""

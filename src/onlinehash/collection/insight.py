@@ -13,8 +13,8 @@ from onlinehash._validation import check_positive_int
 from onlinehash.codes import pack_signs, unpack_bits
 from onlinehash.collection._validation import labels_of
 from onlinehash.collection.history import History, read_history
-from onlinehash.collection.included import rows_in_pieces
 from onlinehash.collection.reader import CollectionReader
+from onlinehash.collection.results import rows_in_pieces
 from onlinehash.collection.types import Id, Label
 from onlinehash.encoders import Encoder
 from onlinehash.hashers import HASHERS, load_hasher

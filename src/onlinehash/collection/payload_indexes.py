@@ -41,8 +41,7 @@ class PayloadIndexes(CollectionReader):
             if path not in known:
                 noted["indexes"] = [*known, path]
             with self._store.writing():
-                for name, value in noted.items():
-                    self._store.put_setting(name, value)
+                self._put_settings(noted)
                 if path not in known:
                     self._store.create_index(keys)
 
@@ -61,6 +60,5 @@ class PayloadIndexes(CollectionReader):
             if path not in known:
                 raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
             with self._store.writing():
-                for name, value in (noted | {"indexes": [name for name in known if name != path]}).items():
-                    self._store.put_setting(name, value)
+                self._put_settings(noted | {"indexes": [name for name in known if name != path]})
                 self._store.drop_index(keys)

@@ -17,11 +17,10 @@ from onlinehash._validation import (
     check_positive_int,
 )
 from onlinehash.collection import _validation as check
-from onlinehash.collection.included import check_include, including
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.listing import Listing
 from onlinehash.collection.paging import Cursor
-from onlinehash.collection.rescoring import rescored
+from onlinehash.collection.results import check_include, including, rescored
 from onlinehash.collection.stores.protocol import Among, OutOfStep
 from onlinehash.collection.types import Id, Stats
 from onlinehash.embedders import is_document

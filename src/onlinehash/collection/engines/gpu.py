@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from onlinehash.collection.engines import Engine
 from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
-from onlinehash.collection.engines.engine import Engine
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
 from onlinehash.indexes.engines.gpu import GpuIndex, cupy, demand_gpu

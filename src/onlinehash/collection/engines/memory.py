@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onlinehash.collection.engines import Engine
 from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
-from onlinehash.collection.engines.engine import Engine
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
 

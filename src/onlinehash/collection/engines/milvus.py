@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from onlinehash.collection.engines import Engine
 from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
-from onlinehash.collection.engines.engine import Engine
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
 from onlinehash.indexes.engines.milvus import MilvusIndex

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._files import write_bytes
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.exports.coded import Coded
+from onlinehash.collection.types import Id
+from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, NotLearnedError
+from onlinehash.types import Codes
 
-
-class Format(Protocol):
-    """What the module of a format has."""
-
-    def write(self, path: Path, coded: Coded, /) -> None:
-        """Write all codes to a file, whole or not at all."""
-
-
-# By the ending of the path: the module here, imported when it is needed.
 FORMATS = {
     ".faiss": "faiss",
     ".usearch": "usearch",
@@ -28,7 +26,30 @@ FORMATS = {
     ".lance": "lance",
     ".sqlite": "sqlite_vec",
 }
-"""Names of the modules, by the ending of the path."""
+"""Names of the modules, by the ending of the path; the function ``write`` of each writes a file whole or not at all."""
+
+
+class Coded(NamedTuple):
+    """Ids, their packed codes, and the encoder that made them."""
+
+    ids: list[Id]
+    codes: Codes
+    encoder: Encoder
+
+    def integers(self, path: Path, *, lowest: int) -> NDArray[np.int64]:
+        """Return integer ids as they are; others as positions, with the ids by line in a file beside ``path``."""
+        beside = path.with_name(f"{path.stem}.ids.jsonl")
+        numbers = [id for id in self.ids if isinstance(id, int)]
+        if numbers and min(numbers) >= lowest:
+            beside.unlink(missing_ok=True)  # of an earlier export
+            return np.array(numbers, np.int64)
+        write_bytes(beside, "".join(f"{json.dumps(id)}\n" for id in self.ids).encode())
+        return np.arange(len(self.ids))
+
+    def about(self) -> dict[str, str]:
+        """Return what describes the codes, as text."""
+        encoder = self.encoder
+        return {"n_bits": str(encoder.n_bits), "version": str(encoder.version), "method": encoder.method}
 
 
 def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
@@ -70,10 +91,6 @@ def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
     ids, codes, encoder = collection.codes_and_encoder()
     if encoder is None or not ids:
         raise NotLearnedError("This collection has no codes yet; add items with labels first.")
-    module: Format = import_module(f"{__name__}.{FORMATS[ending]}")
-    module.write(target, Coded(ids, codes, encoder))
+    import_module(f"{__name__}.{FORMATS[ending]}").write(target, Coded(ids, codes, encoder))
     encoder.save(target.with_name(f"{target.stem}.encoder.oh"))
     return len(ids)
-
-
-__all__ = ["FORMATS", "Coded", "Format", "export_codes"]

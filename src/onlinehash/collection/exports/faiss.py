@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onlinehash._files import write_bytes
-from onlinehash.collection.exports.coded import Coded
+from onlinehash.collection.exports import Coded
 from onlinehash.exceptions import MissingExtraError
 
 

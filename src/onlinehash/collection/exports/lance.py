@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onlinehash.collection.exports.coded import Coded
+from onlinehash.collection.exports import Coded
 from onlinehash.exceptions import DataNotFoundError, MissingExtraError
 
 

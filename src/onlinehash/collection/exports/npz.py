@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from onlinehash._files import whole_file
-from onlinehash.collection.exports.coded import Coded
+from onlinehash.collection.exports import Coded
 
 
 def write(path: Path, coded: Coded) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from onlinehash._files import write_bytes
-from onlinehash.collection.exports.coded import Coded
+from onlinehash.collection.exports import Coded
 from onlinehash.exceptions import MissingExtraError
 
 
