@@ -18,7 +18,7 @@ from onlinehash.collection.documents import FIELD
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.history import note_encoder
 from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
-from onlinehash.collection.refreshing import RefreshingCollection
+from onlinehash.collection.reader import CollectionReader
 from onlinehash.collection.stores.protocol import Rows
 from onlinehash.embedders import Embedder, as_embedder, make_embedder
 from onlinehash.exceptions import (
@@ -63,7 +63,7 @@ class Migration:
     n_items: int
 
 
-class MigratingCollection(RefreshingCollection):
+class MigratingCollection(CollectionReader):
     """The part of a collection that changes its embedding model."""
 
     _n_unlearned = 0  # calls of delete(unlearn=True)
@@ -279,8 +279,7 @@ class _Source:
 
     def fill(self, after: int = 0) -> None:
         """Write new vectors of all items after a sequence number that have none."""
-        while some := list(islice(self._pairs, _CHUNK)):
-            self._put_pairs(some)
+        self._put_pairs(self._pairs)
         n_items = len(self._collection)
         n_done = n_items if after else self._store.n_new_vectors()
         while len(rows := self._store.without_new_vectors(after, _CHUNK)):
@@ -296,26 +295,18 @@ class _Source:
             self._put(rows, self.embedder([_document(*row) for row in zip(rows.ids, rows.payloads, strict=True)]))
             return
         if self._ask is not None:
-            asked = iter(self._ask(list(rows.ids)))
-            while some := list(islice(asked, _CHUNK)):
-                self._put_pairs(some)
-            rows = self._left(rows)
-        if len(rows):
+            self._put_pairs(self._ask(list(rows.ids)))
+        left = self._store.without_new_vectors(rows.seqs[0] - 1, 1)
+        if len(left) and left.seqs[0] <= rows.seqs[-1]:
             n_items = len(self._collection)
-            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, rows.ids[0])
+            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, left.ids[0])
 
-    def _left(self, rows: Rows) -> Rows:
-        """Return those of some items that are still there and have no new vector."""
-        left = self._store.without_new_vectors(rows.seqs[0] - 1, len(rows))
-        there = [i for i, seq in enumerate(left.seqs) if seq <= rows.seqs[-1]]
-        return replace(left, ids=[left.ids[i] for i in there], seqs=[left.seqs[i] for i in there])
-
-    def _put_pairs(self, pairs: list[tuple[Any, Any]]) -> None:
-        given = dict(pairs)
-        ids = check.check_item_ids(list(given), self._collection.id_type)
-        rows = self._store.rows(ids)
-        if len(rows):
-            self._put(rows, [given[id] for id in rows.ids])
+    def _put_pairs(self, pairs: Pairs) -> None:
+        left = iter(pairs)
+        while given := dict(islice(left, _CHUNK)):
+            rows = self._store.rows(check.check_item_ids(list(given), self._collection.id_type))
+            if len(rows):
+                self._put(rows, [given[id] for id in rows.ids])
 
     def _put(self, rows: Rows, vectors: Any) -> None:
         with self._collection._writing():
