@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinehash.collection.arrivals import Arrivals, Seqs
 from onlinehash.collection.engines import Engine
-from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
+from onlinehash.collection.engines.memory import AdaptiveIndex
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.labels import LabelIndex
 from onlinehash.collection.locks import SharedLock

@@ -8,7 +8,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
 from onlinehash.exceptions import UnknownNameError
 from onlinehash.indexes import Index
 
@@ -35,7 +34,7 @@ class Engine(ABC):
         return type(self).__name__.removesuffix("Engine").lower()
 
     @abstractmethod
-    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
+    def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
         """Return the index of a generation, with what it holds already; ``built`` has the same codes in memory."""
 
     def put(self, vectors: NDArray[Any]) -> Any:
