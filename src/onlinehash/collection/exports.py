@@ -80,26 +80,26 @@ def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
     ids, codes, encoder = collection.codes_and_encoder()
     if encoder is None or not ids:
         raise NotLearnedError("This collection has no codes yet; add items with labels first.")
-    FORMATS[ending](target, Coded(ids, codes, encoder))
+    write, package, extra = FORMATS[ending]
+    try:
+        write(target, Coded(ids, codes, encoder))
+    except ImportError as error:
+        raise MissingExtraError.of(package, extra) from error
     encoder.save(target.with_name(f"{target.stem}.encoder.oh"))
     return len(ids)
 
 
 def _write_faiss(path: Path, coded: Coded) -> None:
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError.of("faiss", "faiss") from error
+    import faiss
+
     index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * coded.codes.shape[1]))
     index.add_with_ids(coded.codes, coded.integers(path, lowest=-(1 << 63)))
     write_bytes(path, faiss.serialize_index_binary(index).tobytes())
 
 
 def _write_usearch(path: Path, coded: Coded) -> None:
-    try:
-        from usearch.index import Index
-    except ImportError as error:
-        raise MissingExtraError.of("usearch", "usearch") from error
+    from usearch.index import Index
+
     index = Index(ndim=coded.encoder.n_bits, metric="hamming", dtype="b1")
     numbers = coded.integers(path, lowest=0).astype(np.uint64)
     index.add(numbers, coded.codes, threads=1)  # with more threads the graph differs from run to run
@@ -113,11 +113,9 @@ def _write_npz(path: Path, coded: Coded) -> None:
 
 
 def _write_parquet(path: Path, coded: Coded) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError.of("pyarrow", "arrow") from error
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     width, content = coded.codes.shape[1], pa.py_buffer(coded.codes.tobytes())
     codes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(coded.ids), [None, content])
     with whole_file(path) as file:
@@ -126,11 +124,9 @@ def _write_parquet(path: Path, coded: Coded) -> None:
 
 def _write_lance(path: Path, coded: Coded) -> None:
     """Write a table of the database that is the folder; it replaces an earlier one as its next version."""
-    try:
-        import lancedb
-        import pyarrow as pa
-    except ImportError as error:
-        raise MissingExtraError.of("lancedb", "lancedb") from error
+    import lancedb
+    import pyarrow as pa
+
     if not path.parent.is_dir():
         raise DataNotFoundError(f"There is no folder {path.parent} to write {path.name} to; make it first.")
     codes = pa.FixedSizeListArray.from_arrays(pa.array(coded.codes.ravel()), coded.codes.shape[1])
@@ -146,11 +142,9 @@ def _arrow_table(coded: Coded, codes: Any) -> Any:
 
 def _write_sqlite_vec(path: Path, coded: Coded) -> None:
     """Write with apsw: the sqlite3 of many builds of Python cannot load extensions."""
-    try:
-        import apsw
-        import sqlite_vec
-    except ImportError as error:
-        raise MissingExtraError.of("sqlite-vec", "sqlite-vec") from error
+    import apsw
+    import sqlite_vec
+
     kind, width = "integer" if isinstance(coded.ids[0], int) else "text", coded.codes.shape[1]
     connection = apsw.Connection(":memory:")
     connection.enable_load_extension(True)
@@ -166,11 +160,11 @@ def _write_sqlite_vec(path: Path, coded: Coded) -> None:
 
 
 FORMATS = {
-    ".faiss": _write_faiss,
-    ".usearch": _write_usearch,
-    ".npz": _write_npz,
-    ".parquet": _write_parquet,
-    ".lance": _write_lance,
-    ".sqlite": _write_sqlite_vec,
+    ".faiss": (_write_faiss, "faiss", "faiss"),
+    ".usearch": (_write_usearch, "usearch", "usearch"),
+    ".npz": (_write_npz, "numpy", ""),
+    ".parquet": (_write_parquet, "pyarrow", "arrow"),
+    ".lance": (_write_lance, "lancedb", "lancedb"),
+    ".sqlite": (_write_sqlite_vec, "sqlite-vec", "sqlite-vec"),
 }
-"""What writes a file, whole or not at all, by the ending of the path."""
+"""By the ending of the path: what writes a file, whole or not at all; the package it needs, and the extra with that."""

@@ -24,14 +24,7 @@ T = TypeVar("T")
 
 
 class StoreFollower:
-    """The part of a collection that follows what other processes and threads commit.
-
-    Parameters
-    ----------
-    store : Store
-    index : CodeIndex or StoreIndex
-    policy : Policy
-    """
+    """The part of a collection that follows what other processes and threads commit."""
 
     def __init__(self, store: Store, index: CodeIndex | StoreIndex, policy: Policy) -> None:
         self._store, self._index = store, index
