@@ -13,9 +13,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._call import Call, Calls, pauses
+from onlinehash._call import Call, Calls, compact, pauses, records
 from onlinehash._containers import as_array
-from onlinehash._records import compact, records
 from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
@@ -178,11 +177,6 @@ def search(
     after: SearchResult | str | None = None,
 ) -> Calls[SearchResult]:
     """Find the neighbours of vectors, documents or one image."""
-    if isinstance(queries, bytes):
-        return (yield from _search_image(queries, options, (labels, ids, where, include or None, after)))
-    several_texts = isinstance(queries, (list, tuple)) and len(queries) > 0 and isinstance(queries[0], str)
-    single = isinstance(queries, str) or (not several_texts and as_array(queries).ndim == 1)
-    listed = [queries] if isinstance(queries, str) else list(queries) if several_texts else _rows(queries, single)
     given = {
         "labels": _plain(labels),
         "ids": None if ids is None else _listed(ids)[0],
@@ -192,6 +186,14 @@ def search(
     }
     filters = {name: value for name, value in given.items() if value is not None}
     query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
+    if isinstance(queries, bytes):
+        if filters:
+            raise InvalidInputError("An image goes without labels, ids, where, include and after; leave them out.")
+        image = Call("POST", "/search", queries, query=query)
+        return (yield from _in_batches([queries], None, True, lambda some: image))
+    several_texts = isinstance(queries, (list, tuple)) and len(queries) > 0 and isinstance(queries[0], str)
+    single = isinstance(queries, str) or (not several_texts and as_array(queries).ndim == 1)
+    listed = [queries] if isinstance(queries, str) else list(queries) if several_texts else _rows(queries, single)
 
     def request(some: Any) -> Call:
         if isinstance(some, list):
@@ -202,15 +204,6 @@ def search(
 
     hits = _HITS_WITH_VECTORS if "vectors" in include else _HITS
     return (yield from _in_batches(listed, options.get("k"), single, request, hits))
-
-
-def _search_image(image: bytes, options: dict[str, Any], others: tuple[Any, ...]) -> Calls[SearchResult]:
-    """Find the neighbours of the image in a file."""
-    if any(one is not None for one in others):
-        raise InvalidInputError("An image goes without labels, ids, where, include and after; leave them out.")
-    query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
-    call = Call("POST", "/search", image, query=query)
-    return (yield from _in_batches([image], None, True, lambda some: call))
 
 
 def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[SearchResult]:

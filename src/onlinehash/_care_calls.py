@@ -14,9 +14,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from onlinehash._call import Call, Calls, pauses
+from onlinehash._call import Call, Calls, pauses, records
 from onlinehash._files import kind_of
-from onlinehash._records import records
 from onlinehash.collection.check import CheckReport
 from onlinehash.exceptions import DamagedError, DataNotFoundError, InvalidInputError, ServiceError
 from onlinehash.hashers import OnlineHasher
