@@ -6,10 +6,11 @@ request that exceeds a limit of the service.
 
 from __future__ import annotations
 
+import hashlib
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,24 @@ _FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 T = TypeVar("T")
 
 
-class Download(Protocol):
-    """Takes a long answer piece by piece."""
+class Download:
+    """A file that takes a long answer piece by piece, and its digest."""
+
+    def __init__(self, file: BinaryIO, progress: Callable[[int], None]) -> None:
+        self._file, self._progress = file, progress
+        self.start()
 
     def start(self) -> None:
-        """Forget what came, as all of it comes again."""
+        """Begin from the first byte."""
+        self._file.seek(0)
+        self._file.truncate()
+        self.digest = hashlib.sha256()
 
     def write(self, piece: bytes) -> None:
-        """Take a piece."""
+        """Append a piece."""
+        self._file.write(piece)
+        self.digest.update(piece)
+        self._progress(self._file.tell())
 
 
 @dataclass(frozen=True, eq=False)

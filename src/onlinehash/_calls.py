@@ -42,41 +42,44 @@ def upsert(
     ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
 ) -> Calls[None]:
     """Insert items or replace existing ones."""
-    listed, single = _listed(ids)
     if (vectors is None) == (documents is None):
         raise InvalidInputError("Pass vectors or documents, one of the two.")
-    if not listed:
-        yield from _put_checkpoint(checkpoint)
-        return
-    rows = None if vectors is None else _rows(vectors, single)
     given = {"labels": labels, "payload": payload, "documents": documents}
-    columns = {"ids": listed} | {name: _per_id(column, single) for name, column in given.items()}
-    for some, part in _parts(rows, columns, checkpoint):
-        as_array = some is not None and part.get("payload") is None and "checkpoint" not in part
-        array = records(part["ids"], some, part.get("labels")) if as_array else None
-        if array is None:
-            body = part | {"labels": _plain(part.get("labels")), "vectors": None if some is None else some.tolist()}
-            yield _change("PUT", "/items", {name: one for name, one in body.items() if one is not None})
-        else:
-            yield _change("PUT", "/items", array)
+    columns = {name: column for name, column in given.items() if column is not None}
+    yield from _write("PUT", ids, vectors, columns, checkpoint)
 
 
 def update(
     ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
 ) -> Calls[None]:
     """Change existing items, and keep what is not given."""
+    given = {"labels": labels, "payload": payload, "documents": ... if documents is None else documents}
+    columns = {name: column for name, column in given.items() if column is not ...}
+    yield from _write("PATCH", ids, vectors, columns, checkpoint)
+
+
+def _write(
+    method: str, ids: Any, vectors: ArrayLike | None, columns: dict[str, Any], checkpoint: Checkpoint
+) -> Calls[None]:
+    """Send items; a column that is None is removed from them. Whole items without a payload go as an array."""
     listed, single = _listed(ids)
     if not listed:
         yield from _put_checkpoint(checkpoint)
         return
-    columns: dict[str, Any] = {"ids": listed, "documents": _per_id(documents, single)}
-    given = {"labels": labels, "payload": payload}
-    removed = {name: None for name, column in given.items() if column is None}
-    columns |= {name: _per_id(one, single) for name, one in given.items() if one is not ... and one is not None}
     rows = None if vectors is None else _rows(vectors, single)
-    for some, part in _parts(rows, columns, checkpoint):
-        body = part | removed | ({} if some is None else {"vectors": some.tolist()})
-        yield _change("PATCH", "/items", body | ({"labels": _plain(body["labels"])} if "labels" in body else {}))
+    removed = {name: None for name, column in columns.items() if column is None}
+    given = {name: [column] if single else column for name, column in columns.items() if column is not None}
+    for some, part in _parts(rows, {"ids": listed} | given, checkpoint):
+        if method == "PUT" and some is not None and not part.keys() & {"payload", "checkpoint"}:
+            array = records(part["ids"], some, part.get("labels"))
+            if array is not None:
+                yield _change(method, "/items", array)
+                continue
+        if "labels" in part:
+            part["labels"] = _plain(part["labels"])
+        if some is not None:
+            part["vectors"] = some.tolist()
+        yield _change(method, "/items", part | removed)
 
 
 def delete(ids: Any, where: Any, missing: str, unlearn: bool, checkpoint: Checkpoint) -> Calls[int]:
@@ -308,15 +311,14 @@ def _parts(
     rows: NDArray[Any] | None, columns: dict[str, Any], checkpoint: Checkpoint = None
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield rows and columns in parts of which each is one request; the checkpoint goes with the last."""
-    given = {name: column for name, column in columns.items() if column is not None}
     n_rows = len(columns["ids"]) if "ids" in columns else len(rows if rows is not None else ())
-    for name, column in (*given.items(), *(() if rows is None else (("vectors", rows),))):
+    for name, column in (*columns.items(), *(() if rows is None else (("vectors", rows),))):
         if len(column) != n_rows:
             raise InvalidInputError(f"{name} has {len(column)} entries for {n_rows} ids; pass one per id.")
     size = _ROWS if rows is None else _size(rows)
     for start in range(0, n_rows, size):
         some = slice(start, start + size)
-        part: dict[str, Any] = {name: column[some] for name, column in given.items()}
+        part: dict[str, Any] = {name: column[some] for name, column in columns.items()}
         if checkpoint is not None and start + size >= n_rows:
             part["checkpoint"] = dict(checkpoint)
         yield None if rows is None else rows[some], part
@@ -348,10 +350,6 @@ def _listed(ids: Any) -> tuple[list[Id], bool]:
 def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
     rows = as_array(vectors)
     return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
-
-
-def _per_id(values: Any, single: bool) -> Any:
-    return [values] if single and values is not None else values
 
 
 def _plain(labels: Any) -> Any:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
 
-from onlinehash._call import Call, Calls, pauses, records
+from onlinehash._call import Call, Calls, Download, pauses, records
 from onlinehash._files import kind_of
 from onlinehash.collection.check import CheckReport
 from onlinehash.exceptions import DamagedError, DataNotFoundError, InvalidInputError, ServiceError
@@ -86,7 +85,7 @@ def backup(path: str | os.PathLike[str], progress: Progress) -> Calls[None]:
     aside, n_bytes = target.with_name(f"{target.name}.{uuid4().hex}.part"), found["n_bytes"]
     try:
         with aside.open("xb") as file:
-            copy = _Copy(file, lambda done: progress(n_bytes + done, 2 * n_bytes))
+            copy = Download(file, lambda done: progress(n_bytes + done, 2 * n_bytes))
             headers = yield Call("GET", "/backup", into=copy)
             file.flush()
             os.fsync(file.fileno())
@@ -96,26 +95,6 @@ def backup(path: str | os.PathLike[str], progress: Progress) -> Calls[None]:
     finally:
         aside.unlink(missing_ok=True)
     yield Call("DELETE", "/backup")
-
-
-class _Copy:
-    """A file that is downloaded, and its digest."""
-
-    def __init__(self, file: BinaryIO, progress: Callable[[int], None]) -> None:
-        self._file, self._progress = file, progress
-        self.start()
-
-    def start(self) -> None:
-        """Begin from the first byte."""
-        self._file.seek(0)
-        self._file.truncate()
-        self.digest = hashlib.sha256()
-
-    def write(self, piece: bytes) -> None:
-        """Append a piece."""
-        self._file.write(piece)
-        self.digest.update(piece)
-        self._progress(self._file.tell())
 
 
 def checkpoint(name: str) -> Calls[Any]:
