@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -104,6 +104,22 @@ class Endpoint:
         # A deletion that is repeated may allow for ids that are gone.
         checksum = 0 if operation.handler is Service.delete else crc32(body + request.url.path.encode())
         return await executor.run(lambda: (_encode(service.once(key, checksum, call, operation.answer)), JSON))
+
+
+class ReadOnly:
+    """What can be read at one path."""
+
+    def __init__(
+        self, path: str, read: Callable[[Request], Awaitable[Content]], methods: Iterable[str] = ("GET", "HEAD")
+    ) -> None:
+        self._path, self._read, self._methods = path, read, methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        scope["pattern"] = self._path
+        if scope["method"] not in self._methods:
+            raise not_allowed(scope, self._methods)
+        await respond(send, *await self._read(Request(scope, receive)))
 
 
 def _content(answer: Any, as_array: bool) -> Content | Response:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from mimetypes import guess_type
 from pathlib import Path
 
+from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
 
-from onlinehash.service.endpoints import not_allowed, respond
+from onlinehash.service.endpoints import Content, ReadOnly
 
 STATIC = Path(__file__).with_name("static")
 _PATHS = {"index.html": "/", "docs.html": "/docs"}
-
-
-class _File:
-    """A file, at one path."""
-
-    def __init__(self, path: str, content: bytes, media: str) -> None:
-        self._path, self._content = path, content
-        self._media = f"{media}; charset=utf-8" if media.startswith("text/") else media
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["pattern"] = self._path
-        if scope["method"] not in ("GET", "HEAD"):
-            raise not_allowed(scope, ["GET", "HEAD"])
-        await respond(send, self._content, self._media)
 
 
 def make_pages(folder: Path = STATIC) -> Iterator[BaseRoute]:
@@ -34,5 +21,10 @@ def make_pages(folder: Path = STATIC) -> Iterator[BaseRoute]:
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             name = file.relative_to(folder).as_posix()
-            path = _PATHS.get(name, f"/{name}")
-            yield Route(path, _File(path, file.read_bytes(), guess_type(name)[0] or "application/octet-stream"))
+            path, media = _PATHS.get(name, f"/{name}"), guess_type(name)[0] or "application/octet-stream"
+            content = file.read_bytes(), f"{media}; charset=utf-8" if media.startswith("text/") else media
+            yield Route(path, ReadOnly(path, partial(_read, content)))
+
+
+async def _read(content: Content, request: Request) -> Content:
+    return content
