@@ -10,7 +10,7 @@ import hashlib
 import random
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Download:
     """A file that takes a long answer piece by piece, and its digest."""
 
-    def __init__(self, file: BinaryIO, progress: Callable[[int], None]) -> None:
+    def __init__(self, file: IO[bytes], progress: Callable[[int], None]) -> None:
         self._file, self._progress = file, progress
         self.start()
 

@@ -1,4 +1,4 @@
-"""The calls of the clients: items, searches and statistics."""
+"""The calls of the clients: items, searches and statistics; :class:`ClientMethods` says what each does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None
 def upsert(
     ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
 ) -> Calls[None]:
-    """Insert items or replace existing ones."""
     if (vectors is None) == (documents is None):
         raise InvalidInputError("Pass vectors or documents, one of the two.")
     given = {"labels": labels, "payload": payload, "documents": documents}
@@ -52,7 +51,6 @@ def upsert(
 def update(
     ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
 ) -> Calls[None]:
-    """Change existing items, and keep what is not given."""
     given = {"labels": labels, "payload": payload, "documents": ... if documents is None else documents}
     columns = {name: column for name, column in given.items() if column is not ...}
     yield from _write("PATCH", ids, vectors, columns, checkpoint)
@@ -83,7 +81,6 @@ def _write(
 
 
 def delete(ids: Any, where: Any, missing: str, unlearn: bool, checkpoint: Checkpoint) -> Calls[int]:
-    """Delete items, and return their number."""
     check_choice("missing", missing, ("raise", "ignore"))
     if (ids is None) == (where is None):
         raise InvalidInputError("delete takes ids or where, one of the two.")
@@ -110,17 +107,14 @@ def _put_checkpoint(checkpoint: Checkpoint) -> Calls[None]:
 
 
 def create_index(path: str) -> Calls[None]:
-    """Make filters by a path in the payload fast."""
     yield _change("POST", "/indexes", {"path": path})
 
 
 def drop_index(path: str) -> Calls[None]:
-    """Drop the index of a path in the payload."""
     yield _change("DELETE", f"/indexes/{quote(path, safe='')}", None)
 
 
 def refresh(wait: bool) -> Calls[None]:
-    """Encode all items again."""
     state = yield Call("POST", "/refresh", {"wait": False})
     for pause in pauses():
         if not wait or not state["refreshing"]:
@@ -134,7 +128,6 @@ def refresh(wait: bool) -> Calls[None]:
 
 
 def get(ids: Any) -> Calls[list[Item]]:
-    """Return items in the order of their ids."""
     listed = _listed(ids)[0]
     answers = yield from _smaller(
         len(listed), _ROWS, lambda some: Call("POST", "/items/get", {"ids": listed[some]}, arrays=True)
@@ -159,13 +152,11 @@ def page(
 
 
 def count(where: Any, labels: Any) -> Calls[int]:
-    """Return the number of items that pass."""
     answer = yield Call("POST", "/items/count", {"where": where, "labels": _plain(labels)})
     return int(answer["n_items"])
 
 
 def indexes() -> Calls[list[str]]:
-    """Return the paths in the payload that have an index."""
     answer = yield Call("GET", "/indexes")
     return list(answer["indexes"])
 
@@ -179,7 +170,6 @@ def search(
     include: Sequence[str],
     after: SearchResult | str | None = None,
 ) -> Calls[SearchResult]:
-    """Find the neighbours of vectors, documents or one image."""
     given = {
         "labels": _plain(labels),
         "ids": None if ids is None else _listed(ids)[0],
@@ -210,7 +200,6 @@ def search(
 
 
 def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[SearchResult]:
-    """Find the neighbours of stored items."""
     listed, single = _listed(ids)
     body = {"k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
     return (yield from _in_batches(listed, k, single, lambda some: Call("POST", "/search", body | {"by_id": some})))
@@ -251,7 +240,6 @@ def _smaller(n_rows: int, size: int, request: Callable[[slice], Call]) -> Calls[
 
 
 def encode(vectors: ArrayLike) -> Calls[Codes]:
-    """Return the packed codes of vectors."""
     single = as_array(vectors).ndim == 1
     codes: list[Codes] = []
     for some, _ in _parts(_rows(vectors, single), {}):
@@ -262,26 +250,22 @@ def encode(vectors: ArrayLike) -> Calls[Codes]:
 
 
 def label_counts(where: Any) -> Calls[dict[Label, int]]:
-    """Return the number of items of each label."""
     answer = yield Call("GET", "/label_counts") if where is None else Call("POST", "/label_counts", {"where": where})
     return {one["label"]: one["n_items"] for one in answer["label_counts"]}
 
 
 def stats() -> Calls[Stats]:
-    """Return the statistics of the collection."""
     found = yield Call("GET", "/stats")
     return Stats(**{field.name: found[field.name] for field in fields(Stats)})
 
 
 def item_map(limit: int) -> Calls[ItemMap]:
-    """Return a sample of the items in the plane."""
     found = yield Call("POST", "/map", {"limit": limit})
     found |= {axis: np.array(found[axis]) for axis in ("x", "y")}
     return ItemMap(**found | {"labels": list(map(_labels, found["labels"])), "explained": tuple(found["explained"])})
 
 
 def codewords() -> Calls[Codewords]:
-    """Return the bits of the largest classes."""
     found = yield Call("GET", "/codewords")
     classes = [
         ClassBits(
@@ -296,7 +280,6 @@ def codewords() -> Calls[Codewords]:
 
 
 def history() -> Calls[History]:
-    """Return the encoders used so far, and the quality along the stream."""
     found = yield Call("GET", "/history")
     times = [
         [{**row, "at": datetime.fromisoformat(row["at"])} for row in found[part]] for part in ("encoders", "quality")
