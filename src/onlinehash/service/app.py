@@ -104,7 +104,7 @@ class Application:
     async def readyz(self, request: Request) -> Content:
         """Return the readiness status: the collections can be read, and the service accepts requests."""
         for service in self.services.values():
-            await service.executors.operations.run(service.ready)
+            await service.executors.operations.run(service.check_ready)
         return _json(schemas.HealthAnswer())
 
     async def metrics(self, request: Request) -> Content:

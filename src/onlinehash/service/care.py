@@ -49,7 +49,7 @@ class Care:
 
     def job(self) -> care_schemas.JobAnswer:
         """Return the state of the job that runs, or else of the last one."""
-        return self.jobs.last()
+        return self.jobs.last
 
     def check(self, request: care_schemas.CheckRequest) -> care_schemas.JobAnswer:
         """Start a job that verifies everything that is stored; searches and changes go on."""

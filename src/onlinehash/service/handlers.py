@@ -287,8 +287,7 @@ class Service(Browsing, Care, Insight):
 
     def label_counts(self) -> schemas.LabelCountsAnswer:
         """Count items by label."""
-        answer: schemas.LabelCountsAnswer = self._counted.get(None, lambda: _counts(self.collection.label_counts()))
-        return answer
+        return self._counted.get(None, lambda: _counts(self.collection.label_counts()))
 
     def passing_label_counts(self, request: schemas.WhereRequest) -> schemas.LabelCountsAnswer:
         """Count items by label, those whose payload passes a filter."""
@@ -317,12 +316,11 @@ class Service(Browsing, Care, Insight):
         super().close()
         self.executors.close()
 
-    def ready(self) -> schemas.HealthAnswer:
-        """Return the readiness status: the collection can be read, and the service accepts requests."""
+    def check_ready(self) -> None:
+        """Raise if the collection cannot be read, or the service is stopping."""
         if self.executors.stopping:
             raise Problem(503, "stopping", "The service is stopping.")
         self.collection.stats()
-        return schemas.HealthAnswer()
 
 
 def _counts(counts: dict[Any, int]) -> schemas.LabelCountsAnswer:

@@ -28,15 +28,7 @@ _CHUNK = 1 << 16  # bytes read at a time
 
 
 def open_image(folder: Path, name: str) -> ImageFile:
-    """Return an image below a folder; links that lead out of it, and what is no image, are not there.
-
-    Parameters
-    ----------
-    folder : Path
-        Without symbolic links.
-    name : str
-        Path below it, with slashes.
-    """
+    """Return an image below a resolved folder; links that lead out of it, and what is no image, are not there."""
     file = _opened(folder, name)
     if file is None:
         kinds = ", ".join(FORMATS).lower()

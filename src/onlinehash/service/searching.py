@@ -53,12 +53,6 @@ class Searches:
 
     Requests that arrive together, or while a scan runs, are searched in one scan, which costs far less than one per
     request. A short scan runs on the event loop, a longer one in a thread.
-
-    Parameters
-    ----------
-    collection : Collection
-    executor : Executor
-    limits : Limits
     """
 
     def __init__(self, collection: Collection, executor: Executor, limits: Limits) -> None:
