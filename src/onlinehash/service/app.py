@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property, partial
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,11 @@ from onlinehash.service.metrics import MEDIA_TYPE, Metrics
 from onlinehash.service.middleware import RequestMiddleware
 from onlinehash.service.openapi import make_document
 from onlinehash.service.operations import OPERATIONS, Operation
-from onlinehash.service.pages import make_pages
 from onlinehash.service.parsing import JSON
 from onlinehash.service.problems import Problem
 
+STATIC = Path(__file__).with_name("static")  # the web page
+_PATHS = {"index.html": "/", "docs.html": "/docs"}
 _API = "/api/v1"
 _SEVERAL = f"{_API}/collections/{{collection}}"
 
@@ -158,6 +160,23 @@ def _may_read(request: Request, service: Service) -> bool:
 
 def _json(answer: Any) -> Content:
     return msgspec.json.encode(answer), JSON
+
+
+def make_pages(folder: Path = STATIC) -> Iterator[BaseRoute]:
+    """Yield one route per file of a folder; ``index.html`` is at ``/`` and ``docs.html`` at ``/docs``.
+
+    The files are read once, so that no request path reaches the file system.
+    """
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            name = file.relative_to(folder).as_posix()
+            path, media = _PATHS.get(name, f"/{name}"), guess_type(name)[0] or "application/octet-stream"
+            content = file.read_bytes(), f"{media}; charset=utf-8" if media.startswith("text/") else media
+            yield Route(path, ReadOnly(path, partial(_page, content)))
+
+
+async def _page(content: Content, request: Request) -> Content:
+    return content
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
