@@ -222,18 +222,9 @@ class Service(Browsing, Care, Insight):
         if request.by_id is not None:
             self._check_vectors(n_queries)
             k += 1  # a stored item finds itself
-        return Search(
-            queries,
-            k,
-            request.radius,
-            {
-                name: value
-                for name, value in (filters | {"include": request.include or None}).items()
-                if value is not None
-            },
-            {name: value for name, value in ranking.items() if value not in (None, False)},
-            max_hits,
-        )
+        given = {**filters, **ranking, "include": request.include or None}
+        options = {name: value for name, value in given.items() if value is not None and value is not False}
+        return Search(queries, k, request.radius, options, max_hits)
 
     def _check_after(self, request: schemas.SearchRequest, n_queries: int) -> None:
         if request.by_id is not None or n_queries != 1:
