@@ -17,7 +17,7 @@ from onlinehash.exceptions import MissingExtraError
 from onlinehash.service.problems import Problem, invalid, over_limit
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "AVIF")
-_SUFFIXES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp", ".avif": "avif"}
+_SUFFIXES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"}
 IMAGES = tuple(f"image/{name.lower()}" for name in FORMATS)
 """Media types of the images that are served and searched for."""
 
@@ -46,10 +46,9 @@ def _opened(folder: Path, name: str) -> BinaryIO | None:
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
         return None
-    kind = _SUFFIXES.get(Path(name).suffix.lower())
     try:
         real = folder.joinpath(*parts).resolve(strict=True)
-        if kind is None or not real.is_relative_to(folder):
+        if Path(name).suffix.lower() not in _SUFFIXES or not real.is_relative_to(folder):
             return None
         file = os.fdopen(_descriptor(folder, real.relative_to(folder).parts), "rb")
     except (OSError, RuntimeError, ValueError):  # RuntimeError: links that lead to each other
