@@ -18,8 +18,7 @@ Vectors = Annotated[
     ),
 ]
 Ignore = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMNS", help="Leave out a column, a pattern or a range; repeatable.", show_default=False),
+    list[str] | None, typer.Option(metavar="COLUMNS", help="Leave out a column, a pattern or a range; repeatable.")
 ]
 Header = Annotated[
     bool | None,

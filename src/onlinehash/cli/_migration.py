@@ -16,8 +16,7 @@ app = typer.Typer()
 def migrate(
     target: Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)],
     embed: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The new embedder.", show_default="that of a migration under way"),
+        str | None, typer.Option(metavar="NAME", help="The new embedder.", show_default="that of a migration under way")
     ] = None,
     abandon: Annotated[bool, typer.Option("--abandon", help="Drop the new vectors of a migration under way.")] = False,
 ) -> None:

@@ -48,8 +48,7 @@ RefreshPolicy = Annotated[
     ),
 ]
 Dtype = Annotated[
-    str | None,
-    typer.Option(metavar="float32|float16", help="Type of the stored vectors.", show_default="float32"),
+    str | None, typer.Option(metavar="float32|float16", help="Type of the stored vectors.", show_default="float32")
 ]
 Protocol = Annotated[str, typer.Option(metavar="online|published", help="How to split the data set.")]
 Engine = Annotated[
@@ -74,10 +73,7 @@ K = Annotated[int | None, typer.Option("-k", help="Number of nearest items to fi
 Where = Annotated[
     str | None,
     typer.Option(
-        metavar="JSON",
-        help='Only items whose payload passes, as in \'{"price": {"$lt": 20}}\'.',
-        show_default=False,
-        callback=_parse_where,
+        metavar="JSON", help='Only items whose payload passes, as in \'{"price": {"$lt": 20}}\'.', callback=_parse_where
     ),
 ]
 Rescore = Annotated[

@@ -83,7 +83,6 @@ def search(
             metavar="QUERIES",
             help="Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input. Or one document, as "
             'in "where is my card?", if the collection has an embedder.',
-            show_default=False,
         ),
     ] = None,
     *,
@@ -139,9 +138,7 @@ def search(
 @app.command("delete")
 def delete(
     target: _Target,
-    ids: Annotated[
-        list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.", show_default=False)
-    ] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.")] = None,
     file: Annotated[Path | None, typer.Option("--from", help="File of ids: .npy, .csv or .txt, one per line.")] = None,
     where: Where = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Ignore unknown ids.")] = False,
@@ -189,9 +186,7 @@ def items(
 @app.command("index")
 def index(
     target: _Target,
-    path: Annotated[
-        str | None, typer.Argument(metavar="PATH", help="Keys of the payload, joined by dots.", show_default=False)
-    ] = None,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="Keys of the payload, joined by dots.")] = None,
     drop: Annotated[bool, typer.Option("--drop", help="Drop the index instead.")] = False,
 ) -> None:
     """Index a path in the payload, so that --where with it is fast; without a path, list those that have an index."""
@@ -207,8 +202,7 @@ def index(
 
 @app.command("refresh")
 def refresh(
-    target: _Target,
-    bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
+    target: _Target, bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None
 ) -> None:
     """Encode all items again with what was learned since, or with another code length."""
     with open_existing(target) as collection:

@@ -24,7 +24,7 @@ def run(
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option(help="File for the codes; - for standard output, as csv.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File for the codes; - for standard output, as csv.")],
     form: Annotated[
         str | None,
         typer.Option(

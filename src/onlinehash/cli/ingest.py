@@ -47,13 +47,10 @@ _REPORT_EVERY = 10.0  # seconds between two lines where there is no terminal
 
 
 def run(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE, show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE)],
     *,
     into: Annotated[
-        Target,
-        typer.Option(
-            metavar="COLLECTION", help=f"Created if missing. {TARGET}", parser=Target.parse, show_default=False
-        ),
+        Target, typer.Option(metavar="COLLECTION", help=f"Created if missing. {TARGET}", parser=Target.parse)
     ],
     id: Id = None,
     vectors: Vectors = None,
@@ -68,7 +65,6 @@ def run(
         typer.Option(
             metavar="COLUMN",
             help="Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files.",
-            show_default=False,
         ),
     ] = None,
     embed: Embed = None,
@@ -195,13 +191,7 @@ def _ingest_file(
 
 
 def _ingest_documents(
-    path: Path,
-    into: Target,
-    opening: Callable[[], Collection],
-    documents: str,
-    named: dict[str, Any],
-    *,
-    refresh: bool,
+    path: Path, into: Target, opening: Callable[[], Collection], documents: str, named: dict[str, Any], *, refresh: bool
 ) -> None:
     from onlinehash.collection import import_documents
 
@@ -214,13 +204,7 @@ def _ingest_documents(
 
 
 def _ingest_stream(
-    address: str,
-    into: Target,
-    opening: Callable[[], Collection],
-    *,
-    batch: int,
-    follow: bool | None,
-    refresh: bool,
+    address: str, into: Target, opening: Callable[[], Collection], *, batch: int, follow: bool | None, refresh: bool
 ) -> None:
     from onlinehash.streams import Consumer, open_source
 

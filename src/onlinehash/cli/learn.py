@@ -12,15 +12,7 @@ import typer
 from onlinehash._validation import check_labels
 from onlinehash.cli._columns import Header, Id, Ignore, Vectors
 from onlinehash.cli._files import check_inputs, check_output, name_of, name_of_output, open_output, refuse_other_kinds
-from onlinehash.cli._options import (
-    Bits,
-    Method,
-    Protocol,
-    Settings,
-    hasher_from_options,
-    hasher_parameters,
-    registered,
-)
+from onlinehash.cli._options import Bits, Method, Protocol, Settings, hasher_from_options, hasher_parameters, registered
 from onlinehash.cli._screen import note, progress_bar, warn
 from onlinehash.cli.datasets import load_split
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
@@ -39,10 +31,10 @@ _LABELS = "Labels: .npy, .csv or .txt; not needed where the vectors come with la
 
 
 def run(
-    source: Annotated[Path | None, typer.Argument(metavar="VECTORS", help=_VECTORS, show_default=False)] = None,
-    labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS, show_default=False)] = None,
+    source: Annotated[Path | None, typer.Argument(metavar="VECTORS", help=_VECTORS)] = None,
+    labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS)] = None,
     *,
-    out: Annotated[Path, typer.Option(help="File for the hasher; - for standard output.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File for the hasher; - for standard output.")],
     dataset: Annotated[
         str | None, typer.Option(help="Learn from the stream of this data set instead of a file.")
     ] = None,
