@@ -149,7 +149,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def _options(
+def _program_options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,

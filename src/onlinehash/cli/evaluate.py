@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onlinehash._validation import check_choice, check_labels
-from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs
-from onlinehash.cli._options import Json, Protocol
 from onlinehash.cli._screen import print_json, print_rows
 from onlinehash.cli.datasets import load_split
 from onlinehash.exceptions import InvalidLabelsError
@@ -30,16 +29,16 @@ _LABELS = "Labels: .npy, .csv or .txt; or a column of the file itself, by defaul
 def run(
     model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Evaluate on this data set; needs --model.")] = None,
-    protocol: Protocol = "online",
+    protocol: options.Protocol = "online",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split of the data set; use that of 'learn'.")] = 0,
     queries: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     query_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
     database: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     database_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
-    id: Id = None,
-    vectors: Vectors = None,
-    ignore: Ignore = None,
-    header: Header = None,
+    id: options.Id = None,
+    vectors: options.Vectors = None,
+    ignore: options.Ignore = None,
+    header: options.Header = None,
     map_at: Annotated[
         int | None, typer.Option(help="Length of the ranking for mAP@k.", min=1, show_default="1000")
     ] = None,
@@ -51,14 +50,14 @@ def run(
     ties: Annotated[
         str, typer.Option(metavar="expected|stable", help="Average over all orders of ties, or keep storage order.")
     ] = "expected",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure mAP, mAP@k, Precision@k, Recall@k and precision within a Hamming radius.
 
     mAP@k is given twice: divided by the number of relevant items that k places can hold ('possible'), and by the
     number of those found ('found'), which is often published and is higher.
     """
-    from onlinehash.cli._encoding import read_encoder
+    from onlinehash.cli._arrays import read_encoder
     from onlinehash.metrics import Ranking
     from onlinehash.tables import Columns
 
@@ -92,7 +91,7 @@ def run(
 def _of_dataset(
     encoder: Encoder, name: str, protocol: str, seed: int
 ) -> tuple[tuple[Codes, Labels, Codes, Labels], tuple[int | None, int]]:
-    from onlinehash.cli._encoding import encode_rows
+    from onlinehash.cli._arrays import encode_rows
 
     split = load_split(name, protocol, seed)
     query_codes = encode_rows(encoder, split.queries.X, name)
@@ -101,8 +100,7 @@ def _of_dataset(
 
 
 def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Labels]:
-    from onlinehash.cli._arrays import read_column
-    from onlinehash.cli._encoding import read_side
+    from onlinehash.cli._arrays import read_column, read_side
 
     is_column = labels is not None and path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
     is_column = is_column and labels != "-" and not Path(labels or "").is_file()

@@ -16,19 +16,8 @@ import typer
 from rich.console import Console
 
 from onlinehash._validation import check_positive_int
-from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli import _options as options
 from onlinehash.cli._files import name_of, open_input
-from onlinehash.cli._options import (
-    Bits,
-    Dtype,
-    Embed,
-    Method,
-    RefreshPolicy,
-    Settings,
-    hasher_from_options,
-    hasher_parameters,
-    parse_policy,
-)
 from onlinehash.cli._screen import loudness, note, progress_bar
 from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable
 from onlinehash.exceptions import InvalidInputError
@@ -52,8 +41,8 @@ def run(
     into: Annotated[
         Target, typer.Option(metavar="COLLECTION", help=f"Created if missing. {TARGET}", parser=Target.parse)
     ],
-    id: Id = None,
-    vectors: Vectors = None,
+    id: options.Id = None,
+    vectors: options.Vectors = None,
     labels: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of the labels.", show_default="labels or label")
     ] = None,
@@ -67,9 +56,9 @@ def run(
             help="Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files.",
         ),
     ] = None,
-    embed: Embed = None,
-    ignore: Ignore = None,
-    header: Header = None,
+    embed: options.Embed = None,
+    ignore: options.Ignore = None,
+    header: options.Header = None,
     first_id: Annotated[int | None, typer.Option(help="Number the rows from here on; for files without ids.")] = None,
     batch: Annotated[int, typer.Option(help="Items per transaction.")] = 1000,
     follow: Annotated[
@@ -87,12 +76,12 @@ def run(
             help="Wait until all items are encoded with what was learned, or leave that to the next writer.",
         ),
     ] = True,
-    method: Method = None,
-    bits: Bits = None,
-    settings: Settings = None,
+    method: options.Method = None,
+    bits: options.Bits = None,
+    settings: options.Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new hasher.", show_default="0")] = None,
-    refresh_policy: RefreshPolicy = None,
-    dtype: Dtype = None,
+    refresh_policy: options.RefreshPolicy = None,
+    dtype: options.Dtype = None,
 ) -> None:
     """Store the items of a file, a folder or a stream in a collection, which learns from them.
 
@@ -118,8 +107,8 @@ def run(
     if is_folder and not follow and next(Path(source).glob("*.parquet"), None) is None:
         raise typer.BadParameter(f"{source} holds no .parquet files; other files are ingested one by one.")
     check_positive_int("batch", batch)
-    given = hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
-    opening = partial(_open, into, method, given, parse_policy(refresh_policy), dtype, embed)
+    given = options.hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
+    opening = partial(_open, into, method, given, options.parse_policy(refresh_policy), dtype, embed)
     if documents is not None:
         _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
         named = {"id": id, "labels": labels, "payload": payload, "first_id": first_id, "batch": batch}
@@ -146,14 +135,14 @@ def _open(
 
     if not into.exists():
         into.check()
-        hasher = hasher_from_options(method, given, random_state=0)
+        hasher = options.hasher_from_options(method, given, random_state=0)
         collection = into.open(hasher, policy, vector_dtype=dtype, embed=embed)
         note(f"Created {into}, which learns with {hasher}.")
         return collection
     if method is not None or given:
         with into.open(readonly=True) as present:
             own = present.hasher
-        wanted = hasher_from_options(method or own.name, given)
+        wanted = options.hasher_from_options(method or own.name, given)
         if wanted.name == own.name:
             wanted.set_params(**own.get_params(deep=False) | given)
         if not same_recipe(own, wanted):

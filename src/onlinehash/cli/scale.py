@@ -68,7 +68,7 @@ def encode(
 ) -> None:
     """Write the codes of vectors to a folder, one Parquet file per row group; a second run continues the first."""
     from onlinehash import scale
-    from onlinehash.cli._encoding import read_encoder
+    from onlinehash.cli._arrays import read_encoder
 
     with progress_bar("Encoding") as progress:
         parts = scale.encode(
