@@ -141,9 +141,7 @@ def read_side(path: Path, encoder: Encoder | None, columns: Columns | None = Non
     return Side(encode_rows(encoder, X, name_of(path)), X, ids, labels)
 
 
-def by_chunks(
-    X: NDArray[Any], work: Callable[[slice], Result], progress: Progress, source: Path | str = "X"
-) -> list[Result]:
+def by_chunks(X: NDArray[Any], work: Callable[[slice], Result], progress: Progress, source: Path | str) -> list[Result]:
     """Return ``work(rows)`` for one run of rows of X after another; an error about X names its source."""
     check_vectors(X, source)
     step = max(1, _ELEMENTS // X.shape[1])

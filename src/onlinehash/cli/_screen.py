@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import typer
@@ -21,14 +22,8 @@ MOST_SHOWN = 20  # queries on a terminal
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-class _Loudness:
-    """Whether ``--quiet`` and ``--verbose`` were given."""
-
-    quiet = False
-    verbose = False
-
-
-loudness = _Loudness()
+loudness = SimpleNamespace(quiet=False, verbose=False)
+"""Whether ``--quiet`` and ``--verbose`` were given."""
 
 
 def note(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +57,7 @@ def run(
     mAP@k is given twice: divided by the number of relevant items that k places can hold ('possible'), and by the
     number of those found ('found'), which is often published and is higher.
     """
-    from onlinehash.cli._arrays import read_encoder
+    from onlinehash.cli._arrays import encode_rows, read_encoder
     from onlinehash.metrics import Ranking
     from onlinehash.tables import Columns
 
@@ -70,33 +70,22 @@ def run(
     encoder = read_encoder(model) if model is not None else None
     if dataset is not None:
         assert encoder is not None
-        sides, lengths = _of_dataset(encoder, dataset, protocol, seed)
-        map_at, precision_at = map_at or lengths[0], precision_at or lengths[1]
+        split = load_split(dataset, protocol, seed)
+        sides = [(encode_rows(encoder, side.X, dataset), side.y) for side in (split.queries, split.database)]
+        map_at, precision_at = map_at or split.map_at, precision_at or split.precision_at
     else:
         assert queries is not None
         assert database is not None
         columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
-        sides = (
-            *_of_file(queries, query_labels, encoder, columns),
-            *_of_file(database, database_labels, encoder, columns),
-        )
-    result = _measure(Ranking(*sides, ties=ties), map_at or 1000, precision_at or 100, radius)
-    sizes = {"n_queries": len(sides[0]), "n_items": len(sides[2]), "ties": ties}
+        given = ((queries, query_labels), (database, database_labels))
+        sides = [_of_file(path, labels, encoder, columns) for path, labels in given]
+    result = _measure(Ranking(*sides[0], *sides[1], ties=ties), map_at or 1000, precision_at or 100, radius)
+    sizes = {"n_queries": len(sides[0][0]), "n_items": len(sides[1][0]), "ties": ties}
     if as_json:
-        print_json({**sizes, **_without_nan(result)})
+        without_nan = json.loads(json.dumps(result), parse_constant=lambda name: None)  # JSON has no NaN
+        print_json({**sizes, **without_nan})
     else:
         print_rows(("measure", "value"), [*sizes.items(), *_rows(result)])
-
-
-def _of_dataset(
-    encoder: Encoder, name: str, protocol: str, seed: int
-) -> tuple[tuple[Codes, Labels, Codes, Labels], tuple[int | None, int]]:
-    from onlinehash.cli._arrays import encode_rows
-
-    split = load_split(name, protocol, seed)
-    query_codes = encode_rows(encoder, split.queries.X, name)
-    codes = encode_rows(encoder, split.database.X, name)
-    return (query_codes, split.queries.y, codes, split.database.y), (split.map_at, split.precision_at)
 
 
 def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Labels]:
@@ -139,10 +128,3 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         "Queries without any item in it": within["empty_rate"],
     }
     return [(name, f"{value:.4f}") for name, value in values.items()]
-
-
-def _without_nan(value: Any) -> Any:
-    """Replace NaN, which JSON does not have, by None."""
-    if isinstance(value, dict):
-        return {name: _without_nan(item) for name, item in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value

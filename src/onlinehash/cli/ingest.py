@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -91,7 +91,10 @@ def run(
     Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
     even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
+    from onlinehash.collection import import_documents
+    from onlinehash.streams import Consumer, open_source
     from onlinehash.tables import Columns
+    from onlinehash.tables import layout as layout_of
 
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
@@ -109,20 +112,38 @@ def run(
     check_positive_int("batch", batch)
     given = options.hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
     opening = partial(_open, into, method, given, options.parse_policy(refresh_policy), dtype, embed)
-    if documents is not None:
-        _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
-        named = {"id": id, "labels": labels, "payload": payload, "first_id": first_id, "batch": batch}
-        _ingest_documents(Path(source), into, opening, documents, named, refresh=refresh)
-    elif is_stream:
-        _ingest_stream(source, into, opening, batch=batch, follow=follow, refresh=refresh)
-    else:
-        columns = Columns(id, vectors, labels, payload, ignore or (), header)
-        _ingest_file(Path(source), into, opening, columns, first_id=first_id, batch=batch, refresh=refresh)
+    stopped: list[int] = []
+    with ExitStack() as stack:
+        if documents is not None:
+            _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
+            collection = stack.enter_context(opening())
+            with progress_bar("Embedding") as progress:
+                others = {"id": id, "labels": labels, "payload": payload}
+                n_items = import_documents(
+                    collection, Path(source), documents, first_id=first_id, batch=batch, progress=progress, **others
+                )
+            done = f"Added {n_items} documents, embedded with {collection.embedder};"
+        elif is_stream:
+            stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
+            consumer = Consumer(stream, collection, batch_size=batch)
+            with _stop_on_signals(consumer) as stopped, _reports() as report:
+                done = f"{_summary(consumer.run(follow=follow, progress=report))}."
+        else:
+            file = stack.enter_context(open_input(Path(source)))
+            columns = Columns(id, vectors, labels, payload, ignore or (), header)
+            layout = layout_of(file, columns)  # before a collection is created
+            collection = stack.enter_context(opening())
+            if layout is not None:
+                note(f"{name_of(Path(source))}: {layout}")
+            done = _add_rows(collection, file, columns, first_id=first_id, batch=batch)
+        note(f"{done} {into} holds {len(collection)}.")
+        warn_unless_searchable(collection.stats())
+        finish_refresh(collection, wanted=refresh and not stopped)
 
 
-def _refuse(options: dict[str, Any], use: str) -> None:
+def _refuse(given: dict[str, Any], use: str) -> None:
     """Raise if an option was given that does not apply to the source."""
-    for name, value in options.items():
+    for name, value in given.items():
         if value not in (None, []):
             raise typer.BadParameter(f"{name} is for {use}")
 
@@ -150,60 +171,17 @@ def _open(
     return into.open(None, policy, vector_dtype=dtype, embed=embed)
 
 
-def _ingest_file(
-    path: Path,
-    into: Target,
-    opening: Callable[[], Collection],
-    columns: Columns,
-    *,
-    first_id: int | None,
-    batch: int,
-    refresh: bool,
-) -> None:
+def _add_rows(collection: Collection, file: Path, columns: Columns, *, first_id: int | None, batch: int) -> str:
+    """Add the rows of a file, and return how many there were."""
     from onlinehash.collection.transfer import import_chunks
-    from onlinehash.tables import layout as layout_of
 
     n_items = n_labelled = 0
-    with open_input(path) as file:
-        layout = layout_of(file, columns)
-        with opening() as collection:
-            if layout is not None:
-                note(f"{name_of(path)}: {layout}")
-            with progress_bar("Adding") as progress:
-                for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
-                    n_items += len(chunk)
-                    n_labelled += chunk.n_labelled
-                    progress(chunk.done, chunk.total)
-            note(f"Added {n_items} items, {n_labelled} with labels; {into} holds {len(collection)}.")
-            warn_unless_searchable(collection.stats())
-            finish_refresh(collection, wanted=refresh)
-
-
-def _ingest_documents(
-    path: Path, into: Target, opening: Callable[[], Collection], documents: str, named: dict[str, Any], *, refresh: bool
-) -> None:
-    from onlinehash.collection import import_documents
-
-    with opening() as collection:
-        with progress_bar("Embedding") as progress:
-            n_items = import_documents(collection, path, documents, progress=progress, **named)
-        note(f"Added {n_items} documents, embedded with {collection.embedder}; {into} holds {len(collection)}.")
-        warn_unless_searchable(collection.stats())
-        finish_refresh(collection, wanted=refresh)
-
-
-def _ingest_stream(
-    address: str, into: Target, opening: Callable[[], Collection], *, batch: int, follow: bool | None, refresh: bool
-) -> None:
-    from onlinehash.streams import Consumer, open_source
-
-    with open_source(address) as source, opening() as collection:
-        consumer = Consumer(source, collection, batch_size=batch)
-        with _stop_on_signals(consumer) as stopped, _reports() as report:
-            stats = consumer.run(follow=follow, progress=report)
-        note(f"{_summary(stats)}. {into} holds {len(collection)}.")
-        warn_unless_searchable(collection.stats())
-        finish_refresh(collection, wanted=refresh and not stopped)
+    with progress_bar("Adding") as progress:
+        for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
+            n_items += len(chunk)
+            n_labelled += chunk.n_labelled
+            progress(chunk.done, chunk.total)
+    return f"Added {n_items} items, {n_labelled} with labels;"
 
 
 def _summary(stats: ConsumerStats) -> str:

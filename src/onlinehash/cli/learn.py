@@ -63,6 +63,7 @@ def run(
     need no labels.
     """
     from onlinehash.cli._arrays import by_chunks
+    from onlinehash.hashers import load_hasher
     from onlinehash.tables import Columns
 
     if (source is None) == (dataset is None):
@@ -79,7 +80,11 @@ def run(
     if dataset is not None:
         split = load_split(dataset, protocol, seed)
         defaults |= _published(method, split)
-    hasher = _resume(resume) if resume is not None else options.hasher_from_options(method, given, **defaults)
+    if resume is not None:
+        refuse_other_kinds(resume, "hasher")
+        hasher = load_hasher(resume)
+    else:
+        hasher = options.hasher_from_options(method, given, **defaults)
     if source is None:
         X, y = split.stream
     else:
@@ -88,12 +93,8 @@ def run(
 
     start = perf_counter()
     with progress_bar("Learning") as progress:
-        by_chunks(
-            X,
-            lambda rows: hasher.partial_fit(X[rows], None if y is None else y[rows]),
-            progress,
-            str(dataset) if source is None else name_of(source),
-        )
+        name = str(dataset) if source is None else name_of(source)
+        by_chunks(X, lambda rows: hasher.partial_fit(X[rows], None if y is None else y[rows]), progress, name)
     seconds = perf_counter() - start
     with open_output(out) as file:
         file.write(hasher.to_bytes(encoder=True))
@@ -132,10 +133,3 @@ def _published(method: str, split: Split) -> dict[str, Any]:
     if hasher.name == "hcoh":  # whose published rate it is
         settings["learning_rate"] = split.learning_rate
     return settings
-
-
-def _resume(path: Path) -> OnlineHasher:
-    from onlinehash.hashers import load_hasher
-
-    refuse_other_kinds(path, "hasher")
-    return load_hasher(path)
