@@ -31,20 +31,12 @@ _HEADERS = {"labels": ("label", "labels", "y", "class", "target", "category"), "
 
 
 class Given(NamedTuple):
-    """What a file holds: one row per item, and ids and labels where there are any."""
+    """What a file holds: one row per item, and ids and labels where there are any; and its codes, if asked for."""
 
-    X: NDArray[Any]
+    X: Any
     ids: Any = None
     labels: Any = None
-
-
-class Side(NamedTuple):
-    """The codes of a file, and the vectors that it held, if it was not codes already."""
-
-    codes: Codes
-    X: Any = None
-    ids: Any = None
-    labels: Any = None
+    codes: Any = None
 
 
 def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
@@ -129,16 +121,14 @@ def encode_rows(encoder: Encoder, X: NDArray[Any], source: Path | str) -> Codes:
         return np.concatenate(by_chunks(X, lambda rows: encoder.encode(X[rows]), progress, source))
 
 
-def read_side(path: Path, encoder: Encoder | None, columns: Columns | None = None) -> Side:
-    """Read packed codes, or vectors that the encoder takes."""
-    if encoder is None:
-        X, ids, labels = read_rows(path, columns, "codes")
-        return Side(as_codes(X, path), None, ids, labels)
-    X, ids, labels = read_rows(path, columns, "X", "features", "vectors", "vector", "codes")
-    is_code = X.ndim == 2 and X.shape[1] == code_width(encoder.n_bits) != encoder.n_features
-    if is_code:
-        return Side(as_codes(X, path), None, ids, labels)
-    return Side(encode_rows(encoder, X, name_of(path)), X, ids, labels)
+def read_codes(path: Path, encoder: Encoder | None, columns: Columns) -> Given:
+    """Read packed codes, without X; or vectors that the encoder takes, with their codes."""
+    names = ("codes",) if encoder is None else ("X", "features", "vectors", "vector", "codes")
+    given = read_rows(path, columns, *names)
+    X = given.X
+    if encoder is None or (X.ndim == 2 and X.shape[1] == code_width(encoder.n_bits) != encoder.n_features):
+        return given._replace(X=None, codes=as_codes(X, path))
+    return given._replace(codes=encode_rows(encoder, X, name_of(path)))
 
 
 def by_chunks(X: NDArray[Any], work: Callable[[slice], Result], progress: Progress, source: Path | str) -> list[Result]:

@@ -97,13 +97,8 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 def progress_bar(title: str) -> Iterator[Callback]:
     """Yield a progress callback, which moves a bar on a terminal and does nothing elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-        disable=loudness.quiet or not sys.stderr.isatty(),
-        expand=False,
-    ) as bars:
+    is_hidden = loudness.quiet or not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=is_hidden) as bars:
         task = bars.add_task(title, total=None, visible=False)
 
         def move(done: int, total: int) -> None:

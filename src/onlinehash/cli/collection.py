@@ -98,10 +98,10 @@ def search(
     with open_existing(target, readonly=True) as collection:
         warn_unless_searchable(collection.stats())
         X: Any
-        if queries is not None and collection.embedder is not None and not _is_file(queries):
+        file = Path(queries or "")
+        if queries is not None and collection.embedder is not None and not (is_standard(file) or file.is_file()):
             X = [queries]
         elif queries is not None:
-            file = Path(queries)
             X = read_rows(file, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
             check_vectors(X, name_of(file))
         else:
@@ -253,10 +253,6 @@ def export(
             with progress_bar("Writing") as progress:
                 n_items = export_items(collection, out, progress=progress, **some)
     note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
-
-
-def _is_file(queries: str) -> bool:
-    return queries == "-" or Path(queries).is_file()
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:

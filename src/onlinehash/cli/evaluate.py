@@ -77,8 +77,8 @@ def run(
         assert queries is not None
         assert database is not None
         columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
-        given = ((queries, query_labels), (database, database_labels))
-        sides = [_of_file(path, labels, encoder, columns) for path, labels in given]
+        files = ((queries, query_labels), (database, database_labels))
+        sides = [_of_file(path, labels, encoder, columns) for path, labels in files]
     result = _measure(Ranking(*sides[0], *sides[1], ties=ties), map_at or 1000, precision_at or 100, radius)
     sizes = {"n_queries": len(sides[0][0]), "n_items": len(sides[1][0]), "ties": ties}
     if as_json:
@@ -89,15 +89,15 @@ def run(
 
 
 def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Labels]:
-    from onlinehash.cli._arrays import read_column, read_side
+    from onlinehash.cli._arrays import read_codes, read_column
 
     is_column = labels is not None and path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
     is_column = is_column and labels != "-" and not Path(labels or "").is_file()
-    side = read_side(path, encoder, replace(columns, labels=labels) if is_column else columns)
-    y = side.labels if labels is None or is_column else read_column(Path(labels), "labels")
+    given = read_codes(path, encoder, replace(columns, labels=labels) if is_column else columns)
+    y = given.labels if labels is None or is_column else read_column(Path(labels), "labels")
     if y is None:
         raise InvalidLabelsError(f"{path} comes without labels; give --query-labels and --database-labels.")
-    return side.codes, check_labels(y, len(side.codes))
+    return given.codes, check_labels(y, len(given.codes))
 
 
 def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_
 from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
-    from onlinehash.cli._arrays import Side
+    from onlinehash.cli._arrays import Given
     from onlinehash.encoders import Encoder
     from onlinehash.indexes import FlatIndex
     from onlinehash.tables import Columns
@@ -98,7 +98,7 @@ def run(
 
     With --model, a file is read as vectors if it has as many columns as the model learned from, else as codes.
     """
-    from onlinehash.cli._arrays import read_encoder, read_side
+    from onlinehash.cli._arrays import read_codes, read_encoder
     from onlinehash.tables import Columns
 
     if queries is None and save_index is None:
@@ -130,7 +130,7 @@ def run(
         note(f"Wrote {searched.flat!r} to {save_index}.")
     if queries is None:
         return
-    asked = read_side(queries, encoder, columns)
+    asked = read_codes(queries, encoder, columns)
     if radius is not None:
         matches = searched.flat.range_search(asked.codes, radius)
         found = [_Found(some.ids.tolist()[:k], some.distances.tolist()[:k]) for some in matches]
@@ -156,29 +156,29 @@ def run(
 
 
 def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns: Columns) -> _Items:
-    from onlinehash.cli._arrays import read_column, read_side
+    from onlinehash.cli._arrays import read_codes, read_column
     from onlinehash.indexes import FlatIndex
 
     if items.suffix.lower() == ".ohi":
         refuse_other_kinds(items, "index")
         return _Items(FlatIndex.load(items, mmap=True))
-    side = read_side(items, encoder, columns)
-    given = side.ids if ids is None else read_column(ids, "ids")
-    index = FlatIndex(8 * side.codes.shape[1] if encoder is None else encoder.n_bits)
-    listed = None if given is None else list(given)
+    given = read_codes(items, encoder, columns)
+    own_ids = given.ids if ids is None else read_column(ids, "ids")
+    index = FlatIndex(8 * given.codes.shape[1] if encoder is None else encoder.n_bits)
+    listed = None if own_ids is None else list(own_ids)
     if not listed or not isinstance(listed[0], str):
-        index.upsert(side.codes, given)
-        return _Items(index, None, side.X, None if listed is None else {id: row for row, id in enumerate(listed)})
-    if len(listed) != len(side.codes) or len(set(listed)) != len(listed):
+        index.upsert(given.codes, own_ids)
+        return _Items(index, None, given.X, None if listed is None else {id: row for row, id in enumerate(listed)})
+    if len(listed) != len(given.codes) or len(set(listed)) != len(listed):
         raise InvalidInputError(
-            f"There are {len(set(listed))} different ids for {len(side.codes)} items of {items}; give one per item."
+            f"There are {len(set(listed))} different ids for {len(given.codes)} items of {items}; give one per item."
         )
-    index.upsert(side.codes)
-    return _Items(index, [str(name) for name in listed], side.X)
+    index.upsert(given.codes)
+    return _Items(index, [str(name) for name in listed], given.X)
 
 
 def _search(
-    items: _Items, asked: Side, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
+    items: _Items, asked: Given, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
 ) -> list[_Found]:
     """Return k items per query: rescored by their vectors, or by asymmetric distance, where that is possible."""
     from onlinehash.collection.rescoring import vector_distances

@@ -28,12 +28,6 @@ _LARGEST = 16  # pixels per side of an image
 _BLOCKS = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
 
 
-def prepare(split: Split) -> Quality | None:
-    """Compile what is needed first, and return the quality of the vectors themselves, if it takes little time."""
-    run.warm_up(split)
-    return run.rank_by_features(split)
-
-
 def show(
     console: Console, data: Dataset, split: Split, baseline: Quality | None, out: Path, *, seed: int, quick: bool
 ) -> None:

@@ -84,14 +84,12 @@ def read_documents(
             if record.get(column) in (None, ""):
                 raise InvalidInputError(f"{path}, line {place}: there is no {column!r}.")
         meant = _meant if path.suffix.lower() == ".csv" else lambda value: value
-        values = {
-            role: None
-            if (name := getattr(layout, role)) in (None, column)
-            else [meant(row.get(name)) for _, row in some]
-            for role in ("id", "labels", "payload")
-        }
+        ids, labels, payloads = (
+            None if name in (None, column) else [meant(row.get(name)) for _, row in some]
+            for name in (layout.id, layout.labels, layout.payload)
+        )
         texts = [row[column] for _, row in some]
-        yield DocumentChunk(texts, values["id"], values["labels"], values["payload"], [place for place, _ in some])
+        yield DocumentChunk(texts, ids, labels, payloads, [place for place, _ in some])
 
 
 def _csv(path: Path) -> Iterator[_Record]:
