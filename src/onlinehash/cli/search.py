@@ -22,6 +22,7 @@ from onlinehash.cli._files import (
 )
 from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
     from onlinehash.cli._arrays import Given
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
     from onlinehash.tables import Columns
 
 _COLUMNS = ("query", "id", "distance")
-
-
-class _Found(NamedTuple):
-    """The items found for one query, nearest first."""
-
-    ids: list[Any]
-    distances: list[Any]
 
 
 class _Items(NamedTuple):
@@ -133,22 +127,22 @@ def run(
     asked = read_codes(queries, encoder, columns)
     if radius is not None:
         matches = searched.flat.range_search(asked.codes, radius)
-        found = [_Found(some.ids.tolist()[:k], some.distances.tolist()[:k]) for some in matches]
+        found = [SearchResult(some.ids.tolist()[:k], some.distances.tolist()[:k]) for some in matches]
     else:
         found = _search(searched, asked, encoder, 10 if k is None else k, rescore, asymmetric)
     if searched.names is not None:
-        found = [_Found([searched.names[row] for row in ids], distances) for ids, distances in found]
+        found = [SearchResult([searched.names[row] for row in some.ids], some.distances) for some in found]
     rows = [
         (query, id, distance)
-        for query, (ids, distances) in enumerate(found)
-        for id, distance in zip(ids, distances, strict=True)
+        for query, some in enumerate(found)
+        for id, distance in zip(some.ids, some.distances, strict=True)
     ]
     if out is not None:
         _write(out, rows)
         note(f"Wrote {len(rows)} matches of {len(found)} queries to {name_of_output(out)}.")
     if as_json:
         for query, some in enumerate(found):
-            print_json({"query": query, **some._asdict()})
+            print_json({"query": query, "ids": some.ids, "distances": some.distances})
     elif out is None and on_terminal():
         _show(found)
     elif out is None:
@@ -179,7 +173,7 @@ def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns:
 
 def _search(
     items: _Items, asked: Given, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
-) -> list[_Found]:
+) -> list[SearchResult]:
     """Return k items per query: rescored by their vectors, or by asymmetric distance, where that is possible."""
     from onlinehash.collection.rescoring import vector_distances
 
@@ -197,14 +191,14 @@ def _search(
         matches = items.flat.search(encoder.encode_asymmetric(asked.X), n_wanted, asymmetric=True)
     else:
         matches = items.flat.search(asked.codes, n_wanted)
-    found = [_Found(some.ids.tolist(), some.distances.tolist()) for some in matches]
+    found = [SearchResult(some.ids.tolist(), some.distances.tolist()) for some in matches]
     if measure is None:
         return found
     rescored = []
-    for query, (ids, _) in zip(asked.X, found, strict=True):
-        rows = ids if items.rows is None else [items.rows[id] for id in ids]
-        ranked = sorted(zip(vector_distances(query, items.X[rows], measure).tolist(), ids, strict=True))[:k]
-        rescored.append(_Found([id for _, id in ranked], [distance for distance, _ in ranked]))
+    for query, some in zip(asked.X, found, strict=True):
+        rows = some.ids if items.rows is None else [items.rows[id] for id in some.ids]
+        ranked = sorted(zip(vector_distances(query, items.X[rows], measure).tolist(), some.ids, strict=True))[:k]
+        rescored.append(SearchResult([id for _, id in ranked], [distance for distance, _ in ranked]))
     return rescored
 
 
@@ -219,10 +213,10 @@ def _write(out: Path, rows: list[tuple[int, Any, Any]]) -> None:
             file.write(text.getvalue().encode())
 
 
-def _show(found: list[_Found]) -> None:
+def _show(found: list[SearchResult]) -> None:
     lines = [
-        (query, "  ".join(f"{id} ({number(distance)})" for id, distance in zip(ids, distances, strict=True)))
-        for query, (ids, distances) in enumerate(found[:MOST_SHOWN])
+        (query, "  ".join(f"{id} ({number(at)})" for id, at in zip(some.ids, some.distances, strict=True)))
+        for query, some in enumerate(found[:MOST_SHOWN])
     ]
     print_rows(("query", "ids (distance), nearest first"), lines)
     if len(found) > MOST_SHOWN:
