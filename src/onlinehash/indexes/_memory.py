@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable
+from math import gcd
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import read_arrays, write_arrays
-from onlinehash.codes import kernels
+from onlinehash.codes import code_width, kernels
 from onlinehash.codes.asymmetric import tables_of
-from onlinehash.codes.hamming import distance_dtype, same_words
+from onlinehash.codes.hamming import distance_dtype
 from onlinehash.exceptions import FileFormatError
-from onlinehash.indexes._search import Found, find_nearest, search_blocks
+from onlinehash.indexes._search import Found, search_blocks
+from onlinehash.indexes._search_kernels import nearest_in_planes, nearest_in_tiles
 from onlinehash.indexes.index import Index
 from onlinehash.indexes.tables import IdTable, Numbers
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -50,6 +52,9 @@ class MemoryIndex(Index):
         super().__init__(n_bits)
         self._size = 0
         self._table: IdTable | None = None
+        n_bytes = code_width(self.n_bits)
+        self._word = np.dtype(f"u{gcd(n_bytes, 8)}")  # the widest integer that divides a row
+        self._distance = distance_dtype(n_bytes)
 
     def __len__(self) -> int:
         return self._size
@@ -86,8 +91,8 @@ class MemoryIndex(Index):
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
         view = self._chosen(among, len(queries))
-        query_words, words = same_words(queries, view.codes)
-        return self._nearest(lambda rows: query_words[rows], words, view, k, len(queries))
+        query_words = queries.copy().view(self._word)
+        return self._nearest(query_words.__getitem__, view.codes.view(self._word), view, k, len(queries))
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         view = self._chosen(among, len(queries))
@@ -96,18 +101,32 @@ class MemoryIndex(Index):
     def _nearest(
         self, queries: Callable[[slice], NDArray[Any]], words: NDArray[Any], view: View, k: int, n_queries: int
     ) -> SearchResult:
-        """Return the k nearest of every query; ``queries`` gives a block of them as the kernel needs them."""
-        items, k, bounded = (*view.arguments, view.mask, view.base), min(k, view.n_items), not len(view.mask)
+        """Return the k nearest of every query; ``queries`` gives a block of them as the kernels need them."""
+        k, n_bytes = min(k, view.n_items), view.codes.shape[1]
+        tile = 512 if n_bytes <= 8 else 256 if n_bytes <= 16 else 128  # larger ones take longer to open
+        n_tiles = -(-len(words) // tile)
+        bounded = k <= n_tiles and not len(view.mask)  # else the nearest of a tile may be one that is left out
 
         def search(rows: slice) -> Found:
-            return find_nearest(type(self)._top_k, queries(rows), words, items, k, bounded=bounded)
+            block = queries(rows)
+            asymmetric = block.ndim == 3
+            ids, dtype = np.empty((len(block), k), np.int64), np.float32 if asymmetric else self._distance
+            distances = np.empty(ids.shape, np.float32 if asymmetric else np.int32)
+            if ids.size:
+                nearest, buffer = np.zeros((len(block), n_tiles), dtype), np.empty(tile, dtype)
+                if bounded and not asymmetric and words.shape[1] in (3, 4) and len(block) > 2:
+                    nearest_in_planes(block, words, np.zeros((4, tile), words.dtype), nearest)
+                elif bounded:
+                    nearest_in_tiles(block, words, buffer, nearest)
+                self._top_k(block, words, *view.arguments, view.mask, view.base, nearest, buffer, distances, ids)
+            return ids, distances
 
         return _without_gaps(search_blocks(search, n_queries, len(words)))
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         view = self._chosen(among, len(queries))
-        query_words, words = same_words(queries, view.codes)
-        distances = np.empty((1, len(words)), distance_dtype(queries.shape[1]))
+        query_words, words = queries.copy().view(self._word), view.codes.view(self._word)
+        distances = np.empty((1, len(words)), self._distance)
         found = []
         for q in range(len(queries)):
             kernels.pairwise_distances(query_words[q : q + 1], words, distances)

@@ -12,8 +12,6 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from onlinehash.codes.hamming import distance_dtype
-from onlinehash.indexes._search_kernels import nearest_in_planes, nearest_in_tiles
 from onlinehash.types import Ids, SearchResult
 
 Found = tuple[Ids, NDArray[Any]]
@@ -21,7 +19,6 @@ Found = tuple[Ids, NDArray[Any]]
 _QUERIES = 16  # queries for which a tile of codes is read once
 _FEW_QUERIES = 8  # of the smallest block, if there are several threads
 _NOTHING = np.empty((0, 0), np.int64)
-_distance_dtype = cache(distance_dtype)  # after a scan, little of the interpreter is left in the processor's cache
 _WORTH_A_THREAD = 2_000_000  # distances; for fewer, starting a thread takes longer than it saves
 
 
@@ -72,29 +69,3 @@ def _blocks(n_queries: int, n_threads: int) -> list[slice]:
 def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:
     """Return the threads of a process, which outlast a search: starting one takes as long as a small search."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="onlinehash search")
-
-
-def find_nearest(
-    top_k: Callable[..., None], queries: NDArray[Any], words: NDArray[Any], items: tuple[Any, ...], k: int,
-    *, bounded: bool,
-) -> Found:  # fmt: skip
-    """Return ids and distances of the k nearest of every query; the kernel ``top_k`` gets the words and ``items``.
-
-    Pass ``bounded=False`` if a mask leaves items out: the nearest of a tile may then be one of these.
-    """
-    asymmetric = queries.ndim == 3
-    ids = np.empty((len(queries), k), np.int64)
-    distances = np.empty(ids.shape, np.float32 if asymmetric else np.int32)
-    if not ids.size:
-        return ids, distances
-    n_bytes = words.itemsize * words.shape[1]
-    dtype = np.float32 if asymmetric else _distance_dtype(n_bytes)
-    tile = 512 if n_bytes <= 16 else 256  # rows that stay in the first-level cache
-    nearest, buffer = np.zeros((len(queries), -(-len(words) // tile)), dtype), np.empty(tile, dtype)
-    if bounded and k <= nearest.shape[1]:
-        if not asymmetric and words.shape[1] in (3, 4) and len(queries) > 2:
-            nearest_in_planes(queries, words, np.zeros((4, tile), words.dtype), nearest)
-        else:
-            nearest_in_tiles(queries, words, buffer, nearest)
-    top_k(queries, words, *items, nearest, buffer, distances, ids)
-    return ids, distances

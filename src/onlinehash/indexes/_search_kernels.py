@@ -14,6 +14,7 @@ from onlinehash.codes.kernels import distances, popcount
 
 FAR = 0x7FFFFFFF  # more than any distance
 NO_ID = 0x7FFFFFFFFFFFFFFF
+_PRECISION = 1 / 8  # of the bound of distances that are no integers
 _PART = 64  # rows of an open tile that are skipped at once
 
 
@@ -97,19 +98,22 @@ def _unwind(distances: Any, ids: Any) -> None:
 
 
 @kernel()
-def _start(nearest: Any, best: Any, best_ids: Any) -> Any:
+def _start(nearest: Any, n_bits: int, best: Any, best_ids: Any) -> None:
     """Fill a heap with places that any row within the bound takes; the bound is far if there are fewer than k tiles."""
-    for i in range(best.shape[0]):
-        best[i] = FAR
-        best_ids[i] = NO_ID
+    bound = float(FAR)
     if best.shape[0] <= nearest.shape[0]:
-        for distance in nearest:
-            if distance < best[0]:
-                best[0] = distance
-                _sift_down(best, best_ids, best.shape[0])
-        bound = best[0]
-        for i in range(best.shape[0]):
-            best[i] = bound
+        bound, step = float(n_bits), float(n_bits)
+        while step > _PRECISION:
+            step /= 2
+            best[0] = bound - step  # rounded down where distances are integers
+            limit, n_within = best[0], 0
+            for i in range(nearest.shape[0]):
+                n_within += nearest[i] <= limit
+            if n_within >= best.shape[0]:
+                bound -= step
+    for i in range(best.shape[0]):
+        best[i] = bound
+        best_ids[i] = NO_ID
 
 
 @kernel()
@@ -129,12 +133,12 @@ def top_k(
     A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a
     tile of later rows at the same distance cannot win.
     """
-    n_rows = words.shape[0]
+    n_rows, n_bits = words.shape[0], 8 * words.shape[1] * words.itemsize
     tile_size = buffer.shape[0]
     k = out_ids.shape[1]
     for q in range(queries.shape[0]):
         best, best_ids = out_distances[q], out_ids[q]
-        _start(nearest[q] if mask.shape[0] == 0 else nearest[q, :0], best, best_ids)
+        _start(nearest[q] if mask.shape[0] == 0 else nearest[q, :0], n_bits, best, best_ids)
         for tile in range(nearest.shape[1]):
             start = tile * tile_size
             if nearest[q, tile] > best[0] or (ordered and nearest[q, tile] == best[0] and ids[start] > best_ids[0]):
@@ -168,13 +172,13 @@ def top_k_members(
     As :func:`top_k`. Ids of a bucket are sorted, so that the first that cannot win ends it: at most k ids of a bucket
     are read, and those that are masked.
     """
-    n_rows = words.shape[0]
+    n_rows, n_bits = words.shape[0], 8 * words.shape[1] * words.itemsize
     tile_size = buffer.shape[0]
     k = out_ids.shape[1]
     for q in range(queries.shape[0]):
         best, best_ids = out_distances[q], out_ids[q]
         for bounded in (mask.shape[0] == 0, False):
-            _start(nearest[q] if bounded else nearest[q, :0], best, best_ids)
+            _start(nearest[q] if bounded else nearest[q, :0], n_bits, best, best_ids)
             for tile in range(nearest.shape[1]):
                 if nearest[q, tile] > best[0]:
                     continue
