@@ -67,14 +67,19 @@ class FlatIndex(MemoryIndex):
     # ------------------------------------------------------------------ changing
 
     def _put(self, codes: Codes, ids: Ids) -> None:
-        rows = self._numbers().find(ids)
-        known = rows >= 0
-        if known.any():
-            self._make_room(self._size)
-            self._codes[rows[known]] = codes[known]
-            codes, ids = codes[~known], ids[~known]
+        if not self._follow(ids):  # else none is known, and no table is needed
+            rows = self._numbers().find(ids)
+            known = rows >= 0
+            if known.any():
+                self._make_room(self._size)
+                self._codes[rows[known]] = codes[known]
+                codes, ids = codes[~known], ids[~known]
         if len(ids):
             self._append(codes, ids)
+
+    def _follow(self, ids: Ids) -> bool:
+        """Return whether ids rise, here and in what is given, and from the last one here."""
+        return self._ordered and rising(ids) and not (self._size and len(ids) and ids[0] <= self._ids[self._size - 1])
 
     def _drop(self, ids: Ids) -> None:
         table = self._numbers()
@@ -133,7 +138,8 @@ class FlatIndex(MemoryIndex):
     def _append(self, codes: Codes, ids: Ids) -> None:
         size = self._size + len(codes)
         self._make_room(size)
-        self._numbers().put(ids, np.arange(self._size, size, dtype=np.int32))
-        follows = not self._size or bool(ids[0] > self._ids[self._size - 1])
+        if self._table is not None:
+            self._table.put(ids, np.arange(self._size, size, dtype=np.int32))
+        self._ordered = self._follow(ids)
         self._codes[self._size : size], self._ids[self._size : size] = codes, ids
-        self._ordered, self._size = self._ordered and follows and rising(ids), size
+        self._size = size
