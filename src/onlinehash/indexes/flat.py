@@ -12,7 +12,7 @@ from onlinehash.codes import code_width
 from onlinehash.indexes import _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
-from onlinehash.indexes.tables import Numbers, grown
+from onlinehash.indexes.tables import Numbers, grown, rows_to_move
 from onlinehash.types import Codes, Ids
 
 
@@ -87,9 +87,7 @@ class FlatIndex(MemoryIndex):
         self._make_room(self._size)
         table.drop(ids)
         size = self._size - len(ids)
-        stays = np.ones(len(ids), bool)
-        stays[rows[rows >= size] - size] = False
-        free, last = rows[rows < size], size + np.flatnonzero(stays)
+        free, last = rows_to_move(rows, size)
         if len(free):  # the last items fill the gaps
             self._codes[free], self._ids[free] = self._codes[last], self._ids[last]
             table.put(self._ids[free], free)

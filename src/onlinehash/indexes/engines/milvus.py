@@ -11,7 +11,8 @@ import numpy as np
 
 from onlinehash._validation import check_choice, check_positive_int
 from onlinehash.codes import code_width
-from onlinehash.exceptions import InvalidInputError, UnknownIdError
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.indexes._ids import is_id, unknown_id
 from onlinehash.indexes.engines.milvus_client import INTEGER, LEAST, MOST, Hit, Milvus, at_most, both, code, one_of
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.indexes.index import Index
@@ -116,9 +117,7 @@ class MilvusIndex(Index):
         return self._milvus.count(self._name)
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, (int, np.integer)) or not LEAST <= int(id) < -LEAST:
-            return False
-        return bool(self._found([int(id)]))
+        return is_id(id) and bool(self._found([int(id)]))
 
     @property
     def ids(self) -> Ids:
@@ -239,7 +238,7 @@ class MilvusIndex(Index):
     def _demand(self, ids: list[int], found: Mapping[int, Any]) -> None:
         unknown = next((id for id in ids if id not in found), None)
         if unknown is not None:
-            raise UnknownIdError(f"There is no item with id {unknown} in this index of {len(self)}.")
+            raise unknown_id(unknown, len(self))
 
     def _next_id(self) -> int:
         """Return the id after the largest, in one query per bit: Milvus returns the first page only."""
