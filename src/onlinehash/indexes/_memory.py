@@ -50,7 +50,6 @@ class View(NamedTuple):
 class MemoryIndex(Index):
     """An index whose codes are in memory, with a table from ids to rows or buckets that is built when first needed."""
 
-    supports_asymmetric = True
     _kind: ClassVar[str]
     _top_k: ClassVar[Callable[..., None]]  # kernel: queries, words, arguments and mask of the view, ...
 
