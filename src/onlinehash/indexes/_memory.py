@@ -19,7 +19,7 @@ from onlinehash.codes import code_width, kernels
 from onlinehash.codes.asymmetric import tables_of
 from onlinehash.codes.hamming import distance_dtype
 from onlinehash.exceptions import FileFormatError
-from onlinehash.indexes._search_kernels import nearest_in_planes, nearest_in_tiles
+from onlinehash.indexes._search_kernels import nearest_in_planes, nearest_in_tiles, top_k
 from onlinehash.indexes.index import Index
 from onlinehash.indexes.tables import IdTable, Numbers
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -30,6 +30,7 @@ _LAYOUT = 1
 _FEW = 64  # if fewer than one item in this many passes a filter, codes are gathered; else all are scanned with a mask
 _SPREAD = 16  # bytes per item that a mask may take
 _NO_MASK = np.empty(0, np.uint8)
+_ONE_EACH = np.empty(0, np.int64)
 _LAST = np.iinfo(np.int64).max
 _QUERIES = 16  # queries for which a tile of codes is read once
 _FEW_QUERIES = 8  # of the smallest block, if there are several threads
@@ -38,11 +39,14 @@ _WORTH_A_THREAD = 2_000_000  # distances; for fewer, starting a thread takes lon
 
 
 class View(NamedTuple):
-    """Items to search: their codes, further arguments of the kernel, the largest number of items, and a mask of ids."""
+    """Items to search: codes, and the ids of each as :func:`~onlinehash.indexes._search_kernels.top_k` takes them."""
 
     codes: Codes
-    arguments: tuple[Any, ...]
-    n_items: int
+    pool: Ids
+    n_items: int  # at most
+    starts: NDArray[np.int64] = _ONE_EACH
+    sizes: NDArray[np.int64] = _ONE_EACH
+    ordered: bool = False
     mask: NDArray[np.uint8] = _NO_MASK
     base: int = 0  # the id where the mask begins
 
@@ -51,7 +55,6 @@ class MemoryIndex(Index):
     """An index whose codes are in memory, with a table from ids to rows or buckets that is built when first needed."""
 
     _kind: ClassVar[str]
-    _top_k: ClassVar[Callable[..., None]]  # kernel: queries, words, arguments and mask of the view, ...
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -123,7 +126,7 @@ class MemoryIndex(Index):
                     nearest_in_planes(block, words, np.zeros((4, tile), words.dtype), nearest)
                 elif bounded:
                     nearest_in_tiles(block, words, buffer, nearest)
-                self._top_k(block, words, *view.arguments, view.mask, view.base, nearest, buffer, distances, ids)
+                top_k(block, words, view.pool, *view[3:], nearest, buffer, distances, ids)
             return ids, distances
 
         return _without_gaps(_search_blocks(search, n_queries, len(words)))

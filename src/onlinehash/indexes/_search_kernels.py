@@ -125,52 +125,15 @@ def _is_masked(id: int, mask: Any, base: int) -> bool:
 
 @kernel()
 def top_k(
-    queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, nearest: Any, buffer: Any,
-    out_distances: Any, out_ids: Any,
+    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, ordered: bool, mask: Any, base: int, nearest: Any,
+    buffer: Any, out_distances: Any, out_ids: Any,
 ) -> None:  # fmt: skip
-    """Find the k nearest rows of each query that a mask leaves, ties by id; the largest id where there are fewer.
+    """Find the k nearest items of each query that a mask leaves, ties by id; the largest id where there are fewer.
 
-    A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a
-    tile of later rows at the same distance cannot win.
-    """
-    n_rows, n_bits = words.shape[0], 8 * words.shape[1] * words.itemsize
-    tile_size = buffer.shape[0]
-    k = out_ids.shape[1]
-    for q in range(queries.shape[0]):
-        best, best_ids = out_distances[q], out_ids[q]
-        _start(nearest[q] if mask.shape[0] == 0 else nearest[q, :0], n_bits, best, best_ids)
-        for tile in range(nearest.shape[1]):
-            start = tile * tile_size
-            if nearest[q, tile] > best[0] or (ordered and nearest[q, tile] == best[0] and ids[start] > best_ids[0]):
-                continue
-            stop = min(start + tile_size, n_rows)
-            distances(queries[q], words[start:stop], buffer)
-            for part in range(0, stop - start, _PART):
-                last = min(part + _PART, stop - start)
-                bound = best[0]
-                if _lowest(buffer[part:last]) > bound:
-                    continue
-                for i in range(part, last):
-                    distance = buffer[i]
-                    if distance < bound or (distance == bound and ids[start + i] < best_ids[0]):
-                        if _is_masked(ids[start + i], mask, base):
-                            continue
-                        best[0] = distance
-                        best_ids[0] = ids[start + i]
-                        _sift_down(best, best_ids, k)
-                        bound = best[0]
-        _unwind(best, best_ids)
-
-
-@kernel()
-def top_k_members(
-    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, mask: Any, base: int, nearest: Any, buffer: Any,
-    out_distances: Any, out_ids: Any,
-) -> None:  # fmt: skip
-    """Find the k nearest members of each query that a mask leaves, ties by id, from one row of words per bucket.
-
-    As :func:`top_k`. Ids of a bucket are sorted, so that the first that cannot win ends it: at most k ids of a bucket
-    are read, and those that are masked.
+    Row ``r`` of the words is the code of the items ``pool[starts[r] : starts[r] + sizes[r]]``, sorted, or of the item
+    ``pool[r]`` alone if ``starts`` is empty. A heap of the k best so far keeps the worst of them on top. The first item
+    of a row that cannot win ends the row. Where ``ordered`` says that ids rise with the row, a tile of later rows at
+    the same distance cannot win.
     """
     n_rows, n_bits = words.shape[0], 8 * words.shape[1] * words.itemsize
     tile_size = buffer.shape[0]
@@ -180,29 +143,35 @@ def top_k_members(
         for bounded in (mask.shape[0] == 0, False):
             _start(nearest[q] if bounded else nearest[q, :0], n_bits, best, best_ids)
             for tile in range(nearest.shape[1]):
+                start = tile * tile_size
                 if nearest[q, tile] > best[0]:
                     continue
-                start = tile * tile_size
+                if ordered and nearest[q, tile] == best[0] and pool[start] > best_ids[0]:
+                    continue
                 stop = min(start + tile_size, n_rows)
                 distances(queries[q], words[start:stop], buffer)
                 for part in range(0, stop - start, _PART):
                     last = min(part + _PART, stop - start)
-                    if _lowest(buffer[part:last]) > best[0]:
+                    bound = best[0]
+                    if _lowest(buffer[part:last]) > bound:
                         continue
                     for i in range(part, last):
                         distance = buffer[i]
-                        if distance > best[0]:
+                        if distance > bound:
                             continue
-                        first = starts[start + i]
-                        for place in range(first, first + sizes[start + i]):
+                        first, size = start + i, 1
+                        if starts.shape[0]:
+                            first, size = starts[start + i], sizes[start + i]
+                        for place in range(first, first + size):
                             id = pool[place]
-                            if distance > best[0] or (distance == best[0] and id > best_ids[0]):
+                            if distance > bound or (distance == bound and id > best_ids[0]):
                                 break
                             if _is_masked(id, mask, base):
                                 continue
                             best[0] = distance
                             best_ids[0] = id
                             _sift_down(best, best_ids, k)
+                            bound = best[0]
             if best_ids[0] != NO_ID or not bounded:
-                break  # else empty buckets were the nearest of some tiles, and fewer than k members are in the bound
+                break  # else empty rows were the nearest of some tiles, and fewer than k items are in the bound
         _unwind(best, best_ids)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width
-from onlinehash.indexes import _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
 from onlinehash.indexes.tables import CodeTable, IdTable, Members, Numbers, by_bucket, members
@@ -42,7 +41,6 @@ class BucketIndex(MemoryIndex):
     """
 
     _kind = "buckets"
-    _top_k = staticmethod(_search_kernels.top_k_members)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -114,15 +112,15 @@ class BucketIndex(MemoryIndex):
     def _view(self, among: Ids | None) -> View:
         codes, members = self._codes.codes, self._members
         if among is None:
-            return View(codes, (members.pool, members.starts, members.sizes), self._size)
+            return View(codes, members.pool, self._size, members.starts, members.sizes)
         buckets = self._numbers().find(among)
         ids = among[buckets >= 0]
         order, used, bounds = by_bucket(buckets[buckets >= 0])
-        return View(codes[used], (ids[order], bounds[:-1], np.diff(bounds)), len(ids))
+        return View(codes[used], ids[order], len(ids), bounds[:-1], np.diff(bounds))
 
     def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
-        pool, starts, sizes = view.arguments
-        return members(pool, starts[rows], sizes[rows]), sizes[rows]
+        sizes = view.sizes[rows]
+        return members(view.pool, view.starts[rows], sizes), sizes
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         kept = np.flatnonzero(self._members.sizes)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width
-from onlinehash.indexes import _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
 from onlinehash.indexes.tables import Numbers, grown, rows_to_move
@@ -41,7 +40,6 @@ class FlatIndex(MemoryIndex):
     """
 
     _kind = "flat"
-    _top_k = staticmethod(_search_kernels.top_k)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -98,11 +96,13 @@ class FlatIndex(MemoryIndex):
 
     def _view(self, among: Ids | None) -> View:
         if among is None:
-            return View(self._codes[: self._size], (self._ids[: self._size], self._ordered), self._size)
+            return View(self._codes[: self._size], self._ids[: self._size], self._size, ordered=self._ordered)
         rows = self._rows(among)
         if not (known := rows >= 0).all():
             among, rows = among[known], rows[known]
-        return View(self._codes.take(rows, axis=0), (among, True), len(among))  # take is 9 times faster than [rows]
+        return View(
+            self._codes.take(rows, axis=0), among, len(among), ordered=True
+        )  # take is 9 times faster than [rows]
 
     def _rows(self, ids: Ids) -> NDArray[Any]:
         """Return the row of every id, negative where there is none; ids without gaps need no table."""
@@ -114,7 +114,7 @@ class FlatIndex(MemoryIndex):
         return self._numbers().find(ids)
 
     def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
-        return view.arguments[0][rows], 1
+        return view.pool[rows], 1
 
     def _items(self) -> tuple[Ids, Numbers]:
         return self._ids[: self._size], np.arange(self._size, dtype=np.int32)
