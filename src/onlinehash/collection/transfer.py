@@ -18,7 +18,7 @@ from onlinehash._validation import check_positive_int
 from onlinehash.collection import _validation as check
 from onlinehash.collection.check import readable_rows
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.stores.protocol import Rows
+from onlinehash.collection.stores.protocol import Place, Rows
 from onlinehash.collection.types import Id
 from onlinehash.exceptions import (
     InvalidInputError,
@@ -215,7 +215,7 @@ def _rows(collection: Collection) -> Iterator[Rows]:
     """Yield all items in order of id, in chunks."""
     size = _n_rows(collection)
     last: Id | None = None
-    while len(rows := collection._store.rows_after(last, size)):
+    while len(rows := collection._store.listed(Place(after=last), size, None, None)):
         yield rows
         last = rows.ids[-1]
 

@@ -204,9 +204,6 @@ class Store(Protocol):
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
 
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
-
     def listed(self, place: Place, limit: int, labels: Sequence[Label] | None, where: Filter | None) -> Rows:
         """Return the next items in an order, of those that have any of the labels and pass a filter."""
 
