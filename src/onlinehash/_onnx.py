@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import hadamard
 
 from onlinehash.codes import code_width
 from onlinehash.exceptions import MissingExtraError
@@ -102,7 +103,7 @@ class OnnxGraph:
         """Multiply by signs and Hadamard matrices; one of order p is the Kronecker product of two small ones."""
         n_blocks, _, order = kind.signs.shape
         left = 1 << (order.bit_length() - 1) // 2
-        small = [self.array(_hadamard(size)) for size in (left, order // left)]
+        small = [self.array(hadamard(size)) for size in (left, order // left)]
         scale = np.sqrt(order / kind.bandwidth) / order**1.5
         scaled = self.node("Mul", rows, self.array(scale))
         padded = self.node("Pad", scaled, self.array([0, 0, 0, order - kind.n_inputs], np.int64), self.array(0.0))
@@ -163,11 +164,3 @@ class OnnxGraph:
         helper.set_model_props(model, about)
         self._onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
-
-
-def _hadamard(order: int) -> NDArray[np.float64]:
-    """Return the Sylvester-Hadamard matrix."""
-    matrix = np.ones((1, 1))
-    while len(matrix) < order:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    return matrix

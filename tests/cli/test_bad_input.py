@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash.cli import _chunks
+from onlinehash.cli import _arrays
 
 
 def refused(run, line, *words):
@@ -68,7 +68,7 @@ def test_nan_and_infinity_are_found(folder, run, model, split, value):
 
 
 def test_a_bad_row_of_a_later_chunk_is_located(folder, run, split, monkeypatch):
-    monkeypatch.setattr(_chunks, "_ELEMENTS", 64 * 500)
+    monkeypatch.setattr(_arrays, "_ELEMENTS", 64 * 500)
     X = split.stream.X.copy()
     X[1100, 3] = np.nan
     np.save("bad.npy", X)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH, LSH, load_hasher
-from onlinehash.cli import _chunks
+from onlinehash.cli import _arrays
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -46,7 +46,7 @@ def test_resuming_equals_learning_in_one_go(run, split):
 
 def test_the_size_of_chunks_makes_no_difference(run, split, monkeypatch):
     run("learn X.npy y.npy --out a.oh --method hcoh")
-    monkeypatch.setattr(_chunks, "_ELEMENTS", 64 * 100)
+    monkeypatch.setattr(_arrays, "_ELEMENTS", 64 * 100)
     run("learn X.npy y.npy --out b.oh --method hcoh")
     np.testing.assert_array_equal(codes_of("a.oh", split), codes_of("b.oh", split))
 

@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onlinehash import HCOH
 from onlinehash.datasets import load_dataset
 from onlinehash.demo import run as demo_run
 from onlinehash.demo.picture import _apart
-from onlinehash.demo.pixels import draw
+from onlinehash.demo.terminal import draw
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def test_the_baseline_of_the_demo_equals_a_slow_ranking(split):
 
 
 def test_the_examples_are_one_query_per_class_for_both_methods(split):
-    encoder = demo_run.HCOH(32, random_state=0).partial_fit(*split.stream).snapshot()
+    encoder = HCOH(32, random_state=0).partial_fit(*split.stream).snapshot()
     examples = demo_run.search_examples({"HROH": encoder, "HCOH": encoder}, split, n_queries=10, k=3)
     assert split.queries.y[examples.queries].tolist() == list(range(10))
     assert [found.ids.shape for found in examples.found.values()] == [(10, 3), (10, 3)]

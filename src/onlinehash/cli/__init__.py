@@ -130,12 +130,10 @@ def _common_options(
             metavar="MODULE",
             help="Import this module first, which registers hashers of your own; repeatable.",
             callback=_import,
-            show_default=False,
         ),
     ] = None,
     show_help: Annotated[
-        bool,
-        typer.Option("--help", "-h", help="Show this message and exit.", callback=_show_help, is_eager=True),
+        bool, typer.Option("--help", "-h", help="Show this message and exit.", callback=_show_help, is_eager=True)
     ] = False,
 ) -> None:
     pass
@@ -151,7 +149,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def _options(
+def _program_options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,

@@ -1,35 +1,42 @@
-"""Arrays that a user gives: vectors, labels, codes and ids, from files of every kind, never from pickles."""
+"""Vectors, labels, codes and ids from files of every kind, never from pickles; and the codes that saved models make."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash import tables
-from onlinehash.cli._files import OURS, STDIN, open_input, refuse_other_kinds
+from onlinehash._files import read_header
+from onlinehash.cli._files import OURS, STDIN, name_of, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
-from onlinehash.codes import pack_bits
+from onlinehash.codes import code_width, pack_bits
+from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidCodesError, InvalidFeaturesError
 from onlinehash.tables import Columns
 from onlinehash.tables.columns import USUAL
 from onlinehash.tables.npy import names_in, read_array
-from onlinehash.types import Codes, Labels
+from onlinehash.types import Codes, Labels, Progress
+
+Result = TypeVar("Result")
 
 _TABLES = (".csv", ".jsonl", ".parquet", ".arrow")
+_ELEMENTS = 1 << 21  # of a chunk
 _HEADERS = {"labels": ("label", "labels", "y", "class", "target", "category"), "ids": USUAL["id"]}
 
 
 class Given(NamedTuple):
-    """What a file holds: one row per item, and ids and labels where there are any."""
+    """What a file holds: one row per item, and ids and labels where there are any; and its codes, if asked for."""
 
-    X: NDArray[Any]
+    X: Any
     ids: Any = None
     labels: Any = None
+    codes: Any = None
 
 
 def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
@@ -96,6 +103,47 @@ def as_labels(values: Any) -> Any:
     if isinstance(values, list) and {type(value) for value in values} in ({int}, {str}):
         return np.array(values)
     return values
+
+
+def read_encoder(path: Path) -> Encoder:
+    """Read an encoder, or that of a saved hasher."""
+    refuse_other_kinds(path, "encoder", "hasher")
+    if read_header(path, "encoder", "hasher")["kind"] == "encoder":
+        return Encoder.load(path)
+    from onlinehash.hashers import load_encoder
+
+    return load_encoder(path)
+
+
+def encode_rows(encoder: Encoder, X: NDArray[Any], source: Path | str) -> Codes:
+    """Return the codes of X, with a progress bar."""
+    with progress_bar("Encoding") as progress:
+        return np.concatenate(by_chunks(X, lambda rows: encoder.encode(X[rows]), progress, source))
+
+
+def read_codes(path: Path, encoder: Encoder | None, columns: Columns) -> Given:
+    """Read packed codes, without X; or vectors that the encoder takes, with their codes."""
+    names = ("codes",) if encoder is None else ("X", "features", "vectors", "vector", "codes")
+    given = read_rows(path, columns, *names)
+    X = given.X
+    if encoder is None or (X.ndim == 2 and X.shape[1] == code_width(encoder.n_bits) != encoder.n_features):
+        return given._replace(X=None, codes=as_codes(X, path))
+    return given._replace(codes=encode_rows(encoder, X, name_of(path)))
+
+
+def by_chunks(X: NDArray[Any], work: Callable[[slice], Result], progress: Progress, source: Path | str) -> list[Result]:
+    """Return ``work(rows)`` for one run of rows of X after another; an error about X names its source."""
+    check_vectors(X, source)
+    step = max(1, _ELEMENTS // X.shape[1])
+    results = []
+    for start in range(0, len(X), step):
+        try:
+            results.append(work(slice(start, start + step)))
+        except InvalidFeaturesError as error:
+            where = f"{source}, counted from row {start}" if start else str(source)
+            raise InvalidFeaturesError(f"{where}: {error}") from error
+        progress(min(start + step, len(X)), len(X))
+    return results
 
 
 def _suffix_of(path: Path, *known: str) -> str:

@@ -1,4 +1,4 @@
-"""The commands ``onlinehash collection check``, ``backup``, ``restore`` and ``compact``."""
+"""The commands ``onlinehash collection check``, ``backup``, ``restore``, ``compact`` and ``migrate``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ import typer
 
 from onlinehash.cli._options import Json
 from onlinehash.cli._screen import note, print_json, printable, progress_bar
-from onlinehash.cli._target import TARGET, Target, open_existing
+from onlinehash.cli._target import TargetArgument, open_existing
 
 app = typer.Typer()
-
-_Target = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
 
 
 @app.command("check")
 def check(
-    target: _Target,
+    target: TargetArgument,
     sample: Annotated[int, typer.Option(min=0, help="Items whose codes are computed again, about.")] = 1000,
     as_json: Json = False,
 ) -> None:
@@ -38,7 +36,9 @@ def check(
 
 
 @app.command("backup")
-def backup(target: _Target, out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]) -> None:
+def backup(
+    target: TargetArgument, out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]
+) -> None:
     """Copy a collection to a file while it is in use, and check the copy, which is itself a collection."""
     with open_existing(target, readonly=True) as collection, progress_bar("Copying") as progress:
         collection.backup(out, progress=progress)
@@ -63,9 +63,33 @@ def restore(
 
 
 @app.command("compact")
-def compact(target: _Target) -> None:
+def compact(target: TargetArgument) -> None:
     """Give the space of deleted and replaced items back to the disk."""
     with open_existing(target) as collection, progress_bar("Compacting") as progress:
         freed = collection.compact(progress=progress)
         left = collection.stats().n_bytes
     note(f"{target} has {left} bytes, {max(0, freed)} fewer than before.")
+
+
+@app.command("migrate")
+def migrate(
+    target: TargetArgument,
+    embed: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The new embedder.", show_default="that of a migration under way")
+    ] = None,
+    abandon: Annotated[bool, typer.Option("--abandon", help="Drop the new vectors of a migration under way.")] = False,
+) -> None:
+    """Embed all documents again with another embedder, learn from the new vectors, and replace the old ones at once.
+
+    Searches of other processes go on meanwhile. Run it again to go on after an interruption.
+    """
+    if abandon and embed is not None:
+        raise typer.BadParameter("--abandon goes without --embed.")
+    with open_existing(target) as collection:
+        if abandon:
+            collection.abandon_migration()
+            note(f"{target} stays with {collection.embedder or 'vectors as they are'}.")
+            return
+        with progress_bar("Embedding") as progress:
+            collection.migrate(embed=embed, progress=progress)
+        note(f"{target} embeds with {collection.embedder}: {len(collection)} items, {collection.n_features} features.")

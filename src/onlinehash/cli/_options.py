@@ -48,8 +48,7 @@ RefreshPolicy = Annotated[
     ),
 ]
 Dtype = Annotated[
-    str | None,
-    typer.Option(metavar="float32|float16", help="Type of the stored vectors.", show_default="float32"),
+    str | None, typer.Option(metavar="float32|float16", help="Type of the stored vectors.", show_default="float32")
 ]
 Protocol = Annotated[str, typer.Option(metavar="online|published", help="How to split the data set.")]
 Engine = Annotated[
@@ -69,15 +68,34 @@ Embed = Annotated[
         show_default="that of the collection",
     ),
 ]
+Id = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of the ids.", show_default="id, ids, _id, key or keys")
+]
+Vectors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMNS",
+        help="One column of lists; or columns of numbers: a pattern like 'f*' or a range like x0:x383.",
+        show_default="vectors, or all numbers that are nothing else",
+    ),
+]
+Ignore = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMNS", help="Leave out a column, a pattern or a range; repeatable.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a .csv names the columns.",
+        show_default="unless it is all numbers",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 K = Annotated[int | None, typer.Option("-k", help="Number of nearest items to find.", show_default="10")]
 Where = Annotated[
     str | None,
     typer.Option(
-        metavar="JSON",
-        help='Only items whose payload passes, as in \'{"price": {"$lt": 20}}\'.',
-        show_default=False,
-        callback=_parse_where,
+        metavar="JSON", help='Only items whose payload passes, as in \'{"price": {"$lt": 20}}\'.', callback=_parse_where
     ),
 ]
 Rescore = Annotated[

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import typer
@@ -21,14 +22,8 @@ MOST_SHOWN = 20  # queries on a terminal
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-class _Loudness:
-    """Whether ``--quiet`` and ``--verbose`` were given."""
-
-    quiet = False
-    verbose = False
-
-
-loudness = _Loudness()
+loudness = SimpleNamespace(quiet=False, verbose=False)
+"""Whether ``--quiet`` and ``--verbose`` were given."""
 
 
 def note(text: str) -> None:
@@ -102,13 +97,8 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 def progress_bar(title: str) -> Iterator[Callback]:
     """Yield a progress callback, which moves a bar on a terminal and does nothing elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-        disable=loudness.quiet or not sys.stderr.isatty(),
-        expand=False,
-    ) as bars:
+    is_hidden = loudness.quiet or not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=is_hidden) as bars:
         task = bars.add_task(title, total=None, visible=False)
 
         def move(done: int, total: int) -> None:

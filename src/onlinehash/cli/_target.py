@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -73,6 +73,9 @@ class Target(NamedTuple):
                 raise FileFormatError(f"{self.name} is a folder; name a file.")
             refuse_other_kinds(Path(self.name), "collection")
         return Collection.open(self.name, *given, store=self.store, **named)
+
+
+TargetArgument = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
 
 
 def open_existing(target: Target, *, readonly: bool = False) -> Collection:

@@ -13,28 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from onlinehash.cli import _care, _migration
-from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli import _care
+from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
-from onlinehash.cli._options import (
-    ASYMMETRIC,
-    MIN_RESCORED,
-    Bits,
-    Dtype,
-    Embed,
-    Json,
-    K,
-    Method,
-    RefreshPolicy,
-    Rescore,
-    Settings,
-    Where,
-    hasher_from_options,
-    hasher_parameters,
-    parse_policy,
-)
 from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows, progress_bar
-from onlinehash.cli._target import TARGET, Target, finish_refresh, open_existing, warn_unless_searchable, watch_refresh
+from onlinehash.cli._target import TargetArgument, finish_refresh, open_existing, warn_unless_searchable, watch_refresh
 from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
@@ -44,21 +27,18 @@ app = typer.Typer(
     help="Items in one file, which learns from them as they arrive and is searched.", no_args_is_help=True
 )
 app.add_typer(_care.app)
-app.add_typer(_migration.app)
-
-_Target = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
 
 
 @app.command("create")
 def create(
-    target: _Target,
-    method: Method = None,
-    bits: Bits = None,
-    settings: Settings = None,
+    target: TargetArgument,
+    method: options.Method = None,
+    bits: options.Bits = None,
+    settings: options.Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
-    refresh_policy: RefreshPolicy = None,
-    dtype: Dtype = None,
-    embed: Embed = None,
+    refresh_policy: options.RefreshPolicy = None,
+    dtype: options.Dtype = None,
+    embed: options.Embed = None,
     keep_documents: Annotated[
         bool, typer.Option("--keep-documents/--no-keep-documents", help="Keep documents in the payload.")
     ] = True,
@@ -67,42 +47,41 @@ def create(
     target.check()
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
-    hasher = hasher_from_options(method, hasher_parameters(bits, settings), random_state=seed)
+    hasher = options.hasher_from_options(method, options.hasher_parameters(bits, settings), random_state=seed)
     with target.open(
-        hasher, parse_policy(refresh_policy), vector_dtype=dtype, embed=embed, keep_documents=keep_documents
+        hasher, options.parse_policy(refresh_policy), vector_dtype=dtype, embed=embed, keep_documents=keep_documents
     ):
         note(f"Created {target}, which learns with {hasher}.")
 
 
 @app.command("search")
 def search(
-    target: _Target,
+    target: TargetArgument,
     queries: Annotated[
         str | None,
         typer.Argument(
             metavar="QUERIES",
             help="Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input. Or one document, as "
             'in "where is my card?", if the collection has an embedder.',
-            show_default=False,
         ),
     ] = None,
     *,
     by_id: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Use a stored item as the query; repeatable.")
     ] = None,
-    k: K = None,
+    k: options.K = None,
     radius: Annotated[int | None, typer.Option(help="Find all items within this Hamming distance instead.")] = None,
     label: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="Search only items with this label; repeatable.")
     ] = None,
-    where: Where = None,
-    rescore: Rescore = None,
-    asymmetric: Annotated[bool, typer.Option("--asymmetric/--no-asymmetric", help=ASYMMETRIC)] = False,
-    id: Id = None,
-    vectors: Vectors = None,
-    ignore: Ignore = None,
-    header: Header = None,
-    as_json: Json = False,
+    where: options.Where = None,
+    rescore: options.Rescore = None,
+    asymmetric: Annotated[bool, typer.Option("--asymmetric/--no-asymmetric", help=options.ASYMMETRIC)] = False,
+    id: options.Id = None,
+    vectors: options.Vectors = None,
+    ignore: options.Ignore = None,
+    header: options.Header = None,
+    as_json: options.Json = False,
 ) -> None:
     """Find the nearest items by their codes, and order the best of them by their vectors.
 
@@ -119,10 +98,10 @@ def search(
     with open_existing(target, readonly=True) as collection:
         warn_unless_searchable(collection.stats())
         X: Any
-        if queries is not None and collection.embedder is not None and not _is_file(queries):
+        file = Path(queries or "")
+        if queries is not None and collection.embedder is not None and not (is_standard(file) or file.is_file()):
             X = [queries]
         elif queries is not None:
-            file = Path(queries)
             X = read_rows(file, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
             check_vectors(X, name_of(file))
         else:
@@ -138,12 +117,10 @@ def search(
 
 @app.command("delete")
 def delete(
-    target: _Target,
-    ids: Annotated[
-        list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.", show_default=False)
-    ] = None,
+    target: TargetArgument,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.")] = None,
     file: Annotated[Path | None, typer.Option("--from", help="File of ids: .npy, .csv or .txt, one per line.")] = None,
-    where: Where = None,
+    where: options.Where = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Ignore unknown ids.")] = False,
     unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn the items too; needs HROH.")] = False,
 ) -> None:
@@ -166,8 +143,8 @@ def delete(
 
 @app.command("items")
 def items(
-    target: _Target,
-    where: Where = None,
+    target: TargetArgument,
+    where: options.Where = None,
     after: Annotated[str | None, typer.Option(metavar="ID", help="List only ids above this one.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="List at most this many items.")] = None,
     count: Annotated[bool, typer.Option("--count", help="Print only their number.")] = False,
@@ -188,10 +165,8 @@ def items(
 
 @app.command("index")
 def index(
-    target: _Target,
-    path: Annotated[
-        str | None, typer.Argument(metavar="PATH", help="Keys of the payload, joined by dots.", show_default=False)
-    ] = None,
+    target: TargetArgument,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="Keys of the payload, joined by dots.")] = None,
     drop: Annotated[bool, typer.Option("--drop", help="Drop the index instead.")] = False,
 ) -> None:
     """Index a path in the payload, so that --where with it is fast; without a path, list those that have an index."""
@@ -207,8 +182,7 @@ def index(
 
 @app.command("refresh")
 def refresh(
-    target: _Target,
-    bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None,
+    target: TargetArgument, bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None
 ) -> None:
     """Encode all items again with what was learned since, or with another code length."""
     with open_existing(target) as collection:
@@ -222,7 +196,7 @@ def refresh(
 
 
 @app.command("stats")
-def stats(target: _Target, as_json: Json = False) -> None:
+def stats(target: TargetArgument, as_json: options.Json = False) -> None:
     """Show collection statistics: number of items, number of searchable items, codes."""
     with open_existing(target, readonly=True) as collection:
         now = collection.stats()
@@ -236,7 +210,7 @@ def stats(target: _Target, as_json: Json = False) -> None:
 
 @app.command("export")
 def export(
-    target: _Target,
+    target: TargetArgument,
     out: Annotated[
         Path,
         typer.Argument(
@@ -252,7 +226,7 @@ def export(
     label: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")
     ] = None,
-    where: Where = None,
+    where: options.Where = None,
 ) -> None:
     """Write items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
     from onlinehash.collection import export_codes, export_items
@@ -281,10 +255,6 @@ def export(
     note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
 
 
-def _is_file(queries: str) -> bool:
-    return queries == "-" or Path(queries).is_file()
-
-
 def _typed(texts: list[str], kind: str | None) -> list[Any]:
     """Return ids or labels as the collection has them: integers or text."""
     if kind != "int":
@@ -302,7 +272,7 @@ def _search(
     """Return k items per query, rescored among ten times as many or more."""
     if rescore == "none" or k < 1:
         return list(collection.search(X, k, **filters, asymmetric=asymmetric))
-    found = collection.search(X, max(k, MIN_RESCORED // 10), **filters, rescore=rescore, asymmetric=asymmetric)
+    found = collection.search(X, max(k, options.MIN_RESCORED // 10), **filters, rescore=rescore, asymmetric=asymmetric)
     return [SearchResult(some.ids[:k], some.distances[:k]) for some in found]
 
 

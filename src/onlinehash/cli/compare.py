@@ -43,9 +43,7 @@ class ListOptions(TyperCommand):
 
 
 def run(
-    method: Annotated[
-        str, typer.Argument(metavar="MODULE:CLASS", help="Your class, in this folder or installed.", show_default=False)
-    ],
+    method: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="Your class, in this folder or installed.")],
     dataset: Annotated[
         str,
         typer.Option(

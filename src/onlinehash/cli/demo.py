@@ -20,8 +20,10 @@ def run(
     with console.status("Loading ..."):
         from onlinehash.datasets import load_dataset
         from onlinehash.demo import terminal
+        from onlinehash.demo.run import rank_by_features, warm_up
 
         data = load_dataset(dataset)
         split = data.split(seed=seed)
-        baseline = terminal.prepare(split)
+        warm_up(split)
+        baseline = rank_by_features(split)
     terminal.show(console, data, split, baseline, out, seed=seed, quick=quick)

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output, is_standard, name_of, name_of_output, open_output
 from onlinehash.cli._screen import note
 
@@ -24,25 +24,24 @@ def run(
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option(help="File for the codes; - for standard output, as csv.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File for the codes; - for standard output, as csv.")],
     form: Annotated[
         str | None,
         typer.Option(
             "--format", metavar="npy|npz|csv|bits", help="Format of the file.", show_default="the extension of --out"
         ),
     ] = None,
-    id: Id = None,
-    vectors: Vectors = None,
-    ignore: Ignore = None,
-    header: Header = None,
+    id: options.Id = None,
+    vectors: options.Vectors = None,
+    ignore: options.Ignore = None,
+    header: options.Header = None,
 ) -> None:
     """Write the packed codes of vectors, one row of bytes per vector.
 
     In npy, npz (array 'codes') and csv, bit k of a code is bit k % 8 of byte k // 8. In bits, a code is a line of 0s
     and 1s.
     """
-    from onlinehash.cli._arrays import read_rows
-    from onlinehash.cli._encoding import encode_rows, read_encoder
+    from onlinehash.cli._arrays import encode_rows, read_encoder, read_rows
     from onlinehash.codes import unpack_bits
     from onlinehash.tables import Columns
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onlinehash._validation import check_choice, check_labels
-from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs
-from onlinehash.cli._options import Json, Protocol
 from onlinehash.cli._screen import print_json, print_rows
 from onlinehash.cli.datasets import load_split
 from onlinehash.exceptions import InvalidLabelsError
@@ -30,16 +29,16 @@ _LABELS = "Labels: .npy, .csv or .txt; or a column of the file itself, by defaul
 def run(
     model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Evaluate on this data set; needs --model.")] = None,
-    protocol: Protocol = "online",
+    protocol: options.Protocol = "online",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split of the data set; use that of 'learn'.")] = 0,
     queries: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     query_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
     database: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     database_labels: Annotated[str | None, typer.Option(metavar="FILE|COLUMN", help=_LABELS)] = None,
-    id: Id = None,
-    vectors: Vectors = None,
-    ignore: Ignore = None,
-    header: Header = None,
+    id: options.Id = None,
+    vectors: options.Vectors = None,
+    ignore: options.Ignore = None,
+    header: options.Header = None,
     map_at: Annotated[
         int | None, typer.Option(help="Length of the ranking for mAP@k.", min=1, show_default="1000")
     ] = None,
@@ -51,14 +50,14 @@ def run(
     ties: Annotated[
         str, typer.Option(metavar="expected|stable", help="Average over all orders of ties, or keep storage order.")
     ] = "expected",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure mAP, mAP@k, Precision@k, Recall@k and precision within a Hamming radius.
 
     mAP@k is given twice: divided by the number of relevant items that k places can hold ('possible'), and by the
     number of those found ('found'), which is often published and is higher.
     """
-    from onlinehash.cli._encoding import read_encoder
+    from onlinehash.cli._arrays import encode_rows, read_encoder
     from onlinehash.metrics import Ranking
     from onlinehash.tables import Columns
 
@@ -71,46 +70,34 @@ def run(
     encoder = read_encoder(model) if model is not None else None
     if dataset is not None:
         assert encoder is not None
-        sides, lengths = _of_dataset(encoder, dataset, protocol, seed)
-        map_at, precision_at = map_at or lengths[0], precision_at or lengths[1]
+        split = load_split(dataset, protocol, seed)
+        sides = [(encode_rows(encoder, side.X, dataset), side.y) for side in (split.queries, split.database)]
+        map_at, precision_at = map_at or split.map_at, precision_at or split.precision_at
     else:
         assert queries is not None
         assert database is not None
         columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
-        sides = (
-            *_of_file(queries, query_labels, encoder, columns),
-            *_of_file(database, database_labels, encoder, columns),
-        )
-    result = _measure(Ranking(*sides, ties=ties), map_at or 1000, precision_at or 100, radius)
-    sizes = {"n_queries": len(sides[0]), "n_items": len(sides[2]), "ties": ties}
+        files = ((queries, query_labels), (database, database_labels))
+        sides = [_of_file(path, labels, encoder, columns) for path, labels in files]
+    result = _measure(Ranking(*sides[0], *sides[1], ties=ties), map_at or 1000, precision_at or 100, radius)
+    sizes = {"n_queries": len(sides[0][0]), "n_items": len(sides[1][0]), "ties": ties}
     if as_json:
-        print_json({**sizes, **_without_nan(result)})
+        without_nan = json.loads(json.dumps(result), parse_constant=lambda name: None)  # JSON has no NaN
+        print_json({**sizes, **without_nan})
     else:
         print_rows(("measure", "value"), [*sizes.items(), *_rows(result)])
 
 
-def _of_dataset(
-    encoder: Encoder, name: str, protocol: str, seed: int
-) -> tuple[tuple[Codes, Labels, Codes, Labels], tuple[int | None, int]]:
-    from onlinehash.cli._encoding import encode_rows
-
-    split = load_split(name, protocol, seed)
-    query_codes = encode_rows(encoder, split.queries.X, name)
-    codes = encode_rows(encoder, split.database.X, name)
-    return (query_codes, split.queries.y, codes, split.database.y), (split.map_at, split.precision_at)
-
-
 def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Labels]:
-    from onlinehash.cli._arrays import read_column
-    from onlinehash.cli._encoding import read_side
+    from onlinehash.cli._arrays import read_codes, read_column
 
     is_column = labels is not None and path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
     is_column = is_column and labels != "-" and not Path(labels or "").is_file()
-    side = read_side(path, encoder, replace(columns, labels=labels) if is_column else columns)
-    y = side.labels if labels is None or is_column else read_column(Path(labels), "labels")
+    given = read_codes(path, encoder, replace(columns, labels=labels) if is_column else columns)
+    y = given.labels if labels is None or is_column else read_column(Path(labels), "labels")
     if y is None:
         raise InvalidLabelsError(f"{path} comes without labels; give --query-labels and --database-labels.")
-    return side.codes, check_labels(y, len(side.codes))
+    return given.codes, check_labels(y, len(given.codes))
 
 
 def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> dict[str, Any]:
@@ -141,10 +128,3 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         "Queries without any item in it": within["empty_rate"],
     }
     return [(name, f"{value:.4f}") for name, value in values.items()]
-
-
-def _without_nan(value: Any) -> Any:
-    """Replace NaN, which JSON does not have, by None."""
-    if isinstance(value, dict):
-        return {name: _without_nan(item) for name, item in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value

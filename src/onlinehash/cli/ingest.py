@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -16,19 +16,8 @@ import typer
 from rich.console import Console
 
 from onlinehash._validation import check_positive_int
-from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli import _options as options
 from onlinehash.cli._files import name_of, open_input
-from onlinehash.cli._options import (
-    Bits,
-    Dtype,
-    Embed,
-    Method,
-    RefreshPolicy,
-    Settings,
-    hasher_from_options,
-    hasher_parameters,
-    parse_policy,
-)
 from onlinehash.cli._screen import loudness, note, progress_bar
 from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable
 from onlinehash.exceptions import InvalidInputError
@@ -47,16 +36,13 @@ _REPORT_EVERY = 10.0  # seconds between two lines where there is no terminal
 
 
 def run(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE, show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE)],
     *,
     into: Annotated[
-        Target,
-        typer.Option(
-            metavar="COLLECTION", help=f"Created if missing. {TARGET}", parser=Target.parse, show_default=False
-        ),
+        Target, typer.Option(metavar="COLLECTION", help=f"Created if missing. {TARGET}", parser=Target.parse)
     ],
-    id: Id = None,
-    vectors: Vectors = None,
+    id: options.Id = None,
+    vectors: options.Vectors = None,
     labels: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of the labels.", show_default="labels or label")
     ] = None,
@@ -68,12 +54,11 @@ def run(
         typer.Option(
             metavar="COLUMN",
             help="Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files.",
-            show_default=False,
         ),
     ] = None,
-    embed: Embed = None,
-    ignore: Ignore = None,
-    header: Header = None,
+    embed: options.Embed = None,
+    ignore: options.Ignore = None,
+    header: options.Header = None,
     first_id: Annotated[int | None, typer.Option(help="Number the rows from here on; for files without ids.")] = None,
     batch: Annotated[int, typer.Option(help="Items per transaction.")] = 1000,
     follow: Annotated[
@@ -91,12 +76,12 @@ def run(
             help="Wait until all items are encoded with what was learned, or leave that to the next writer.",
         ),
     ] = True,
-    method: Method = None,
-    bits: Bits = None,
-    settings: Settings = None,
+    method: options.Method = None,
+    bits: options.Bits = None,
+    settings: options.Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new hasher.", show_default="0")] = None,
-    refresh_policy: RefreshPolicy = None,
-    dtype: Dtype = None,
+    refresh_policy: options.RefreshPolicy = None,
+    dtype: options.Dtype = None,
 ) -> None:
     """Store the items of a file, a folder or a stream in a collection, which learns from them.
 
@@ -106,7 +91,10 @@ def run(
     Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
     even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
+    from onlinehash.collection import import_documents
+    from onlinehash.streams import Consumer, open_source
     from onlinehash.tables import Columns
+    from onlinehash.tables import layout as layout_of
 
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
@@ -122,22 +110,40 @@ def run(
     if is_folder and not follow and next(Path(source).glob("*.parquet"), None) is None:
         raise typer.BadParameter(f"{source} holds no .parquet files; other files are ingested one by one.")
     check_positive_int("batch", batch)
-    given = hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
-    opening = partial(_open, into, method, given, parse_policy(refresh_policy), dtype, embed)
-    if documents is not None:
-        _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
-        named = {"id": id, "labels": labels, "payload": payload, "first_id": first_id, "batch": batch}
-        _ingest_documents(Path(source), into, opening, documents, named, refresh=refresh)
-    elif is_stream:
-        _ingest_stream(source, into, opening, batch=batch, follow=follow, refresh=refresh)
-    else:
-        columns = Columns(id, vectors, labels, payload, ignore or (), header)
-        _ingest_file(Path(source), into, opening, columns, first_id=first_id, batch=batch, refresh=refresh)
+    given = options.hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
+    opening = partial(_open, into, method, given, options.parse_policy(refresh_policy), dtype, embed)
+    stopped: list[int] = []
+    with ExitStack() as stack:
+        if documents is not None:
+            _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
+            collection = stack.enter_context(opening())
+            with progress_bar("Embedding") as progress:
+                others = {"id": id, "labels": labels, "payload": payload}
+                n_items = import_documents(
+                    collection, Path(source), documents, first_id=first_id, batch=batch, progress=progress, **others
+                )
+            done = f"Added {n_items} documents, embedded with {collection.embedder};"
+        elif is_stream:
+            stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
+            consumer = Consumer(stream, collection, batch_size=batch)
+            with _stop_on_signals(consumer) as stopped, _reports() as report:
+                done = f"{_summary(consumer.run(follow=follow, progress=report))}."
+        else:
+            file = stack.enter_context(open_input(Path(source)))
+            columns = Columns(id, vectors, labels, payload, ignore or (), header)
+            layout = layout_of(file, columns)  # before a collection is created
+            collection = stack.enter_context(opening())
+            if layout is not None:
+                note(f"{name_of(Path(source))}: {layout}")
+            done = _add_rows(collection, file, columns, first_id=first_id, batch=batch)
+        note(f"{done} {into} holds {len(collection)}.")
+        warn_unless_searchable(collection.stats())
+        finish_refresh(collection, wanted=refresh and not stopped)
 
 
-def _refuse(options: dict[str, Any], use: str) -> None:
+def _refuse(given: dict[str, Any], use: str) -> None:
     """Raise if an option was given that does not apply to the source."""
-    for name, value in options.items():
+    for name, value in given.items():
         if value not in (None, []):
             raise typer.BadParameter(f"{name} is for {use}")
 
@@ -150,14 +156,14 @@ def _open(
 
     if not into.exists():
         into.check()
-        hasher = hasher_from_options(method, given, random_state=0)
+        hasher = options.hasher_from_options(method, given, random_state=0)
         collection = into.open(hasher, policy, vector_dtype=dtype, embed=embed)
         note(f"Created {into}, which learns with {hasher}.")
         return collection
     if method is not None or given:
         with into.open(readonly=True) as present:
             own = present.hasher
-        wanted = hasher_from_options(method or own.name, given)
+        wanted = options.hasher_from_options(method or own.name, given)
         if wanted.name == own.name:
             wanted.set_params(**own.get_params(deep=False) | given)
         if not same_recipe(own, wanted):
@@ -165,72 +171,17 @@ def _open(
     return into.open(None, policy, vector_dtype=dtype, embed=embed)
 
 
-def _ingest_file(
-    path: Path,
-    into: Target,
-    opening: Callable[[], Collection],
-    columns: Columns,
-    *,
-    first_id: int | None,
-    batch: int,
-    refresh: bool,
-) -> None:
+def _add_rows(collection: Collection, file: Path, columns: Columns, *, first_id: int | None, batch: int) -> str:
+    """Add the rows of a file, and return how many there were."""
     from onlinehash.collection.transfer import import_chunks
-    from onlinehash.tables import layout as layout_of
 
     n_items = n_labelled = 0
-    with open_input(path) as file:
-        layout = layout_of(file, columns)
-        with opening() as collection:
-            if layout is not None:
-                note(f"{name_of(path)}: {layout}")
-            with progress_bar("Adding") as progress:
-                for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
-                    n_items += len(chunk)
-                    n_labelled += chunk.n_labelled
-                    progress(chunk.done, chunk.total)
-            note(f"Added {n_items} items, {n_labelled} with labels; {into} holds {len(collection)}.")
-            warn_unless_searchable(collection.stats())
-            finish_refresh(collection, wanted=refresh)
-
-
-def _ingest_documents(
-    path: Path,
-    into: Target,
-    opening: Callable[[], Collection],
-    documents: str,
-    named: dict[str, Any],
-    *,
-    refresh: bool,
-) -> None:
-    from onlinehash.collection import import_documents
-
-    with opening() as collection:
-        with progress_bar("Embedding") as progress:
-            n_items = import_documents(collection, path, documents, progress=progress, **named)
-        note(f"Added {n_items} documents, embedded with {collection.embedder}; {into} holds {len(collection)}.")
-        warn_unless_searchable(collection.stats())
-        finish_refresh(collection, wanted=refresh)
-
-
-def _ingest_stream(
-    address: str,
-    into: Target,
-    opening: Callable[[], Collection],
-    *,
-    batch: int,
-    follow: bool | None,
-    refresh: bool,
-) -> None:
-    from onlinehash.streams import Consumer, open_source
-
-    with open_source(address) as source, opening() as collection:
-        consumer = Consumer(source, collection, batch_size=batch)
-        with _stop_on_signals(consumer) as stopped, _reports() as report:
-            stats = consumer.run(follow=follow, progress=report)
-        note(f"{_summary(stats)}. {into} holds {len(collection)}.")
-        warn_unless_searchable(collection.stats())
-        finish_refresh(collection, wanted=refresh and not stopped)
+    with progress_bar("Adding") as progress:
+        for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
+            n_items += len(chunk)
+            n_labelled += chunk.n_labelled
+            progress(chunk.done, chunk.total)
+    return f"Added {n_items} items, {n_labelled} with labels;"
 
 
 def _summary(stats: ConsumerStats) -> str:

@@ -10,17 +10,8 @@ import numpy as np
 import typer
 
 from onlinehash._validation import check_labels
-from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output, name_of, name_of_output, open_output, refuse_other_kinds
-from onlinehash.cli._options import (
-    Bits,
-    Method,
-    Protocol,
-    Settings,
-    hasher_from_options,
-    hasher_parameters,
-    registered,
-)
 from onlinehash.cli._screen import note, progress_bar, warn
 from onlinehash.cli.datasets import load_split
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
@@ -39,14 +30,14 @@ _LABELS = "Labels: .npy, .csv or .txt; not needed where the vectors come with la
 
 
 def run(
-    source: Annotated[Path | None, typer.Argument(metavar="VECTORS", help=_VECTORS, show_default=False)] = None,
-    labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS, show_default=False)] = None,
+    source: Annotated[Path | None, typer.Argument(metavar="VECTORS", help=_VECTORS)] = None,
+    labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS)] = None,
     *,
-    out: Annotated[Path, typer.Option(help="File for the hasher; - for standard output.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File for the hasher; - for standard output.")],
     dataset: Annotated[
         str | None, typer.Option(help="Learn from the stream of this data set instead of a file.")
     ] = None,
-    protocol: Protocol = "online",
+    protocol: options.Protocol = "online",
     label_column: Annotated[
         str | None,
         typer.Option(
@@ -55,13 +46,13 @@ def run(
             show_default="labels or label",
         ),
     ] = None,
-    id: Id = None,
-    vectors: Vectors = None,
-    ignore: Ignore = None,
-    header: Header = None,
-    method: Method = None,
-    bits: Bits = None,
-    settings: Settings = None,
+    id: options.Id = None,
+    vectors: options.Vectors = None,
+    ignore: options.Ignore = None,
+    header: options.Header = None,
+    method: options.Method = None,
+    bits: options.Bits = None,
+    settings: options.Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher, and of the split of the data set.")] = 0,
     resume: Annotated[Path | None, typer.Option(help="Continue with this saved hasher.")] = None,
 ) -> None:
@@ -71,7 +62,8 @@ def run(
     learning rate; the queries of 'onlinehash evaluate' with the same seed are not learned from. Unsupervised methods
     need no labels.
     """
-    from onlinehash.cli._chunks import by_chunks
+    from onlinehash.cli._arrays import by_chunks
+    from onlinehash.hashers import load_hasher
     from onlinehash.tables import Columns
 
     if (source is None) == (dataset is None):
@@ -80,15 +72,19 @@ def run(
         raise typer.BadParameter("--label-column is for a file with columns, not for --dataset.")
     check_output(out)
     check_inputs(source, labels, resume)
-    given = hasher_parameters(bits, settings)
+    given = options.hasher_parameters(bits, settings)
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
-    method = registered(method)
+    method = options.registered(method)
     defaults: dict[str, Any] = {"random_state": seed}
     if dataset is not None:
         split = load_split(dataset, protocol, seed)
         defaults |= _published(method, split)
-    hasher = _resume(resume) if resume is not None else hasher_from_options(method, given, **defaults)
+    if resume is not None:
+        refuse_other_kinds(resume, "hasher")
+        hasher = load_hasher(resume)
+    else:
+        hasher = options.hasher_from_options(method, given, **defaults)
     if source is None:
         X, y = split.stream
     else:
@@ -97,12 +93,8 @@ def run(
 
     start = perf_counter()
     with progress_bar("Learning") as progress:
-        by_chunks(
-            X,
-            lambda rows: hasher.partial_fit(X[rows], None if y is None else y[rows]),
-            progress,
-            str(dataset) if source is None else name_of(source),
-        )
+        name = str(dataset) if source is None else name_of(source)
+        by_chunks(X, lambda rows: hasher.partial_fit(X[rows], None if y is None else y[rows]), progress, name)
     seconds = perf_counter() - start
     with open_output(out) as file:
         file.write(hasher.to_bytes(encoder=True))
@@ -141,10 +133,3 @@ def _published(method: str, split: Split) -> dict[str, Any]:
     if hasher.name == "hcoh":  # whose published rate it is
         settings["learning_rate"] = split.learning_rate
     return settings
-
-
-def _resume(path: Path) -> OnlineHasher:
-    from onlinehash.hashers import load_hasher
-
-    refuse_other_kinds(path, "hasher")
-    return load_hasher(path)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from onlinehash.cli._files import check_output
+from onlinehash.cli._files import check_output, kind_of
 from onlinehash.cli._screen import note
+from onlinehash.exceptions import NotLearnedError
 
 
 def run(
@@ -21,9 +22,7 @@ def run(
     Input: 'vectors', float32. Outputs: 'codes', one row of bytes per vector, in which bit k of a code is bit k % 8 of
     byte k // 8; and 'values', float32, whose signs are the bits.
     """
-    from onlinehash.cli._encoding import read_encoder
-    from onlinehash.cli._files import kind_of
-    from onlinehash.exceptions import NotLearnedError
+    from onlinehash.cli._arrays import read_encoder
 
     check_output(out, ".onnx")
     if kind_of(model) == "collection":

@@ -60,19 +60,9 @@ def run(
 def _reproduce(
     plans: list[Path], quick: bool, results: Path | None, stale: bool, workers: int, report: Path | None
 ) -> None:
-    from onlinehash.experiments import load_plan, read_results, reproduce
+    from onlinehash.experiments import load_plan, read_results, reproduce, tables
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
     from onlinehash.experiments.results import is_stale
-    from onlinehash.experiments.tables import (
-        MEASURES,
-        as_in_the_paper,
-        groups,
-        markdown,
-        measured,
-        printed,
-        separate_references,
-        spread,
-    )
 
     places = [(path, results or path.parent / "results", f"onlinehash reproduce {path}") for path in plans]
     if quick:
@@ -102,13 +92,14 @@ def _reproduce(
                 raise type(error)(f"{path}: {error}") from error
         chapter = read_chapter(plan, folder, command)
         chapters.append(chapter)
-        for name, part in groups(chapter.results).items():
-            learned, references = separate_references(part)
-            for measure, title in MEASURES.items():
-                theirs = printed(part[0]["config"]["dataset"], measure) if as_in_the_paper(part) else {}
-                if cells := measured(learned, measure):
+        for name, part in tables.groups(chapter.results).items():
+            learned, references = tables.separate_references(part)
+            for measure, title in tables.MEASURES.items():
+                theirs = tables.printed(part[0]["config"]["dataset"], measure) if tables.as_in_the_paper(part) else {}
+                if cells := tables.measured(learned, measure):
                     typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")
-                    typer.echo(markdown(cells, theirs, measured(references, measure), spread(part, measure)))
+                    bounds, deviations = tables.measured(references, measure), tables.spread(part, measure)
+                    typer.echo(tables.markdown(cells, theirs, bounds, deviations))
     if report is not None:
         report_command.write(report, chapters)
 

@@ -58,19 +58,8 @@ def run(
     if json:
         print_json([{"engine": title, **asdict(measured)} for title, measured in found])
         return
-    print_rows(
-        _COLUMNS,
-        [
-            (
-                title,
-                at.step,
-                at.n_items,
-                f"{at.precision:.3f}",
-                f"{at.median_ms:.2f}",
-                f"{at.slow_ms:.2f}",
-                f"{at.change_seconds:.2f}",
-                f"{at.bytes_per_item:g}",
-            )
-            for title, at in found
-        ],
-    )
+    rows = []
+    for title, at in found:
+        costs = (f"{value:.2f}" for value in (at.median_ms, at.slow_ms, at.change_seconds))
+        rows.append((title, at.step, at.n_items, f"{at.precision:.3f}", *costs, f"{at.bytes_per_item:g}"))
+    print_rows(_COLUMNS, rows)

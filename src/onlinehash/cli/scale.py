@@ -26,7 +26,7 @@ _Workers = Annotated[int | None, typer.Option(help="Tasks at a time.", show_defa
 def learn(
     paths: _Paths,
     *,
-    out: Annotated[Path, typer.Option(help="File for the hasher.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File for the hasher.")],
     bits: Bits = None,
     settings: Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher.")] = 0,
@@ -60,7 +60,7 @@ def encode(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")],
     paths: _Paths,
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the codes.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder for the codes.")],
     vectors: _Vector = "vectors",
     id: Annotated[str, typer.Option(help="Column of the ids: integers or strings.")] = "id",
     address: _Address = None,
@@ -68,7 +68,7 @@ def encode(
 ) -> None:
     """Write the codes of vectors to a folder, one Parquet file per row group; a second run continues the first."""
     from onlinehash import scale
-    from onlinehash.cli._encoding import read_encoder
+    from onlinehash.cli._arrays import read_encoder
 
     with progress_bar("Encoding") as progress:
         parts = scale.encode(

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from onlinehash._validation import check_positive_int
-from onlinehash.cli._columns import Header, Id, Ignore, Vectors
+from onlinehash.cli import _options as options
 from onlinehash.cli._files import (
     check_inputs,
     check_output,
@@ -20,22 +20,17 @@ from onlinehash.cli._files import (
     open_output,
     refuse_other_kinds,
 )
-from onlinehash.cli._options import ASYMMETRIC, MIN_RESCORED, Json, K, Rescore
 from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
-    from onlinehash.cli._encoding import Side
+    from onlinehash.cli._arrays import Given
     from onlinehash.encoders import Encoder
     from onlinehash.indexes import FlatIndex
     from onlinehash.tables import Columns
 
-
-class _Found(NamedTuple):
-    """The items found for one query, nearest first."""
-
-    ids: list[Any]
-    distances: list[Any]
+_COLUMNS = ("query", "id", "distance")
 
 
 class _Items(NamedTuple):
@@ -60,16 +55,16 @@ def run(
         Path | None, typer.Argument(metavar="QUERIES", help="Codes, or vectors with --model, to search for.")
     ] = None,
     *,
-    k: K = None,
+    k: options.K = None,
     radius: Annotated[
         int | None, typer.Option(help="Find all items within this Hamming distance; -k limits their number.")
     ] = None,
-    rescore: Rescore = None,
+    rescore: options.Rescore = None,
     asymmetric: Annotated[
         bool | None,
         typer.Option(
             "--asymmetric/--no-asymmetric",
-            help=ASYMMETRIC,
+            help=options.ASYMMETRIC,
             show_default="where queries are vectors and items are codes",
         ),
     ] = None,
@@ -78,16 +73,16 @@ def run(
         typer.Option(help="File with the ids of the items: integers or text.", show_default="of ITEMS, or row numbers"),
     ] = None,
     model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder, to encode vectors.")] = None,
-    id: Id = None,
-    vectors: Vectors = None,
-    ignore: Ignore = None,
-    header: Header = None,
+    id: options.Id = None,
+    vectors: options.Vectors = None,
+    ignore: options.Ignore = None,
+    header: options.Header = None,
     save_index: Annotated[Path | None, typer.Option(help="Write the index to this .ohi file.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Write query, id, distance to a .csv or .npz file; - for standard output, as csv."),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Find the nearest items by the Hamming distance of their codes.
 
@@ -97,7 +92,7 @@ def run(
 
     With --model, a file is read as vectors if it has as many columns as the model learned from, else as codes.
     """
-    from onlinehash.cli._encoding import read_encoder, read_side
+    from onlinehash.cli._arrays import read_codes, read_encoder
     from onlinehash.tables import Columns
 
     if queries is None and save_index is None:
@@ -120,64 +115,67 @@ def run(
     columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
     searched = _read_items(items, ids, encoder, columns)
     if save_index is not None:
-        _save(searched, save_index)
+        if searched.names is not None:
+            raise InvalidInputError(
+                "An index holds integer ids, and these are text. Search without --save-index, leave out the ids with "
+                "--ignore, or keep the items in a collection: onlinehash collection create"
+            )
+        searched.flat.save(save_index)
         note(f"Wrote {searched.flat!r} to {save_index}.")
     if queries is None:
         return
-    asked = read_side(queries, encoder, columns)
+    asked = read_codes(queries, encoder, columns)
     if radius is not None:
         matches = searched.flat.range_search(asked.codes, radius)
-        found = [_Found(some.ids.tolist()[:k], some.distances.tolist()[:k]) for some in matches]
+        found = [SearchResult(some.ids.tolist()[:k], some.distances.tolist()[:k]) for some in matches]
     else:
         found = _search(searched, asked, encoder, 10 if k is None else k, rescore, asymmetric)
     if searched.names is not None:
-        found = [_Found([searched.names[row] for row in ids], distances) for ids, distances in found]
+        found = [SearchResult([searched.names[row] for row in some.ids], some.distances) for some in found]
+    rows = [
+        (query, id, distance)
+        for query, some in enumerate(found)
+        for id, distance in zip(some.ids, some.distances, strict=True)
+    ]
     if out is not None:
-        _write(out, found)
+        _write(out, rows)
+        note(f"Wrote {len(rows)} matches of {len(found)} queries to {name_of_output(out)}.")
     if as_json:
         for query, some in enumerate(found):
-            print_json({"query": query, **some._asdict()})
-    elif out is None:
+            print_json({"query": query, "ids": some.ids, "distances": some.distances})
+    elif out is None and on_terminal():
         _show(found)
+    elif out is None:
+        print_rows(_COLUMNS, [(query, id, number(distance)) for query, id, distance in rows])
 
 
 def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns: Columns) -> _Items:
-    from onlinehash.cli._arrays import read_column
-    from onlinehash.cli._encoding import read_side
+    from onlinehash.cli._arrays import read_codes, read_column
     from onlinehash.indexes import FlatIndex
 
     if items.suffix.lower() == ".ohi":
         refuse_other_kinds(items, "index")
         return _Items(FlatIndex.load(items, mmap=True))
-    side = read_side(items, encoder, columns)
-    given = side.ids if ids is None else read_column(ids, "ids")
-    index = FlatIndex(8 * side.codes.shape[1] if encoder is None else encoder.n_bits)
-    listed = None if given is None else list(given)
+    given = read_codes(items, encoder, columns)
+    own_ids = given.ids if ids is None else read_column(ids, "ids")
+    index = FlatIndex(8 * given.codes.shape[1] if encoder is None else encoder.n_bits)
+    listed = None if own_ids is None else list(own_ids)
     if not listed or not isinstance(listed[0], str):
-        index.upsert(side.codes, given)
-        return _Items(index, None, side.X, None if listed is None else {id: row for row, id in enumerate(listed)})
-    if len(listed) != len(side.codes) or len(set(listed)) != len(listed):
+        index.upsert(given.codes, own_ids)
+        return _Items(index, None, given.X, None if listed is None else {id: row for row, id in enumerate(listed)})
+    if len(listed) != len(given.codes) or len(set(listed)) != len(listed):
         raise InvalidInputError(
-            f"There are {len(set(listed))} different ids for {len(side.codes)} items of {items}; give one per item."
+            f"There are {len(set(listed))} different ids for {len(given.codes)} items of {items}; give one per item."
         )
-    index.upsert(side.codes)
-    return _Items(index, [str(name) for name in listed], side.X)
-
-
-def _save(items: _Items, path: Path) -> None:
-    if items.names is not None:
-        raise InvalidInputError(
-            "An index holds integer ids, and these are text. Search without --save-index, leave out the ids with "
-            "--ignore, or keep the items in a collection: onlinehash collection create"
-        )
-    items.flat.save(path)
+    index.upsert(given.codes)
+    return _Items(index, [str(name) for name in listed], given.X)
 
 
 def _search(
-    items: _Items, asked: Side, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
-) -> list[_Found]:
+    items: _Items, asked: Given, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
+) -> list[SearchResult]:
     """Return k items per query: rescored by their vectors, or by asymmetric distance, where that is possible."""
-    from onlinehash.collection.rescoring import vector_distances
+    from onlinehash.collection.results import vector_distances
 
     has_both = items.X is not None and asked.X is not None
     if rescore in ("cosine", "l2") and not has_both:
@@ -185,55 +183,40 @@ def _search(
     if asymmetric and asked.X is None:
         raise typer.BadParameter("it needs queries that are vectors, and --model.", param_hint="--asymmetric")
     measure = None if rescore == "none" else rescore or ("cosine" if has_both else None)
-    n_wanted = k if measure is None else max(10 * k, MIN_RESCORED)
-    by_default = asked.X is not None and measure is None
-    if by_default if asymmetric is None else asymmetric:
+    n_wanted = k if measure is None else max(10 * k, options.MIN_RESCORED)
+    if asymmetric is None:
+        asymmetric = asked.X is not None and measure is None
+    if asymmetric:
         assert encoder is not None
-        assert asked.X is not None
         matches = items.flat.search(encoder.encode_asymmetric(asked.X), n_wanted, asymmetric=True)
     else:
         matches = items.flat.search(asked.codes, n_wanted)
-    found = [_Found(some.ids.tolist(), some.distances.tolist()) for some in matches]
+    found = [SearchResult(some.ids.tolist(), some.distances.tolist()) for some in matches]
     if measure is None:
         return found
-    assert asked.X is not None
-    row_lists = [ids if items.rows is None else [items.rows[id] for id in ids] for ids, _ in found]
     rescored = []
-    for query, (ids, _), rows in zip(asked.X, found, row_lists, strict=True):
-        ranked = sorted(zip(vector_distances(query, items.X[rows], measure).tolist(), ids, strict=True))[:k]
-        rescored.append(_Found([id for _, id in ranked], [distance for distance, _ in ranked]))
+    for query, some in zip(asked.X, found, strict=True):
+        rows = some.ids if items.rows is None else [items.rows[id] for id in some.ids]
+        ranked = sorted(zip(vector_distances(query, items.X[rows], measure).tolist(), some.ids, strict=True))[:k]
+        rescored.append(SearchResult([id for _, id in ranked], [distance for distance, _ in ranked]))
     return rescored
 
 
-def _flattened(found: list[_Found]) -> list[tuple[int, Any, Any]]:
-    return [
-        (query, id, distance)
-        for query, (ids, distances) in enumerate(found)
-        for id, distance in zip(ids, distances, strict=True)
-    ]
-
-
-def _write(out: Path, found: list[_Found]) -> None:
-    rows, names = _flattened(found), ("query", "id", "distance")
+def _write(out: Path, rows: list[tuple[int, Any, Any]]) -> None:
     with open_output(out) as file:
         if out.suffix.lower() == ".npz":
-            columns: dict[str, Any] = {name: np.array([row[i] for row in rows]) for i, name in enumerate(names)}
+            columns: dict[str, Any] = {name: np.array([row[i] for row in rows]) for i, name in enumerate(_COLUMNS)}
             np.savez(file, **columns)
         else:
             text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerows([names, *rows])
+            csv.writer(text, lineterminator="\n").writerows([_COLUMNS, *rows])
             file.write(text.getvalue().encode())
-    note(f"Wrote {len(rows)} matches of {len(found)} queries to {name_of_output(out)}.")
 
 
-def _show(found: list[_Found]) -> None:
-    if not on_terminal():
-        rows = [(query, id, number(distance)) for query, id, distance in _flattened(found)]
-        print_rows(("query", "id", "distance"), rows)
-        return
+def _show(found: list[SearchResult]) -> None:
     lines = [
-        (query, "  ".join(f"{id} ({number(distance)})" for id, distance in zip(ids, distances, strict=True)))
-        for query, (ids, distances) in enumerate(found[:MOST_SHOWN])
+        (query, "  ".join(f"{id} ({number(at)})" for id, at in zip(some.ids, some.distances, strict=True)))
+        for query, some in enumerate(found[:MOST_SHOWN])
     ]
     print_rows(("query", "ids (distance), nearest first"), lines)
     if len(found) > MOST_SHOWN:

@@ -25,10 +25,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 def run(
-    target: Annotated[
-        Target | None,
-        typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse, show_default=False),
-    ] = None,
+    target: Annotated[Target | None, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)] = None,
     *,
     search: Engine = None,
     embed: Embed = None,
@@ -38,38 +35,25 @@ def run(
     port: Annotated[int, typer.Option(help="Port; 0 for any that is free.", min=0, max=65535)] = 8000,
     method: Annotated[
         str | None,
-        typer.Option(
-            help="Create the collection with this hasher (a name, or module:Class) if there is none.",
-            show_default=False,
-        ),
+        typer.Option(help="Create the collection with this hasher (a name, or module:Class) if there is none."),
     ] = None,
     readonly: Annotated[
         bool, typer.Option("--readonly", help="Follow a collection that another process writes to.")
     ] = False,
     read_keys: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of API keys for reading, one per line; or set ONLINEHASH_READ_KEY.", show_default=False
-        ),
+        Path | None, typer.Option(help="File of API keys for reading, one per line; or set ONLINEHASH_READ_KEY.")
     ] = None,
     write_keys: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of API keys for writing, one per line; or set ONLINEHASH_WRITE_KEY.", show_default=False
-        ),
+        Path | None, typer.Option(help="File of API keys for writing, one per line; or set ONLINEHASH_WRITE_KEY.")
     ] = None,
     media: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of images to show, which payloads name by their paths below it.",
-            exists=True,
-            file_okay=False,
-            show_default=False,
+            help="Folder of images to show, which payloads name by their paths below it.", exists=True, file_okay=False
         ),
     ] = None,
     quality: Annotated[
-        bool,
-        typer.Option("--quality/--no-quality", help="Search for some new items before they are learned from."),
+        bool, typer.Option("--quality/--no-quality", help="Search for some new items before they are learned from.")
     ] = True,
     max_body: Annotated[int, typer.Option(help="MiB per request.", min=1)] = 64,
     max_batch: Annotated[int, typer.Option(help="Items, ids or queries per request.", min=1)] = 10_000,
@@ -78,10 +62,10 @@ def run(
     threads: Annotated[int, typer.Option(help="Threads for searches.", min=1)] = 4,
     timeout: Annotated[int, typer.Option(help="Seconds for a search.", min=1)] = 30,
     certfile: Annotated[
-        Path | None, typer.Option(help="Certificate (PEM) for TLS.", exists=True, dir_okay=False, show_default=False)
+        Path | None, typer.Option(help="Certificate (PEM) for TLS.", exists=True, dir_okay=False)
     ] = None,
     keyfile: Annotated[
-        Path | None, typer.Option(help="Private key of --certfile.", exists=True, dir_okay=False, show_default=False)
+        Path | None, typer.Option(help="Private key of --certfile.", exists=True, dir_okay=False)
     ] = None,
     root_path: Annotated[str, typer.Option(help="Path below which a proxy serves this, as in /items.")] = "",
     trusted_proxies: Annotated[

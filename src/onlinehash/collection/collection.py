@@ -381,7 +381,3 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             self._learner.save(hasher, rows.seqs[-1], if_due=True)
         self._position = self._position._replace(seq=rows.seqs[-1])
         self._index.put(rows.ids, rows.seqs, codes, rows.labels)
-
-    def _put_settings(self, settings: Mapping[str, Any]) -> None:
-        for name, value in settings.items():
-            self._store.put_setting(name, value)

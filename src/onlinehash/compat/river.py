@@ -103,12 +103,8 @@ class HashTransformer(base.Transformer):
         if not instances:
             return
         rows = self._vectors(instances, new=True)
-        if not self._hasher.supervised:
-            self._hasher.partial_fit(rows)
-        else:
-            self._hasher.partial_fit(
-                rows, [int(label) if isinstance(label, bool | np.bool_) else label for label in labels]
-            )
+        y = [int(label) if isinstance(label, bool | np.bool_) else label for label in labels]
+        self._hasher.partial_fit(rows, y if self._hasher.supervised else None)
         version = self._hasher.version_
         known = 0 if self._encoder is None else self._encoder.version
         if self._encoder is None or version - known >= min(self.every, known):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -44,8 +44,7 @@ def paint(
     """Write the figure as PNG."""
     figure = Figure(figsize=(14, 8.6), layout=ConstrainedLayoutEngine(h_pad=0.1), facecolor="white")
     FigureCanvasAgg(figure)
-    halves: Any = figure.subfigures(1, 2, width_ratios=(1, 1.16), wspace=0.03)
-    left, right = halves
+    left, right = cast(Any, figure.subfigures(1, 2, width_ratios=(1, 1.16), wspace=0.03))
     for ax, method in zip(left.subplots(len(METHODS), 1), METHODS, strict=True):
         _curves(ax, data, split, [learned for learned in results if learned.method == method], baseline)
     _searches(right.subplots(), data, split, examples, shown)
@@ -125,18 +124,13 @@ def _searches(ax: Axes, data: Dataset, split: Split, examples: Examples, n_bits:
 def _cell(ax: Axes, x: float, y: float, data: Dataset, features: Any, label: int, look: Sequence[str]) -> None:
     shape = image_shape(data)
     if shape is None:
-        name = _broken(data.class_names[label])
+        name = data.class_names[label].strip("/").replace("_", "\n").replace("/", "\n")
         ax.text(x + _SIZE / 2, y + _SIZE / 2, name, ha="center", va="center", fontsize=6, clip_on=True)
     else:
         extent = (x, x + _SIZE, y + _SIZE, y)
         ax.imshow(features.reshape(shape), cmap="gray_r", extent=extent, interpolation="nearest")
     frame = Rectangle((x, y), _SIZE, _SIZE, fill=False, edgecolor=look[0], linestyle=look[1], linewidth=2)
     ax.add_patch(frame)
-
-
-def _broken(name: str) -> str:
-    """Break a long name into short lines."""
-    return name.strip("/").replace("_", "\n").replace("/", "\n")
 
 
 def _title(ax: Axes, text: str) -> None:

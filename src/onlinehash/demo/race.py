@@ -15,6 +15,7 @@ from onlinehash.types import Batch
 
 _STEP = 25  # instances between two measurements
 _N_BITS = 32
+N_COMPONENTS = 256  # of HROH: fewer than its default
 
 
 class Race:
@@ -39,10 +40,7 @@ class Race:
         self._split = split
         order = np.argsort(split.stream.y, kind="stable")
         self._stream = Batch(split.stream.X[order], split.stream.y[order])
-        self._learners: dict[str, OnlineHasher] = {
-            "hcoh": _hcoh(split),
-            "hroh": small_hroh(),
-        }
+        self._learners: dict[str, OnlineHasher] = {"hcoh": published_hcoh(split), "hroh": small_hroh()}
         self._points: list[dict[str, Any]] = []
         self._shuffled: float | None = None
         self._lock = Lock()
@@ -59,7 +57,7 @@ class Race:
         """Return the mAP that HCOH reaches on the same instances in random order."""
         with self._lock:
             if self._shuffled is None:
-                learner = _hcoh(self._split).partial_fit(*self._split.stream)
+                learner = published_hcoh(self._split).partial_fit(*self._split.stream)
                 seen = np.unique(self._stream.y)
                 self._shuffled = float(np.mean(list(self._measure(learner, seen).values())))
             return self._shuffled
@@ -83,13 +81,14 @@ class Race:
         return {int(label): round(float(averages[queries.y == label].mean()), 4) for label in seen}
 
 
-def small_hroh() -> HROH:
-    """Return HROH with few components, enough for small images."""
-    return HROH(_N_BITS, n_components=256, random_state=0)
+def small_hroh(n_bits: int = _N_BITS, seed: int = 0) -> HROH:
+    """Return HROH with few components, enough for small images: a snapshot takes milliseconds."""
+    return HROH(n_bits, n_components=N_COMPONENTS, random_state=seed)
 
 
-def _hcoh(split: Split) -> HCOH:
-    return HCOH(_N_BITS, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=0)
+def published_hcoh(split: Split, n_bits: int = _N_BITS, seed: int = 0) -> HCOH:
+    """Return HCOH with the published parameters for a data set."""
+    return HCOH(n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed)
 
 
 def _of_classes(batch: Batch, labels: NDArray[np.int64]) -> Batch:

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.datasets import Dataset, Split
+from onlinehash.demo.race import published_hcoh, small_hroh
 from onlinehash.encoders import Encoder
 from onlinehash.experiments.references import cosine_quality
 from onlinehash.experiments.run import Quality, learning_curve
-from onlinehash.hashers import HCOH, HROH, OnlineHasher
+from onlinehash.hashers import OnlineHasher
 from onlinehash.indexes import FlatIndex
 from onlinehash.metrics import Curve
 from onlinehash.types import Batch, SearchResult
 
 METHODS = ("HROH", "HCOH")
 LENGTHS = (8, 16, 32, 64, 128)
-N_COMPONENTS = 256  # of HROH: fewer than its default, so that a snapshot at every point takes milliseconds
 IMAGES = {"digits": (8, 8), "mnist": (28, 28), "fashion_mnist": (28, 28)}
 _MOST_PRODUCTS = 10_000_000  # beyond, ranking by cosine takes too long for a demo
 
@@ -73,8 +73,8 @@ def learn(learned: Learned, split: Split, points: list[int], seed: int) -> Itera
 
 def _make(learned: Learned, split: Split, seed: int) -> OnlineHasher:
     if learned.method == "HROH":
-        return HROH(learned.n_bits, n_components=N_COMPONENTS, random_state=seed)
-    return HCOH(learned.n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed)
+        return small_hroh(learned.n_bits, seed)
+    return published_hcoh(split, learned.n_bits, seed)
 
 
 def warm_up(split: Split) -> None:
@@ -82,7 +82,11 @@ def warm_up(split: Split) -> None:
 
     Measured times do not include it: they are those of a hasher that learns the stream for the second time.
     """
-    for _ in learn(Learned(METHODS[0], LENGTHS[0]), _head(split), [1, 4], seed=0):
+    stream, database, queries = (
+        Batch(batch.X[:n], batch.y[:n]) for batch, n in ((split.stream, 4), (split.database, 64), (split.queries, 2))
+    )
+    small = replace(split, stream=stream, database=database, queries=queries)
+    for _ in learn(Learned(METHODS[0], LENGTHS[0]), small, [1, 4], seed=0):
         pass
 
 
@@ -110,10 +114,3 @@ def image_shape(dataset: Dataset) -> tuple[int, int] | None:
     """Return the shape of the image in a row, if rows are images."""
     shape = IMAGES.get(dataset.name)
     return shape if shape and shape[0] * shape[1] == dataset.X.shape[1] else None
-
-
-def _head(split: Split) -> Split:
-    stream, database, queries = (
-        Batch(batch.X[:n], batch.y[:n]) for batch, n in ((split.stream, 4), (split.database, 64), (split.queries, 2))
-    )
-    return replace(split, stream=stream, database=database, queries=queries)

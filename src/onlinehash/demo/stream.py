@@ -138,17 +138,11 @@ class Demo:
         (X, y), (queries, labels) = self._database, self._queries
         return round(mean_average_precision(encoder.encode(queries), labels, encoder.encode(X), y), 4)
 
-    def _arrived(self) -> list[Answer]:
-        """Return the newest items, newest first."""
-        rows = range(self._position - 1, max(-1, self._position - 1 - _SHOWN), -1)
-        return [{"id": row, "labels": int(self._stream.y[row]), "payload": self._payload(row)} for row in rows]
-
     def _unseen(self) -> Answer:
         """Return a query of a class that joins midway, whose code is shown before and after."""
         labels = np.unique(self._queries.y)
-        row = int(np.flatnonzero(self._queries.y == labels[len(labels) // 2])[0])
-        X = self._queries.X[row]
-        label = int(self._queries.y[row])
+        label = int(labels[len(labels) // 2])
+        X = self._queries.X[np.argmax(self._queries.y == label)]
         payload = {
             "title": f"A {self.dataset.class_names[label]} that is never stored",
             "image": picture(X.reshape(self._shape)),
@@ -159,6 +153,8 @@ class Demo:
         return {"image": picture(self._stream.X[row].reshape(self._shape))}
 
     def _state(self, from_point: int) -> Answer:
+        rows = range(self._position - 1, max(-1, self._position - 1 - _SHOWN), -1)
+        newest = [{"id": row, "labels": int(self._stream.y[row]), "payload": self._payload(row)} for row in rows]
         return {
             "dataset": self.dataset.name,
             "description": self.dataset.description,
@@ -167,7 +163,7 @@ class Demo:
             "n_stream": len(self._stream.X),
             "n_classes": len(np.unique(self._stream.y)),
             "first_seen": [{"label": label, "n": n} for label, n in self._first_seen.items()],
-            "arrived": self._arrived(),
+            "arrived": newest,
             "points": self._points[from_point:],
         }
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -14,19 +17,15 @@ from onlinehash._files import whole_file
 from onlinehash.datasets import Dataset, Split
 from onlinehash.demo import run
 from onlinehash.demo.picture import paint
-from onlinehash.demo.pixels import draw
+from onlinehash.demo.race import N_COMPONENTS
 from onlinehash.demo.run import Examples, Learned, image_shape
 from onlinehash.experiments.run import Quality
 
 _SHOWN = 32  # bits of the codes in the examples
 _FOUND = 5  # items per search
 _SPARKS = "▁▂▃▄▅▆▇█"
-
-
-def prepare(split: Split) -> Quality | None:
-    """Compile what is needed first, and return the quality of the vectors themselves, if it takes little time."""
-    run.warm_up(split)
-    return run.rank_by_features(split)
+_LARGEST = 16  # pixels per side of an image
+_BLOCKS = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
 
 
 def show(
@@ -36,7 +35,7 @@ def show(
     console.print(
         f"[bold]HROH and HCOH on {data.name}[/]: {data.description}\n"
         f"{len(split.stream.X)} labelled instances arrive one by one; then {len(split.queries.X)} unseen queries "
-        f"search {len(split.database.X)} items. HROH has {run.N_COMPONENTS} random features here, by default 2048.\n"
+        f"search {len(split.database.X)} items. HROH has {N_COMPONENTS} random features here, by default 2048.\n"
     )
     lengths = (8, _SHOWN) if quick else run.LENGTHS
     results = [Learned(method, n_bits) for method in run.METHODS for n_bits in lengths]
@@ -73,7 +72,7 @@ def _table(results: list[Learned], split: Split, baseline: Quality | None) -> Ta
         quality, n_bits = learned.quality, learned.n_bits
         measured = [f"{quality.mean_average_precision:.3f}", f"{quality.precision:.3f}"] if quality else ["", ""]
         speed = "" if learned.microseconds is None else f"{learned.microseconds:.1f}"
-        rise = _sparkline(learned.curve.values)
+        rise = "".join(_SPARKS[min(int(value * len(_SPARKS)), len(_SPARKS) - 1)] for value in learned.curve.values)
         table.add_row(learned.method, str(n_bits), rise, *measured, speed, str((n_bits + 7) // 8))
     if baseline is not None:
         size = str(split.database.X[0].nbytes)
@@ -82,18 +81,12 @@ def _table(results: list[Learned], split: Split, baseline: Quality | None) -> Ta
     return table
 
 
-def _sparkline(values: list[float]) -> str:
-    return "".join(_SPARKS[min(int(value * len(_SPARKS)), len(_SPARKS) - 1)] for value in values)
-
-
 def _rise(learned: Learned) -> str:
     """Return mAP at every power of ten and at the end, as text."""
     curve = dict(zip(learned.curve.instances, learned.curve.values, strict=True))
     last = learned.curve.instances[-1]
-    steps = [n for n in curve if n == last or str(n).strip("0") == "1"]
-    return (
-        f"{learned.method}, {learned.n_bits} bits: mAP " + ", ".join(f"{curve[n]:.2f} after {n}" for n in steps) + "."
-    )
+    steps = ", ".join(f"{curve[n]:.2f} after {n}" for n in curve if n == last or str(n).strip("0") == "1")
+    return f"{learned.method}, {learned.n_bits} bits: mAP {steps}."
 
 
 def _print_examples(console: Console, data: Dataset, split: Split, examples: Examples) -> None:
@@ -116,3 +109,39 @@ def _print_examples(console: Console, data: Dataset, split: Split, examples: Exa
         for lines in zip(*pictures[:fitting], strict=True):
             console.print(Text("   ").join(lines), soft_wrap=True)
         console.print("".join(f"{name:{width}}" for name in names[:fitting]).rstrip() + "\n", soft_wrap=True)
+
+
+def draw(image: NDArray[Any], *, grey: bool) -> list[Text]:
+    """Return the lines of an image, two pixels per character, in shades of grey or in black and white.
+
+    Examples
+    --------
+    >>> [line.plain for line in draw(np.array([[1.0, 0.0], [1.0, 1.0]]), grey=False)]
+    ['█▄']
+    """
+    image = _shrink(image / max(float(image.max()), 1e-9))
+    if len(image) % 2:
+        image = np.vstack([image, np.zeros_like(image[:1])])
+    lines = []
+    for upper, lower in zip(image[::2], image[1::2], strict=True):
+        line = Text()
+        for top, bottom in zip(upper.tolist(), lower.tolist(), strict=True):
+            if grey:
+                line.append("▀", style=f"{_shade(top)} on {_shade(bottom)}")
+            else:
+                line.append(_BLOCKS[top > 0.4, bottom > 0.4])
+        lines.append(line)
+    return lines
+
+
+def _shrink(image: NDArray[Any]) -> NDArray[Any]:
+    """Average square blocks of pixels so that the image is small enough."""
+    factor = -(-len(image) // _LARGEST)
+    height, width = (side // factor for side in image.shape)
+    blocks = image[: height * factor, : width * factor].reshape(height, factor, width, factor)
+    return np.asarray(blocks.mean(axis=(1, 3)))
+
+
+def _shade(value: float) -> str:
+    level = round(255 * min(max(value, 0.0), 1.0))
+    return f"#{level:02x}{level:02x}{level:02x}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onlinehash.embedders.embedder import Function
 from onlinehash.exceptions import InvalidInputError, MissingExtraError
 
@@ -17,8 +15,4 @@ def make(model: str) -> Function:
     except ImportError as error:
         raise MissingExtraError.of("fastembed", "fastembed") from error
     loaded = TextEmbedding(model)
-
-    def embed(texts: list[Any]) -> Any:
-        return list(loaded.embed(texts))
-
-    return embed
+    return lambda texts: list(loaded.embed(texts))

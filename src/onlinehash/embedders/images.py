@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.embedders.embedder import Function
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, MissingExtraError
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, to which most networks are used
@@ -93,3 +94,14 @@ def pooled(outputs: Any) -> NDArray[np.float32]:
     """
     rows = np.asarray(outputs, np.float32)
     return rows.mean(axis=tuple(range(2, rows.ndim))) if rows.ndim > 2 else rows
+
+
+def embed_with(network: Any, transform: Any) -> Function:
+    """Return the function that embeds images with a network of torch, after a transform."""
+    import torch
+
+    def embed(images: list[Any]) -> Any:
+        with torch.inference_mode():
+            return pooled(network(torch.stack([transform(open_image(image)) for image in images])).numpy())
+
+    return embed

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onlinehash.embedders.embedder import Function
 from onlinehash.exceptions import InvalidInputError, MissingExtraError
 
@@ -17,8 +15,4 @@ def make(model: str) -> Function:
     except ImportError as error:
         raise MissingExtraError.of("sentence-transformers", "sentence-transformers") from error
     loaded = SentenceTransformer(model)
-
-    def embed(texts: list[Any]) -> Any:
-        return loaded.encode(texts, normalize_embeddings=True, show_progress_bar=False)
-
-    return embed
+    return lambda texts: loaded.encode(texts, normalize_embeddings=True, show_progress_bar=False)

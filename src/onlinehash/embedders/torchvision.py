@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onlinehash.embedders.embedder import Function
-from onlinehash.embedders.images import open_image, pooled
+from onlinehash.embedders.images import embed_with
 from onlinehash.exceptions import InvalidInputError, MissingExtraError
 
 
@@ -22,10 +20,4 @@ def make(model: str) -> Function:
     network = models.get_model(model, weights=weights).eval()
     last = next(name for name in ("fc", "classifier", "head", "heads") if hasattr(network, name))
     setattr(network, last, torch.nn.Identity())
-    transform = weights.transforms()
-
-    def embed(images: list[Any]) -> Any:
-        with torch.inference_mode():
-            return pooled(network(torch.stack([transform(open_image(image)) for image in images])).numpy())
-
-    return embed
+    return embed_with(network, weights.transforms())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from onlinehash.embedders.embedder import Function
 from onlinehash.exceptions import InvalidInputError, MissingExtraError
@@ -21,8 +20,4 @@ def make(model: str = "") -> Function:
         raise MissingExtraError.of("wordllama", "wordllama") from error
     weights = Path(wordllama.__file__).parent  # with the tokenizer: nothing is downloaded
     loaded = wordllama.WordLlama.load(cache_dir=weights, trunc_dim=int(model) if model else None, disable_download=True)
-
-    def embed(texts: list[Any]) -> Any:
-        return loaded.embed(texts, norm=True)
-
-    return embed
+    return lambda texts: loaded.embed(texts, norm=True)

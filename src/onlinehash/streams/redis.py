@@ -7,9 +7,9 @@ the bytes of little-endian float32), labels, payload, deleted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError, MissingExtraError
@@ -24,8 +24,6 @@ try:
     from redis.retry import Retry
 except ImportError as missing:
     raise MissingExtraError.of("redis", "redis") from missing
-
-Answer = TypeVar("Answer")
 
 _TIMEOUT = 10.0  # seconds until a server that says nothing counts as gone
 _BEGINNING = "0-0"
@@ -71,11 +69,14 @@ class RedisSource(ServerSource):
         self._processed = ProcessedIds(collection, f"redis:{self._stream}:{self._group}", self._origin)
         self._has_own = True  # there may be messages that we received before
         self._cursor, self._next_claim = _BEGINNING, 0.0
-        self._ask(self._join)
+        with self._asking():
+            self._join()
 
     def _join(self) -> None:
-        newest = max(self._processed, key=_order, default=_BEGINNING)
-        if _order(newest) > _order(self._newest()):  # the stream is another one by now
+        newest, last = max(self._processed, key=_order, default=_BEGINNING), _BEGINNING
+        if self._client.exists(self._stream):
+            last = self._client.xinfo_stream(self._stream)["last-generated-id"].decode()
+        if _order(newest) > _order(last):  # the stream is another one by now
             newest = _BEGINNING
         try:
             self._client.xgroup_create(self._stream, self._group, newest, mkstream=True)
@@ -83,29 +84,22 @@ class RedisSource(ServerSource):
             if not str(error).startswith("BUSYGROUP"):
                 raise
 
-    def _newest(self) -> str:
-        if not self._client.exists(self._stream):
-            return _BEGINNING
-        return str(self._client.xinfo_stream(self._stream)["last-generated-id"].decode())
-
     def fetch(self, limit: int, wait: float) -> list[Message]:
         """Return the next messages."""
-        return self._ask(lambda: self._next(limit, wait))
-
-    def _next(self, limit: int, wait: float) -> list[Message]:
-        try:
-            if self._has_own:
-                if own := self._read("0", limit):
-                    return own
-                self._has_own = False
-            if time.monotonic() >= self._next_claim and (left := self._claim(limit)):
-                return left
-            return self._read(">", limit, block=round(wait * 1000) or None)
-        except redis.ResponseError as error:
-            if not str(error).startswith("NOGROUP"):  # or else the server has lost it, or someone has removed it
-                raise
-            self._join()
-            return []
+        with self._asking():
+            try:
+                if self._has_own:
+                    if own := self._read("0", limit):
+                        return own
+                    self._has_own = False
+                if time.monotonic() >= self._next_claim and (left := self._claim(limit)):
+                    return left
+                return self._read(">", limit, block=round(wait * 1000) or None)
+            except redis.ResponseError as error:
+                if not str(error).startswith("NOGROUP"):  # or else the server has lost it, or someone has removed it
+                    raise
+                self._join()
+                return []
 
     def _read(self, after: str, limit: int, block: int | None = None) -> list[Message]:
         answer = self._client.xreadgroup(self._group, self._consumer, {self._stream: after}, count=limit, block=block)
@@ -123,38 +117,36 @@ class RedisSource(ServerSource):
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Remove messages from the pending ones."""
-        self._ask(lambda: self._client.xack(self._stream, self._group, *(message.id for message in messages)))
+        with self._asking():
+            self._client.xack(self._stream, self._group, *(message.id for message in messages))
         self._processed.turn()
 
     def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Move messages to the dead-letter stream."""
-        for letter in letters:
-            self._ask(partial(self._bury, *letter))
-
-    def _bury(self, message: Message, error: str) -> None:
-        fields = {"dead:id": message.id, "dead:error": error, **message.handle}
-        parts = [part for field in fields.items() for part in field]
-        self._client.eval(_BURY, 2, self._stream, f"{self._stream}:dead", self._group, message.id, *parts)
+        for message, error in letters:
+            fields = {"dead:id": message.id, "dead:error": error, **message.handle}
+            parts = [part for field in fields.items() for part in field]
+            with self._asking():
+                self._client.eval(_BURY, 2, self._stream, f"{self._stream}:dead", self._group, message.id, *parts)
 
     def lag(self) -> int:
         """Return the number of entries that are pending or not yet delivered."""
-        return self._ask(self._lag)
+        with self._asking():
+            groups = {group["name"].decode(): group for group in self._client.xinfo_groups(self._stream)}
+            if self._group not in groups:
+                return int(self._client.xlen(self._stream))
+            group = groups[self._group]
+            waiting = group.get("lag")
+            if waiting is None:  # not known where entries were deleted, and before Redis 7: at most all
+                rest = self._client.xrange(self._stream, b"(" + group["last-delivered-id"], count=1)
+                waiting = self._client.xlen(self._stream) if rest else 0
+            return int(group["pending"]) + int(waiting)
 
-    def _lag(self) -> int:
-        groups = {group["name"].decode(): group for group in self._client.xinfo_groups(self._stream)}
-        if self._group not in groups:
-            return int(self._client.xlen(self._stream))
-        group = groups[self._group]
-        waiting = group.get("lag")
-        if waiting is None:  # not known where entries were deleted, and before Redis 7: at most all
-            rest = self._client.xrange(self._stream, b"(" + group["last-delivered-id"], count=1)
-            waiting = self._client.xlen(self._stream) if rest else 0
-        return int(group["pending"]) + int(waiting)
-
-    def _ask(self, question: Callable[[], Answer]) -> Answer:
-        """Return the answer of the server, or raise our errors."""
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Raise our errors for those of the server."""
         try:
-            return question()
+            yield
         except redis.AuthenticationError as error:
             raise SourceError(f"{self.place} refuses us: {error}; write redis://user:password@host:port/...") from error
         except (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, OSError) as error:

@@ -118,16 +118,15 @@ def write(path: str | os.PathLike[str], chunks: Iterable[Chunk], *, n_rows: int,
     label_type : "int" or "str", optional
         What labels are, where there are any.
     """
-    target, left = Path(path), map(_filled, chunks)
+    target = Path(path)
+    left = (
+        replace(chunk, labels=chunk.labels or [None] * len(chunk), payloads=chunk.payloads or [None] * len(chunk))
+        for chunk in chunks
+    )
     first = next(left, None)
     if first is None or not first.ids:
         raise InvalidInputError("There are no rows to write, or they have no ids.")
     format_of(target).write(target, Sheet(first, chain([first], left), n_rows, label_type or "int"))
-
-
-def _filled(chunk: Chunk) -> Chunk:
-    none = [None] * len(chunk)
-    return replace(chunk, labels=chunk.labels or none, payloads=chunk.payloads or none)
 
 
 def format_of(path: Path) -> Format:

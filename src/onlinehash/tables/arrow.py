@@ -26,13 +26,13 @@ class LengthError(FileFormatError):
         self.row, self.n_numbers, self.width = row, n_numbers, width
 
 
-def import_pyarrow(extra: str = "arrow") -> Any:
+def import_pyarrow() -> Any:
     """Return the module ``pyarrow``, with its submodules."""
     try:
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingExtraError.of("pyarrow", extra) from error
+        raise MissingExtraError.of("pyarrow", "arrow") from error
     return pyarrow
 
 

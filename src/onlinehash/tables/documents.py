@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 from onlinehash.tables.columns import Columns, Layout, select
+from onlinehash.tables.jsonl import entries
 from onlinehash.tables.parquet import open_parquet, read_records
-from onlinehash.tables.rows import json_object, json_or_text
+from onlinehash.tables.rows import json_or_text
 
 FORMATS = (".csv", ".jsonl", ".parquet")
 _Record = tuple[int, dict[str, Any]]
@@ -83,14 +84,12 @@ def read_documents(
             if record.get(column) in (None, ""):
                 raise InvalidInputError(f"{path}, line {place}: there is no {column!r}.")
         meant = _meant if path.suffix.lower() == ".csv" else lambda value: value
-        values = {
-            role: None
-            if (name := getattr(layout, role)) in (None, column)
-            else [meant(row.get(name)) for _, row in some]
-            for role in ("id", "labels", "payload")
-        }
+        ids, labels, payloads = (
+            None if name in (None, column) else [meant(row.get(name)) for _, row in some]
+            for name in (layout.id, layout.labels, layout.payload)
+        )
         texts = [row[column] for _, row in some]
-        yield DocumentChunk(texts, values["id"], values["labels"], values["payload"], [place for place, _ in some])
+        yield DocumentChunk(texts, ids, labels, payloads, [place for place, _ in some])
 
 
 def _csv(path: Path) -> Iterator[_Record]:
@@ -114,20 +113,10 @@ def _meant(text: Any) -> Any:
 
 
 def _jsonl(path: Path) -> Iterator[_Record]:
-    with path.open("rb") as file:
-        for place, line in enumerate(file, 1):
-            if line.strip():
-                try:
-                    yield place, json_object(line)
-                except FileFormatError as error:
-                    raise FileFormatError(f"{path}, line {place}: {error}") from error
+    return ((place, entry) for place, _, entry in entries(path))
 
 
 def _parquet(path: Path) -> Iterator[_Record]:
     with open_parquet(path) as file:
         names = file.schema_arrow.names
-    place = 0
-    for batch in read_records(path, names, 0, 1000):
-        for record in batch:
-            place += 1
-            yield place, record
+    yield from enumerate(chain.from_iterable(read_records(path, names, 0, 1000)), 1)

@@ -19,11 +19,10 @@ _BESIDE = [role for role in USUAL if role != "vectors"]
 
 def layout(path: Path, columns: Columns) -> Layout:
     """Return the role of each field of the first object; later objects may have more fields, or fewer."""
-    with path.open("rb") as file:
-        place, line = next(((i, line) for i, line in enumerate(file, 1) if line.strip()), (1, b""))
-    if not line:
+    first = next(entries(path), None)
+    if first is None:
         raise FileFormatError(f"{path} is empty.")
-    entry = _object(path, place, line)
+    place, _, entry = first
     lists = [name for name, value in entry.items() if isinstance(value, list) and value and all(map(_is_number, value))]
     numbers = [name for name, value in entry.items() if _is_number(value)]
     found = columns.layout(path, list(entry), lists=lists, numbers=numbers, optional=True)
@@ -42,24 +41,31 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
 
 def _rows(path: Path, found: Layout) -> Iterator[Row]:
     width: int | None = None
+    for place, done, entry in entries(path):
+        others = entry.keys() - found.unused
+        names = {
+            role: find_column(role, others, path) if (name := getattr(found, role)) is None else name
+            for role in _BESIDE
+        }
+        try:
+            vector = _vector(entry, found.vectors, width)
+        except FileFormatError as error:
+            raise FileFormatError(f"{path}, line {place}: {error}") from error
+        width = len(vector)
+        yield place, done, vector, {role: entry[name] for role, name in names.items() if name in entry}
+
+
+def entries(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield the objects of a file, each with its line and the bytes read up to its end."""
     done = 0
     with path.open("rb") as file:
         for place, line in enumerate(file, 1):
             done += len(line)
-            if not line.strip():
-                continue
-            entry = _object(path, place, line)
-            others = entry.keys() - found.unused
-            names = {
-                role: find_column(role, others, path) if (name := getattr(found, role)) is None else name
-                for role in _BESIDE
-            }
-            try:
-                vector = _vector(entry, found.vectors, width)
-            except FileFormatError as error:
-                raise FileFormatError(f"{path}, line {place}: {error}") from error
-            width = len(vector)
-            yield place, done, vector, {role: entry[name] for role, name in names.items() if name in entry}
+            if line.strip():
+                try:
+                    yield place, done, json_object(line)
+                except FileFormatError as error:
+                    raise FileFormatError(f"{path}, line {place}: {error}") from error
 
 
 def _vector(entry: dict[str, Any], names: tuple[str, ...], width: int | None) -> NDArray[Any]:
@@ -76,13 +82,6 @@ def _vector(entry: dict[str, Any], names: tuple[str, ...], width: int | None) ->
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _object(path: Path, place: int, line: bytes) -> dict[str, Any]:
-    try:
-        return json_object(line)
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}, line {place}: {error}") from error
 
 
 def write(path: Path, sheet: Sheet) -> None:

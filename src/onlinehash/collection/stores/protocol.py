@@ -126,8 +126,11 @@ class Among(NamedTuple):
     where: Filter | None = None
 
 
-Answers = list[tuple[list[Any], list[Any], list[int]]]
-"""Ids, distances and sequence numbers of what was found for every query."""
+Answer = tuple[list[Any], list[Any], list[int]]
+"""Ids, distances and sequence numbers of what was found for a query."""
+
+Answers = list[Answer]
+"""What was found for every query."""
 
 
 class GenerationGone(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
