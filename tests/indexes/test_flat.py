@@ -26,7 +26,7 @@ def test_search_equals_a_full_sort(n_bytes, k):
 @pytest.mark.parametrize("n_bytes", [1, 4, 12, 16, 24, 32, 40])
 @pytest.mark.parametrize("n_queries", [1, 2, 40])
 def test_search_of_many_tiles_equals_a_full_sort(n_bytes, n_queries, monkeypatch):
-    monkeypatch.setattr("onlinehash.indexes._search._WORTH_A_THREAD", 100_000)  # 40 queries use several threads
+    monkeypatch.setattr("onlinehash.indexes._memory._WORTH_A_THREAD", 100_000)  # 40 queries use several threads
     codes, queries = random_codes(7000, n_bytes, 1), random_codes(n_queries, n_bytes, 2)
     index = FlatIndex(8 * n_bytes)
     index.upsert(codes, np.arange(7000)[::-1])
@@ -164,3 +164,17 @@ def test_codes_handed_out_cannot_be_written_to():
     index.upsert(random_codes(3))
     with pytest.raises(ValueError, match="read-only"):
         index.codes[0] = 1
+
+
+@pytest.mark.parametrize("n_items", [1280, 1283])
+@pytest.mark.parametrize("n_bits", [192, 256])
+def test_wide_codes_are_found_through_their_tiles(n_bits, n_items):
+    codes = np.random.default_rng(n_bits).integers(0, 256, (n_items, n_bits // 8), dtype=np.uint8)
+    index = FlatIndex(n_bits)
+    index.upsert(codes)
+    for queries in (codes[-1:], codes[-20:] ^ 1):
+        distances = hamming_distances(queries, codes)
+        found = index.search(queries, k=5)  # fewer than tiles
+        nearest = np.argsort(distances, axis=1, kind="stable")[:, :5]
+        np.testing.assert_array_equal(found.ids, nearest)
+        np.testing.assert_array_equal(found.distances, np.take_along_axis(distances, nearest, axis=1))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_ids
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.types import Codes, Ids
 
 
@@ -72,3 +72,13 @@ def check_id_filter(ids: ArrayLike) -> Ids:
 def rising(ids: Ids) -> bool:
     """Return whether the ids are strictly increasing."""
     return bool((ids[1:] > ids[:-1]).all())
+
+
+def is_id(value: object) -> TypeGuard[int]:
+    """Return whether a value can be an id: an integer of 64 bits."""
+    return isinstance(value, (int, np.integer)) and -(2**63) <= int(value) < 2**63
+
+
+def unknown_id(id: int, n_items: int) -> UnknownIdError:
+    """Return the error that there is no such id."""
+    return UnknownIdError(f"There is no item with id {id} in this index of {n_items}.")

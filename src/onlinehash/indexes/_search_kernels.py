@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
 from onlinehash._kernel import kernel
 from onlinehash.codes.kernels import distances, popcount
 
 FAR = 0x7FFFFFFF  # more than any distance
 NO_ID = 0x7FFFFFFFFFFFFFFF
+_PRECISION = 1 / 8  # of the bound of distances that are no integers
+_declared: Any = cgutils.get_or_insert_function
 _PART = 64  # rows of an open tile that are skipped at once
 
 
@@ -27,6 +34,64 @@ def _lowest(values: Any) -> Any:
     return smallest
 
 
+@intrinsic
+def _write_eight(typingctx: Any, words: Any, row: Any, query: Any, out: Any) -> Any:
+    """Write the distances of eight rows of four words, in any order.
+
+    The bits of two rows are counted in one register, as they lie in memory, and sums of neighbours are added up. The
+    compiler would sort the words to registers first, in twice the time.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, queries, distances = (
+            context.make_array(signature.args[i])(context, builder, args[i]).data for i in (0, 2, 3)
+        )
+        word, number = rows.type.pointee, distances.type.pointee
+        if word.width != 64:  # never run: rows of four such words are rows of fewer wide ones
+            return context.get_dummy_value()
+
+        def at(start: Any, place: Any, kind: Any, n: int) -> Any:
+            return builder.bitcast(builder.gep(start, [place]), ir.VectorType(kind, n).as_pointer())
+
+        def shuffled(one: Any, other: Any, lanes: list[int]) -> Any:
+            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 8), lanes))
+
+        def added(one: Any, other: Any, lanes: list[int], neighbours: list[int]) -> Any:
+            return builder.add(shuffled(one, other, lanes), shuffled(one, other, neighbours))
+
+        place = ir.IntType(64)
+        query_words = builder.load(at(queries, place(0), word, 4), align=1)
+        twice = shuffled(query_words, query_words, [0, 1, 2, 3, 0, 1, 2, 3])
+        first = builder.mul(args[1], place(4))
+        eight_words = ir.FunctionType(twice.type, [twice.type])
+        count_bits = _declared(builder.module, eight_words, "llvm.ctpop.v8i64")
+        counts = []
+        for i in range(0, 32, 8):
+            two_rows = builder.load(at(rows, builder.add(first, place(i)), word, 8), align=1)
+            counts.append(builder.call(count_bits, [builder.xor(two_rows, twice)]))
+        low, high = (
+            added(one, other, [0, 8, 2, 10, 4, 12, 6, 14], [1, 9, 3, 11, 5, 13, 7, 15])
+            for one, other in (counts[:2], counts[2:])
+        )
+        sums = added(low, high, [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
+        builder.store(builder.trunc(sums, ir.VectorType(number, 8)), at(distances, args[1], number, 8), align=1)
+        return context.get_dummy_value()
+
+    return types.void(words, types.intp, query, out), emit
+
+
+write_eight: Any = _write_eight
+
+
+@kernel()
+def _distances_in_any_order(query: Any, words: Any, out: Any) -> None:
+    if query.ndim == 1 and words.shape[1] == 4 and words.shape[0] % 8 == 0:
+        for row in range(0, words.shape[0], 8):
+            write_eight(words, row, query, out)
+    else:
+        distances(query, words, out)
+
+
 @kernel()
 def nearest_in_tiles(queries: Any, words: Any, buffer: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_tiles) with the smallest distance of every query in every tile."""
@@ -35,7 +100,7 @@ def nearest_in_tiles(queries: Any, words: Any, buffer: Any, out: Any) -> None:
         start = tile * tile_size
         rows = words[start : min(start + tile_size, words.shape[0])]
         for q in range(queries.shape[0]):
-            distances(queries[q], rows, buffer)
+            _distances_in_any_order(queries[q], rows, buffer)
             out[q, tile] = _lowest(buffer[: rows.shape[0]])
 
 
@@ -97,19 +162,22 @@ def _unwind(distances: Any, ids: Any) -> None:
 
 
 @kernel()
-def _start(nearest: Any, best: Any, best_ids: Any) -> Any:
+def _start(nearest: Any, n_bits: int, best: Any, best_ids: Any) -> None:
     """Fill a heap with places that any row within the bound takes; the bound is far if there are fewer than k tiles."""
-    for i in range(best.shape[0]):
-        best[i] = FAR
-        best_ids[i] = NO_ID
+    bound = float(FAR)
     if best.shape[0] <= nearest.shape[0]:
-        for distance in nearest:
-            if distance < best[0]:
-                best[0] = distance
-                _sift_down(best, best_ids, best.shape[0])
-        bound = best[0]
-        for i in range(best.shape[0]):
-            best[i] = bound
+        bound, step = float(n_bits), float(n_bits)
+        while step > _PRECISION:
+            step /= 2
+            best[0] = bound - step  # rounded down where distances are integers
+            limit, n_within = best[0], 0
+            for i in range(nearest.shape[0]):
+                n_within += nearest[i] <= limit
+            if n_within >= best.shape[0]:
+                bound -= step
+    for i in range(best.shape[0]):
+        best[i] = bound
+        best_ids[i] = NO_ID
 
 
 @kernel()
@@ -121,84 +189,53 @@ def _is_masked(id: int, mask: Any, base: int) -> bool:
 
 @kernel()
 def top_k(
-    queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, nearest: Any, buffer: Any,
-    out_distances: Any, out_ids: Any,
+    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, ordered: bool, mask: Any, base: int, nearest: Any,
+    buffer: Any, out_distances: Any, out_ids: Any,
 ) -> None:  # fmt: skip
-    """Find the k nearest rows of each query that a mask leaves, ties by id; the largest id where there are fewer.
+    """Find the k nearest items of each query that a mask leaves, ties by id; the largest id where there are fewer.
 
-    A heap of the k best so far keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a
-    tile of later rows at the same distance cannot win.
+    Row ``r`` of the words is the code of the items ``pool[starts[r] : starts[r] + sizes[r]]``, sorted, or of the item
+    ``pool[r]`` alone if ``starts`` is empty. A heap of the k best so far keeps the worst of them on top. The first item
+    of a row that cannot win ends the row. Where ``ordered`` says that ids rise with the row, a tile of later rows at
+    the same distance cannot win.
     """
-    n_rows = words.shape[0]
-    tile_size = buffer.shape[0]
-    k = out_ids.shape[1]
-    for q in range(queries.shape[0]):
-        best, best_ids = out_distances[q], out_ids[q]
-        _start(nearest[q] if mask.shape[0] == 0 else nearest[q, :0], best, best_ids)
-        for tile in range(nearest.shape[1]):
-            start = tile * tile_size
-            if nearest[q, tile] > best[0] or (ordered and nearest[q, tile] == best[0] and ids[start] > best_ids[0]):
-                continue
-            stop = min(start + tile_size, n_rows)
-            distances(queries[q], words[start:stop], buffer)
-            for part in range(0, stop - start, _PART):
-                last = min(part + _PART, stop - start)
-                bound = best[0]
-                if _lowest(buffer[part:last]) > bound:
-                    continue
-                for i in range(part, last):
-                    distance = buffer[i]
-                    if distance < bound or (distance == bound and ids[start + i] < best_ids[0]):
-                        if _is_masked(ids[start + i], mask, base):
-                            continue
-                        best[0] = distance
-                        best_ids[0] = ids[start + i]
-                        _sift_down(best, best_ids, k)
-                        bound = best[0]
-        _unwind(best, best_ids)
-
-
-@kernel()
-def top_k_members(
-    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, mask: Any, base: int, nearest: Any, buffer: Any,
-    out_distances: Any, out_ids: Any,
-) -> None:  # fmt: skip
-    """Find the k nearest members of each query that a mask leaves, ties by id, from one row of words per bucket.
-
-    As :func:`top_k`. Ids of a bucket are sorted, so that the first that cannot win ends it: at most k ids of a bucket
-    are read, and those that are masked.
-    """
-    n_rows = words.shape[0]
+    n_rows, n_bits = words.shape[0], 8 * words.shape[1] * words.itemsize
     tile_size = buffer.shape[0]
     k = out_ids.shape[1]
     for q in range(queries.shape[0]):
         best, best_ids = out_distances[q], out_ids[q]
         for bounded in (mask.shape[0] == 0, False):
-            _start(nearest[q] if bounded else nearest[q, :0], best, best_ids)
+            _start(nearest[q] if bounded else nearest[q, :0], n_bits, best, best_ids)
             for tile in range(nearest.shape[1]):
+                start = tile * tile_size
                 if nearest[q, tile] > best[0]:
                     continue
-                start = tile * tile_size
+                if ordered and nearest[q, tile] == best[0] and pool[start] > best_ids[0]:
+                    continue
                 stop = min(start + tile_size, n_rows)
                 distances(queries[q], words[start:stop], buffer)
                 for part in range(0, stop - start, _PART):
                     last = min(part + _PART, stop - start)
-                    if _lowest(buffer[part:last]) > best[0]:
+                    bound = best[0]
+                    if _lowest(buffer[part:last]) > bound:
                         continue
                     for i in range(part, last):
                         distance = buffer[i]
-                        if distance > best[0]:
+                        if distance > bound:
                             continue
-                        first = starts[start + i]
-                        for place in range(first, first + sizes[start + i]):
+                        first, size = start + i, 1
+                        if starts.shape[0]:
+                            first, size = starts[start + i], sizes[start + i]
+                        for place in range(first, first + size):
                             id = pool[place]
-                            if distance > best[0] or (distance == best[0] and id > best_ids[0]):
+                            if distance > bound or (distance == bound and id > best_ids[0]):
                                 break
                             if _is_masked(id, mask, base):
                                 continue
                             best[0] = distance
                             best_ids[0] = id
                             _sift_down(best, best_ids, k)
+                            bound = best[0]
             if best_ids[0] != NO_ID or not bounded:
-                break  # else empty buckets were the nearest of some tiles, and fewer than k members are in the bound
+                break  # else empty rows were the nearest of some tiles, and fewer than k items are in the bound
         _unwind(best, best_ids)

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width
-from onlinehash.indexes import _bucket_kernels, _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
-from onlinehash.indexes.tables import CodeTable, IdTable, Members, Numbers, by_bucket
+from onlinehash.indexes.tables import CodeTable, IdTable, Members, Numbers, by_bucket, members
 from onlinehash.types import Codes, Ids
 
 _SPARE = 1024  # unused ids or codes that are not worth compacting
@@ -42,12 +41,11 @@ class BucketIndex(MemoryIndex):
     """
 
     _kind = "buckets"
-    _top_k = staticmethod(_search_kernels.top_k_members)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
         self._codes = CodeTable(np.empty((0, code_width(self.n_bits)), np.uint8))
-        self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
+        self._members = Members()
         self._n_emptied = 0  # at least as many buckets as have no items
 
     def __repr__(self) -> str:
@@ -114,17 +112,15 @@ class BucketIndex(MemoryIndex):
     def _view(self, among: Ids | None) -> View:
         codes, members = self._codes.codes, self._members
         if among is None:
-            return View(codes, (members.pool, members.starts, members.sizes), self._size)
+            return View(codes, members.pool, self._size, members.starts, members.sizes)
         buckets = self._numbers().find(among)
         ids = among[buckets >= 0]
         order, used, bounds = by_bucket(buckets[buckets >= 0])
-        return View(codes[used], (ids[order], bounds[:-1], np.diff(bounds)), len(ids))
+        return View(codes[used], ids[order], len(ids), bounds[:-1], np.diff(bounds))
 
     def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
-        pool, starts, sizes = view.arguments
-        ids = np.empty(int(sizes[rows].sum()), np.int64)
-        _bucket_kernels.copy_members(pool, starts[rows], sizes[rows], ids)
-        return ids, sizes[rows]
+        sizes = view.sizes[rows]
+        return members(view.pool, view.starts[rows], sizes), sizes
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         kept = np.flatnonzero(self._members.sizes)
@@ -144,10 +140,8 @@ class BucketIndex(MemoryIndex):
         if is_tight and n_codes <= 2 * n_buckets + _SPARE:
             return
         self._n_emptied = 0
-        kept = np.flatnonzero(self._members.sizes)
-        self._codes = CodeTable(self._codes.codes[kept])
-        self._members = Members(self._members.sizes[kept], self.ids)
-        ids, buckets = self._items()
-        self._members = Members(np.empty(0, np.int64), np.empty(0, np.int64))
+        kept, ids = np.flatnonzero(self._members.sizes), self.ids
+        buckets = np.repeat(np.arange(n_buckets, dtype=np.int32), self._members.sizes[kept])
+        self._codes, self._members = CodeTable(self._codes.codes[kept]), Members()
         self._members.insert(buckets, ids, n_buckets)
         self._table = IdTable(ids, buckets)

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width
-from onlinehash.indexes import _search_kernels
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
-from onlinehash.indexes.tables import Numbers, grown
+from onlinehash.indexes.tables import Numbers, grown, rows_to_move
 from onlinehash.types import Codes, Ids
 
 
@@ -41,7 +40,6 @@ class FlatIndex(MemoryIndex):
     """
 
     _kind = "flat"
-    _top_k = staticmethod(_search_kernels.top_k)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -67,14 +65,19 @@ class FlatIndex(MemoryIndex):
     # ------------------------------------------------------------------ changing
 
     def _put(self, codes: Codes, ids: Ids) -> None:
-        rows = self._numbers().find(ids)
-        known = rows >= 0
-        if known.any():
-            self._make_room(self._size)
-            self._codes[rows[known]] = codes[known]
-            codes, ids = codes[~known], ids[~known]
+        if not self._follow(ids):  # else none is known, and no table is needed
+            rows = self._numbers().find(ids)
+            known = rows >= 0
+            if known.any():
+                self._make_room(self._size)
+                self._codes[rows[known]] = codes[known]
+                codes, ids = codes[~known], ids[~known]
         if len(ids):
             self._append(codes, ids)
+
+    def _follow(self, ids: Ids) -> bool:
+        """Return whether ids rise, here and in what is given, and from the last one here."""
+        return self._ordered and rising(ids) and not (self._size and len(ids) and ids[0] <= self._ids[self._size - 1])
 
     def _drop(self, ids: Ids) -> None:
         table = self._numbers()
@@ -82,9 +85,7 @@ class FlatIndex(MemoryIndex):
         self._make_room(self._size)
         table.drop(ids)
         size = self._size - len(ids)
-        stays = np.ones(len(ids), bool)
-        stays[rows[rows >= size] - size] = False
-        free, last = rows[rows < size], size + np.flatnonzero(stays)
+        free, last = rows_to_move(rows, size)
         if len(free):  # the last items fill the gaps
             self._codes[free], self._ids[free] = self._codes[last], self._ids[last]
             table.put(self._ids[free], free)
@@ -95,11 +96,13 @@ class FlatIndex(MemoryIndex):
 
     def _view(self, among: Ids | None) -> View:
         if among is None:
-            return View(self._codes[: self._size], (self._ids[: self._size], self._ordered), self._size)
+            return View(self._codes[: self._size], self._ids[: self._size], self._size, ordered=self._ordered)
         rows = self._rows(among)
         if not (known := rows >= 0).all():
             among, rows = among[known], rows[known]
-        return View(self._codes.take(rows, axis=0), (among, True), len(among))  # take is 9 times faster than [rows]
+        return View(
+            self._codes.take(rows, axis=0), among, len(among), ordered=True
+        )  # take is 9 times faster than [rows]
 
     def _rows(self, ids: Ids) -> NDArray[Any]:
         """Return the row of each of some sorted ids, negative where there is none; ids without gaps need no table."""
@@ -112,7 +115,7 @@ class FlatIndex(MemoryIndex):
         return self._numbers().find(ids)
 
     def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
-        return view.arguments[0][rows], 1
+        return view.pool[rows], 1
 
     def _items(self) -> tuple[Ids, Numbers]:
         return self._ids[: self._size], np.arange(self._size, dtype=np.int32)
@@ -134,7 +137,8 @@ class FlatIndex(MemoryIndex):
     def _append(self, codes: Codes, ids: Ids) -> None:
         size = self._size + len(codes)
         self._make_room(size)
-        self._numbers().put(ids, np.arange(self._size, size, dtype=np.int32))
-        follows = not self._size or bool(ids[0] > self._ids[self._size - 1])
+        if self._table is not None:
+            self._table.put(ids, np.arange(self._size, size, dtype=np.int32))
+        self._ordered = self._follow(ids)
         self._codes[self._size : size], self._ids[self._size : size] = codes, ids
-        self._ordered, self._size = self._ordered and follows and rising(ids), size
+        self._size = size

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.exceptions import UnknownIdError
 from onlinehash.indexes import _bucket_kernels as kernels
+from onlinehash.indexes._ids import is_id, unknown_id
 from onlinehash.types import Codes, Ids
 
 Numbers = NDArray[np.int32]
 
 _CHUNK = 1 << 16  # codes numbered at a time: space is reserved for that many new ones
 _LEAST = 64
+_NO_IDS = np.empty(0, np.int64)
 
 
 class CodeTable:
@@ -65,9 +66,7 @@ class IdTable:
         return self._size
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, (int, np.integer)) or not -(2**63) <= int(id) < 2**63:
-            return False
-        return bool(self.find(np.array([id], np.int64))[0] >= 0)
+        return is_id(id) and bool(self.find(np.array([id], np.int64))[0] >= 0)
 
     def find(self, ids: Ids) -> Numbers:
         """Return the number of every id, -1 where there is none."""
@@ -79,8 +78,7 @@ class IdTable:
         """Return the number of every id; all must exist."""
         numbers = self.find(ids)
         if (numbers < 0).any():
-            unknown = int(ids[np.argmax(numbers < 0)])
-            raise UnknownIdError(f"There is no item with id {unknown} in this index of {len(self)}.")
+            raise unknown_id(int(ids[np.argmax(numbers < 0)]), len(self))
         return numbers
 
     def put(self, ids: Ids, numbers: Numbers) -> None:
@@ -106,7 +104,7 @@ class Members:
     not reused. ``pool`` is the array and ``end`` the length in use.
     """
 
-    def __init__(self, sizes: NDArray[np.int64], ids: Ids) -> None:
+    def __init__(self, sizes: NDArray[np.int64] = _NO_IDS, ids: Ids = _NO_IDS) -> None:
         self._starts, self._sizes, self._rooms = np.cumsum(sizes) - sizes, sizes, sizes.copy()
         self._n_buckets = len(sizes)
         self.pool, self.end = ids, len(ids)
@@ -140,10 +138,7 @@ class Members:
 
     def of(self, buckets: Any) -> Ids:
         """Return the concatenated ids of some buckets."""
-        sizes = self.sizes[buckets]
-        out = np.empty(int(sizes.sum()), np.int64)
-        kernels.copy_members(self.pool, self.starts[buckets], sizes, out)
-        return out
+        return members(self.pool, self.starts[buckets], self.sizes[buckets])
 
     def _own(self, n_buckets: int) -> None:
         """Reserve space for buckets, and copy ids that are read-only."""
@@ -155,6 +150,20 @@ class Members:
         for array in (self._starts, self._sizes, self._rooms):
             array[old:n_buckets] = 0
         self._n_buckets = n_buckets
+
+
+def members(pool: Ids, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Ids:
+    """Return the concatenated ids of buckets in a pool."""
+    out = np.empty(int(sizes.sum()), np.int64)
+    kernels.copy_members(pool, starts, sizes, out)
+    return out
+
+
+def rows_to_move(freed: Numbers, size: int) -> tuple[Numbers, NDArray[np.int64]]:
+    """Return the freed rows below ``size``, and the rows from ``size`` on, not freed themselves, to move there."""
+    stays = np.ones(len(freed), bool)
+    stays[freed[freed >= size] - size] = False
+    return freed[freed < size], size + np.flatnonzero(stays)
 
 
 def grown(array: NDArray[Any], size: int, wanted: int) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from onlinehash.exceptions import (
     StorageError,
     UnknownIdError,
 )
-from onlinehash.indexes.engines import MilvusIndex, milvus_client, milvus_filters, milvus_lite
+from onlinehash.indexes.engines import MilvusIndex, milvus, milvus_client, milvus_lite
 
 pytestmark = pytest.mark.slow
 
@@ -53,9 +53,10 @@ def test_it_keeps_the_promises_of_an_index(server):
 
 
 def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
-    for name, value in (("MOST", 64), ("_SPARE", 3), ("_AT_A_TIME", 50), ("_HITS", 100)):
+    for name, value in (("MOST", 64), ("_AT_A_TIME", 50), ("_IDS", 50), ("_HITS", 100)):
         monkeypatch.setattr(milvus_client, name, value)
-    monkeypatch.setattr(milvus_filters, "_AT_A_TIME", milvus_client._AT_A_TIME)
+    for name, value in (("MOST", 64), ("_SPARE", 3)):
+        monkeypatch.setattr(milvus, name, value)
     ids = np.random.default_rng(1).permutation(600) - 300
     oracle = FlatIndex(16)
     with MilvusIndex(16, server.uri, name=next(NAMES)) as index:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ class CodeTables(CheckedRows):
 
     def _ids(self, since: int) -> tuple[list[Any], NDArray[np.int64], LabelColumn, Codes]:
         """Return ids, sequence numbers and labels of all items, in order of arrival, and the codes since one."""
-        texts: dict[str, int] = {}
+        texts = defaultdict[str, int](count().__next__)
         parts = [self._ids_between(*ends, since, texts) for ends in pairwise(self._ends())]
         found = [part for part in parts if len(part[0])] or parts[:1]
         columns = list(zip(*found, strict=True))
@@ -163,7 +164,7 @@ class CodeTables(CheckedRows):
     ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32], Codes]:
         """Return ids, sequence numbers and numbers of labels from one id to another, and the codes since one.
 
-        New labels get the next number in ``texts``. SQLite joins what it finds to long texts, which is much faster than
+        ``texts`` gives a new label the next number. SQLite joins what it finds to long texts, which is much faster than
         many small rows. It finds them in order.
         """
         where, values = _between(after, last)
@@ -178,8 +179,6 @@ class CodeTables(CheckedRows):
         seqs = np.fromstring(found_seqs, np.int64, sep=",")
         ids: Any = np.fromstring(found_ids, np.int64, sep=",") if integer else json.loads(found_ids)
         labels = found_labels.split("\n")
-        for text in {*labels} - texts.keys():
-            texts[text] = len(texts)
         numbers = np.fromiter(map(texts.__getitem__, labels), np.int32, len(labels))
         self._check_ids(ids, seqs, _column(texts, numbers), sums)
         if not is_rising(ids):

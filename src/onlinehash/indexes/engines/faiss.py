@@ -14,8 +14,7 @@ from onlinehash.codes import code_width
 from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError
 from onlinehash.indexes._memory import read_index, write_index
 from onlinehash.indexes.flat import FlatIndex
-from onlinehash.indexes.index import Index
-from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
+from onlinehash.types import Codes, Distances, Ids, SearchResult
 
 try:
     import faiss
@@ -28,7 +27,7 @@ _RESERVED = np.int64(-6_148_914_691_236_517_206)
 _MASK = ~_RESERVED  # faiss uses -1 for no item: ids are ids ^ _MASK, which maps an unused id to -1
 
 
-class FaissIndex(Index):
+class FaissIndex(FlatIndex):
     """Search packed codes by Hamming distance with faiss, in one list of all items or in the nearest of many lists.
 
     Without ``n_lists`` a search reads every code and is exact. With ``n_lists`` it reads the ``n_probes`` lists whose
@@ -62,20 +61,15 @@ class FaissIndex(Index):
     (array([[20, 30]]), array([[1, 1]], dtype=int32))
     """
 
+    _kind = "faiss"
+
     def __init__(self, n_bits: int, n_lists: int | None = None, n_probes: int = 16) -> None:
         super().__init__(n_bits)
-        self._items = FlatIndex(n_bits)
         self.n_lists = None if n_lists is None else check_positive_int("n_lists", n_lists)
         self._lists: Any = None  # of faiss, once they are trained
         self.n_probes = n_probes
         if n_lists is None:
             self._learn_lists(np.zeros((1, code_width(self.n_bits)), np.uint8))
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._items
 
     def __repr__(self) -> str:
         lists = "" if self.n_lists is None else f" in {self.n_lists} lists" + (", not yet learned" * (not self.learned))
@@ -97,29 +91,13 @@ class FaissIndex(Index):
         if self._lists is not None:
             self._lists.nprobe = min(n_probes, self._lists.nlist)
 
-    @property
-    def ids(self) -> Ids:
-        """Ids of all items, in storage order."""
-        return self._items.ids
-
-    @property
-    def codes(self) -> Codes:
-        """Codes of all items, in storage order, read-only."""
-        return self._items.codes
-
-    def _get(self, ids: Ids) -> Codes:
-        return self._items.get(ids)
-
     # ------------------------------------------------------------------ changing
-
-    def _next_id(self) -> int:
-        return self._items._next_id()
 
     def _put(self, codes: Codes, ids: Ids) -> None:
         if (ids == _RESERVED).any():
             raise InvalidInputError(f"ids holds {_RESERVED}, the one integer that faiss has no room for; use another.")
         size = len(self)
-        self._items.upsert(codes, ids)
+        super()._put(codes, ids)
         if self._lists is not None:
             if len(self) < size + len(ids):  # faiss would keep the old code beside the new
                 self._drop_from_lists(ids)
@@ -129,7 +107,7 @@ class FaissIndex(Index):
             self._put_in_lists(self.codes, self.ids)
 
     def _drop(self, ids: Ids) -> None:
-        self._items.delete(ids)
+        super()._drop(ids)
         if self._lists is not None:
             self._drop_from_lists(ids)
 
@@ -138,7 +116,7 @@ class FaissIndex(Index):
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
         k = min(k, len(self))
         if among is not None or self._lists is None or not k or not len(queries):
-            return self._items.search(queries, max(k, 1), ids=among)
+            return super()._search(queries, k, among)
         # One more than requested shows whether faiss chose among items at the same distance.
         distances, ids = self._lists.search(np.ascontiguousarray(queries), k + 1)
         ids, distances, beyond = ids[:, :k] ^ _MASK, distances[:, :k], distances[:, k]
@@ -148,16 +126,13 @@ class FaissIndex(Index):
         if self.n_probes >= self._lists.nlist:
             unsettled |= distances[:, -1] == beyond
         if unsettled.any():
-            exact = self._items.search(queries[unsettled], k)
+            exact = super()._search(queries[unsettled], k, None)
             found.ids[unsettled], found.distances[unsettled] = exact.ids, exact.distances
         return found
 
-    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        return self._items.search(queries, k, ids=among, asymmetric=True)
-
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         if among is not None or self._lists is None or not len(queries):
-            return list(self._items._range_search(queries, radius, among))
+            return super()._range_search(queries, radius, among)
         bounds, distances, ids = self._lists.range_search(np.ascontiguousarray(queries), min(radius, self.n_bits) + 1)
         ids, distances = ids ^ _MASK, distances.astype(np.int32)
         found = []
@@ -170,17 +145,18 @@ class FaissIndex(Index):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to one file (safetensors, with the lists in the format of faiss; no pickle)."""
-        arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "ids": self.ids}
+        arrays = self._arrays()
         if self._lists is not None:
             arrays["lists"] = faiss.serialize_index_binary(self._lists)
-        write_index(path, "faiss", self.n_bits, arrays, n_lists=self.n_lists, n_probes=self.n_probes)
+        write_index(path, self._kind, self.n_bits, arrays, n_lists=self.n_lists, n_probes=self.n_probes)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> FaissIndex:
-        """Read an index that :meth:`save` wrote; it is in memory; ``mmap`` avoids a copy while reading."""
-        header, arrays = read_index(path, "faiss", mmap=mmap)
+        """Read an index that :meth:`save` wrote; with ``mmap``, codes and ids stay on disk until the first change."""
+        header, arrays = read_index(path, cls._kind, mmap=mmap)
         index = cls(header["n_bits"], header["n_lists"], header["n_probes"])
-        index._items.upsert(arrays["codes"], arrays["ids"])
+        index._restore(arrays)
+        index._size = len(arrays["ids"])
         if "lists" in arrays:
             try:
                 index._lists = faiss.deserialize_index_binary(np.array(arrays["lists"]))

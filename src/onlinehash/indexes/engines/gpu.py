@@ -20,7 +20,7 @@ from onlinehash.indexes.engines import gpu_kernels as kernels
 from onlinehash.indexes.engines import gpu_single
 from onlinehash.indexes.engines.gpu_kernels import TILE, cupy
 from onlinehash.indexes.index import Index
-from onlinehash.indexes.tables import IdTable
+from onlinehash.indexes.tables import IdTable, rows_to_move
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 __all__ = ["GpuIndex", "cupy", "demand_gpu"]
@@ -184,9 +184,7 @@ class GpuIndex(Index):
         table = self._rows()
         rows = table.find_known(ids)
         size = self._size - len(ids)
-        stays = np.ones(len(ids), bool)
-        stays[rows[rows >= size] - size] = False
-        free, last = rows[rows < size], size + np.flatnonzero(stays)
+        free, last = rows_to_move(rows, size)
         table.drop(ids)
         if len(free):  # the last items fill the gaps
             there, here = cupy.asarray(last), cupy.asarray(free)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from onlinehash._validation import check_choice, check_positive_int
 from onlinehash.codes import code_width
-from onlinehash.exceptions import InvalidInputError, UnknownIdError
-from onlinehash.indexes.engines.milvus_client import INTEGER, Answer, CodeScan, Milvus, code
-from onlinehash.indexes.engines.milvus_filters import LEAST, one_of
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.indexes._ids import is_id, unknown_id
+from onlinehash.indexes.engines.milvus_client import INTEGER, LEAST, MOST, Hit, Milvus, at_most, both, code, one_of
+from onlinehash.indexes.flat import FlatIndex
 from onlinehash.indexes.index import Index
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
+Search = Callable[[str], list[list[Hit]]]
+"""What is found with a filter for every query."""
+
+_SPARE = 100  # extra rows to request, usually enough for all ties
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
@@ -112,9 +117,7 @@ class MilvusIndex(Index):
         return self._milvus.count(self._name)
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, (int, np.integer)) or not LEAST <= int(id) < -LEAST:
-            return False
-        return bool(self._found([int(id)]))
+        return is_id(id) and bool(self._found([int(id)]))
 
     @property
     def ids(self) -> Ids:
@@ -125,14 +128,13 @@ class MilvusIndex(Index):
     @property
     def codes(self) -> Codes:
         """Codes of all items, in the order of `ids`, read-only."""
-        return CodeScan(self._milvus, self._name, self.n_bits).read()[1]
+        return self._items()[1]
 
     def _get(self, ids: Ids) -> Codes:
         wanted = ids.tolist()
         found = self._found(set(wanted), "code")
         self._demand(wanted, found)
-        content = b"".join(found[id][0] for id in wanted)
-        return np.frombuffer(content, np.uint8).reshape(len(wanted), code_width(self.n_bits)).copy()
+        return self._codes([found[id] for id in wanted]).copy()
 
     # ------------------------------------------------------------------ changing
 
@@ -148,30 +150,85 @@ class MilvusIndex(Index):
     # ------------------------------------------------------------------ searching
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
-        scan = self._scan(among)
-        return self._result(scan, scan.search(queries, k), k, np.int32)
+        return self._k_nearest(lambda where: self._nearest(queries, k, where), len(queries), k, among, np.int32)
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        scan = self._scan(among)
-        return self._result(scan, scan.search_asymmetric(queries, k), k, np.float32)
+        def search(where: str) -> list[list[Hit]]:
+            return self._read(where, lambda index: index.search(queries, k, asymmetric=True))
 
-    @staticmethod
-    def _result(scan: CodeScan, answers: list[Answer], k: int, dtype: type) -> SearchResult:
-        width = min(len(ids) for ids, _ in answers) if answers else min(k, len(scan))
-        return SearchResult(
-            np.array([ids[:width] for ids, _ in answers], np.int64).reshape(len(answers), width),
-            np.array([distances[:width] for _, distances in answers], dtype).reshape(len(answers), width),
-        )
+        return self._k_nearest(search, len(queries), k, among, np.float32)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        answers = self._scan(among).range_search(queries, radius)
-        return [(np.array(ids, np.int64), np.array(distances, np.int32)) for ids, distances in answers]
+        found = _merged(lambda where: self._near(queries, radius, where), len(queries), _filters(among))
+        return [
+            (np.array([id for _, id in hits], np.int64), np.array([distance for distance, _ in hits], np.int32))
+            for hits in found
+        ]
+
+    def _k_nearest(self, search: Search, n_queries: int, k: int, among: Ids | None, dtype: type) -> SearchResult:
+        filters = _filters(among)
+        found = _merged(search, n_queries, filters, k)
+        if not found:
+            k = min(k, sum(self._milvus.count(self._name, where) for where in filters))
+        shape = len(found), min([k, *map(len, found)])
+        hits = [hit for some in found for hit in some[: shape[1]]]
+        return SearchResult(
+            np.array([id for _, id in hits], np.int64).reshape(shape),
+            np.array([distance for distance, _ in hits], dtype).reshape(shape),
+        )
+
+    def _nearest(self, queries: Codes, k: int, where: str) -> list[list[Hit]]:
+        if k > MOST // 2:
+            return self._read(where, lambda index: index.search(queries, k))
+        asked = min(MOST, 2 * k + _SPARE)
+        blobs = [query.tobytes() for query in queries]
+        found = self._milvus.search(self._name, blobs, asked, where, self._params)
+        return [
+            self._with_ties(query, hits, k, where) if len(hits) == asked and hits[-1][0] == hits[k - 1][0] else hits[:k]
+            for query, hits in zip(blobs, found, strict=True)
+        ]
+
+    def _with_ties(self, query: bytes, hits: list[Hit], k: int, where: str) -> list[Hit]:
+        """Return the k nearest; at the last distance, those with the smallest ids, which Milvus need not have given."""
+        last = hits[-1][0]
+        nearer = [hit for hit in hits if hit[0] < last]
+        wanted = k - len(nearer)
+        params = {**self._params, "radius": last + 1, "range_filter": last}
+        smaller, asked = "", min(MOST, 4 * wanted + _SPARE)
+        while True:
+            ties = self._milvus.search(self._name, [query], asked, both(where, smaller), params)[0]
+            if len(ties) < asked:
+                return nearer + ties[:wanted]
+            smaller = at_most("id", ties[wanted - 1][1])  # there are enough up to here
+
+    def _near(self, queries: Codes, radius: int, where: str) -> list[list[Hit]]:
+        blobs = [query.tobytes() for query in queries]
+        found = self._milvus.search(self._name, blobs, MOST, where, {**self._params, "radius": radius + 1})
+        if any(len(hits) == MOST for hits in found):
+            return self._read(where, lambda index: index.range_search(queries, radius))
+        return found
+
+    def _read(self, where: str, search: Callable[[FlatIndex], Iterable[SearchResult]]) -> list[list[Hit]]:
+        """Read all codes and search them locally, for results that exceed the limits of Milvus."""
+        ids, codes = self._items(where)
+        index = FlatIndex(self.n_bits)
+        if ids:
+            index.upsert(codes)
+        return [
+            list(zip(found.distances.tolist(), [ids[row] for row in found.ids], strict=True)) for found in search(index)
+        ]
 
     # ------------------------------------------------------------------ storage
 
-    def _scan(self, among: Ids | None) -> CodeScan:
-        filters = [""] if among is None else one_of("id", among.tolist())
-        return CodeScan(self._milvus, self._name, self.n_bits, filters, self._params)
+    def _items(self, where: str = "") -> tuple[list[Any], Codes]:
+        """Return the ids that pass a filter, in order, and their codes."""
+        rows = [row for page in self._milvus.pages(self._name, where, ["id", "code"]) for row in page]
+        return [row["id"] for row in rows], self._codes([row["code"] for row in rows])
+
+    def _codes(self, found: list[Any]) -> Codes:
+        """Return codes as Milvus gives them, each a list of bytes."""
+        content = b"".join(blob for (blob,) in found)
+        return np.frombuffer(content, np.uint8).reshape(len(found), code_width(self.n_bits))
 
     def _found(self, ids: Iterable[int], field: str = "id") -> dict[int, Any]:
         """Return a field of the items that exist, by id."""
@@ -181,7 +238,7 @@ class MilvusIndex(Index):
     def _demand(self, ids: list[int], found: Mapping[int, Any]) -> None:
         unknown = next((id for id in ids if id not in found), None)
         if unknown is not None:
-            raise UnknownIdError(f"There is no item with id {unknown} in this index of {len(self)}.")
+            raise unknown_id(unknown, len(self))
 
     def _next_id(self) -> int:
         """Return the id after the largest, in one query per bit: Milvus returns the first page only."""
@@ -194,3 +251,16 @@ class MilvusIndex(Index):
             found = self._milvus.page(self._name, f"id >= {middle}", ["id"], 1)
             largest, end = (int(found[0]["id"]), end) if found else (largest, middle)
         return largest + 1
+
+
+def _filters(among: Ids | None) -> list[str]:
+    return [""] if among is None else one_of("id", among.tolist())
+
+
+def _merged(search: Search, n_queries: int, filters: Iterable[str], most: int | None = None) -> list[list[Hit]]:
+    """Search with each filter; return the nearest of all for every query, in order of distance and id."""
+    found: list[list[Hit]] = [[] for _ in range(n_queries)]
+    if n_queries:
+        for where in filters:
+            found = [sorted({*one, *other})[:most] for one, other in zip(found, search(where), strict=True)]
+    return found

@@ -1,8 +1,4 @@
-"""Shared by everything stored in Milvus: the client, its filters, and the search of codes.
-
-A result of Milvus has at most 16384 rows, and which items at its last distance it holds is arbitrary: ties are queried
-again. Pages of a query come in the order of the primary key. Filters are strings.
-"""
+"""Shared by everything stored in Milvus: the client and its filters, which are strings."""
 
 from __future__ import annotations
 
@@ -10,25 +6,15 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from onlinehash.codes import code_width
-from onlinehash.exceptions import (
-    FileFormatError,
-    InvalidInputError,
-    MissingExtraError,
-    StorageError,
-)
-from onlinehash.indexes.engines.milvus_filters import above, at_most, both
+from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError, StorageError
 from onlinehash.indexes.engines.milvus_lite import LITE_FILES
-from onlinehash.indexes.flat import FlatIndex
-from onlinehash.types import Codes, QueryValues, SearchResult
 
 try:
     import grpc  # type: ignore[import-untyped]
@@ -44,10 +30,8 @@ INTEGER: Mapping[str, Any] = {"datatype": DataType.INT64}
 Hit = tuple[Any, Any]
 """Distance and id of an item."""
 
-Answer = tuple[list[Any], list[Any]]
-"""Ids and distances of what was found for a query."""
-
 MOST = 16384  # rows per result, a limit of Milvus
+LEAST = -(1 << 63)  # a number that filters of Milvus Lite misread
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,33}\.db", re.ASCII)  # a limit of Milvus Lite
 _SCHEMES = ("http", "https", "tcp", "grpc", "unix")
 _PATIENCE = 60  # seconds per call
@@ -56,13 +40,53 @@ _LOADING = 600  # seconds for a server to load a collection
 _HITS = 200_000  # per result of several queries
 _AT_A_TIME = 5000  # rows per write
 _MESSAGE = 8 << 20  # bytes per write
-_SPARE = 100  # extra rows to request, usually enough for all ties
+_IDS = 5000  # per filter
+_FILTER = 200_000  # characters per filter
 _TICK = 0.002  # seconds: Milvus's clock counts milliseconds, and a read in that of a change may not see it
 
 
 def code(n_bits: int) -> Mapping[str, Any]:
     """Return the field of a code, in whole bytes."""
     return {"datatype": DataType.BINARY_VECTOR, "dim": 8 * code_width(n_bits)}
+
+
+# ---------------------------------------------------------------------- filters
+
+
+def above(field: str, value: int) -> str:
+    """Return the filter for values above one."""
+    return f"{field} >= {LEAST + 1}" if value == LEAST else f"{field} > {value}"
+
+
+def at_most(field: str, value: int) -> str:
+    """Return the filter for values up to one."""
+    return f"{field} < {LEAST + 1}" if value == LEAST else f"{field} <= {value}"
+
+
+def one_of(field: str, values: Iterable[int]) -> list[str]:
+    """Return filters of limited length that together match the given values.
+
+    Examples
+    --------
+    >>> one_of("id", [3, 7]), one_of("id", [])
+    (['id in [3, 7]'], [])
+    """
+    filters, texts, length = [], [], 0
+    for value in values:
+        if value == LEAST:
+            filters.append(at_most(field, value))
+            continue
+        texts.append(str(value))
+        length += len(texts[-1])
+        if len(texts) == _IDS or length > _FILTER:
+            filters.append(f"{field} in [{', '.join(texts)}]")
+            texts, length = [], 0
+    return filters + [f"{field} in [{', '.join(texts)}]"] * bool(texts)
+
+
+def both(*filters: str) -> str:
+    """Return the conjunction of filters; an empty filter matches everything."""
+    return " and ".join(f"({each})" for each in filters if each)
 
 
 # ---------------------------------------------------------------------- connections
@@ -276,109 +300,3 @@ def _parts(uri: str | os.PathLike[str]) -> tuple[Path | None, str]:
     if file.is_dir() or (file.exists() and file.stat().st_size and file.read_bytes()[:15] != b"SQLite format 3"):
         raise FileFormatError(f"{file} is not a file that Milvus Lite wrote.")
     return file, str(file)
-
-
-# ---------------------------------------------------------------------- searching
-
-
-class CodeScan:
-    """Search a collection with fields ``id`` and ``code``: exactly, ties by id, if its index is exact.
-
-    Parameters
-    ----------
-    milvus : Milvus
-    name : str
-    n_bits : int
-    filters : sequence of str
-        Items that match any of them are searched.
-    params : mapping
-        Search parameters of an approximate index.
-    """
-
-    def __init__(
-        self,
-        milvus: Milvus,
-        name: str,
-        n_bits: int,
-        filters: Sequence[str] = ("",),
-        params: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._milvus, self._name, self._n_bits = milvus, name, n_bits
-        self._filters, self._params = filters, dict(params or {})
-
-    def search(self, queries: Codes, k: int) -> list[Answer]:
-        """Return the k nearest of every query."""
-        return self._merged(lambda where: self._nearest(queries, k, where), len(queries), k)
-
-    def range_search(self, queries: Codes, radius: int) -> list[Answer]:
-        """Return all items at most ``radius`` away from every query."""
-        radius = min(radius, self._n_bits)
-        return self._merged(lambda where: self._near(queries, radius, where), len(queries), None)
-
-    def search_asymmetric(self, queries: QueryValues, k: int) -> list[Answer]:
-        """Return the k nearest of every query by asymmetric distance."""
-        return self._merged(
-            lambda where: self._read(where, lambda index: index.search(queries, k, asymmetric=True)), len(queries), k
-        )
-
-    def __len__(self) -> int:
-        return sum(self._milvus.count(self._name, where) for where in self._filters)
-
-    def _merged(self, search: Callable[[str], list[list[Hit]]], n_queries: int, most: int | None) -> list[Answer]:
-        """Search with each filter, and keep the nearest of all."""
-        found: list[list[Hit]] = [[] for _ in range(n_queries)]
-        if n_queries:
-            for where in self._filters:
-                found = [sorted({*one, *other})[:most] for one, other in zip(found, search(where), strict=True)]
-        return [([id for _, id in hits], [distance for distance, _ in hits]) for hits in found]
-
-    def _nearest(self, queries: Codes, k: int, where: str) -> list[list[Hit]]:
-        if k > MOST // 2:
-            return self._read(where, lambda index: index.search(queries, k))
-        asked = min(MOST, 2 * k + _SPARE)
-        blobs = [query.tobytes() for query in queries]
-        found = self._milvus.search(self._name, blobs, asked, where, self._params)
-        return [
-            self._with_ties(query, hits, k, where) if len(hits) == asked and hits[-1][0] == hits[k - 1][0] else hits[:k]
-            for query, hits in zip(blobs, found, strict=True)
-        ]
-
-    def _with_ties(self, query: bytes, hits: list[Hit], k: int, where: str) -> list[Hit]:
-        """Return the k nearest; at the last distance, those with the smallest ids."""
-        last = hits[-1][0]
-        nearer = [hit for hit in hits if hit[0] < last]
-        wanted = k - len(nearer)
-        params = {**self._params, "radius": last + 1, "range_filter": last}
-        smaller, asked = "", min(MOST, 4 * wanted + _SPARE)
-        while True:
-            ties = self._milvus.search(self._name, [query], asked, both(where, smaller), params)[0]
-            if len(ties) < asked:
-                return nearer + ties[:wanted]
-            smaller = at_most("id", ties[wanted - 1][1])  # there are enough up to here
-
-    def _near(self, queries: Codes, radius: int, where: str) -> list[list[Hit]]:
-        blobs = [query.tobytes() for query in queries]
-        params = {**self._params, "radius": radius + 1}
-        found = self._milvus.search(self._name, blobs, MOST, where, params)
-        if any(len(hits) == MOST for hits in found):
-            return self._read(where, lambda index: index.range_search(queries, radius))
-        return found
-
-    def _read(self, where: str, search: Callable[[FlatIndex], Iterable[SearchResult]]) -> list[list[Hit]]:
-        """Read all codes and search them locally, for results that exceed the limits of Milvus."""
-        ids, codes = self.read(where)
-        index = FlatIndex(self._n_bits)
-        if ids:
-            index.upsert(codes)
-        return [
-            list(zip(found.distances.tolist(), [ids[row] for row in found.ids], strict=True)) for found in search(index)
-        ]
-
-    def read(self, where: str = "") -> tuple[list[Any], Codes]:
-        """Return ids, in order, and their codes."""
-        ids: list[Any] = []
-        blobs: list[bytes] = []
-        for rows in self._milvus.pages(self._name, where, ["id", "code"]):
-            ids += [row["id"] for row in rows]
-            blobs += [row["code"][0] for row in rows]
-        return ids, np.frombuffer(b"".join(blobs), np.uint8).reshape(len(ids), code_width(self._n_bits))

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash._validation import check_process
-from onlinehash.exceptions import InvalidInputError, UnknownIdError
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.indexes._ids import is_id, unknown_id
 from onlinehash.indexes.engines.postgres_client import (
     Answer,
     CodeScan,
@@ -117,9 +118,7 @@ class PostgresIndex(Index):
         return int(self._ask(f"SELECT count(*) FROM {self._table}")[0][0])
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, (int, np.integer)) or not -(2**63) <= int(id) < 2**63:
-            return False
-        return bool(self._ask(f"SELECT 1 FROM {self._table} WHERE id = %s::bigint", int(id)))
+        return is_id(id) and bool(self._ask(f"SELECT 1 FROM {self._table} WHERE id = %s::bigint", int(id)))
 
     @property
     def ids(self) -> Ids:
@@ -208,7 +207,7 @@ class PostgresIndex(Index):
 
     def _demand(self, unknown: list[int], n_gone: int = 0) -> None:
         if unknown:
-            raise UnknownIdError(f"There is no item with id {unknown[0]} in this index of {len(self) + n_gone}.")
+            raise unknown_id(unknown[0], len(self) + n_gone)
 
     def _result(self, found: list[Answer], k: int, dtype: type, among: Ids | None) -> SearchResult:
         if not found:  # with the shape of a result
