@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.exceptions import NotLearnedError, StorageError
@@ -78,22 +77,43 @@ class RefreshingCollection(CollectionReader):
         if wait:
             self._reencoder.wait()
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> AbstractContextManager[None]:
         """Keep other changes out, with the hasher and the index in step with the store."""
-        self._check_open()
-        with self._changes:
+        return _Writing(self)
+
+    def _prepare_change(self) -> None:
+        """Bring the hasher and the index in step with the store."""
+        if self._closed:
             self._check_open()
-            if self._store.readonly:
-                raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
-            if self._learner.hasher is None:
-                with self._store.writing():  # where another might have written meanwhile, not before it is ruled out
-                    self._read()
-            yield
+        if self._store.readonly:
+            raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
+        if self._learner.hasher is None:
+            with self._store.writing():  # where another might have written meanwhile, not before it is ruled out
+                self._read()
 
     def _read(self) -> None:
         """Read the hasher and all codes from the store."""
         self._position = self._store.position()
         self._index.read(self._position)
-        self._learner.read()
+        if self._learner.hasher is None:
+            self._learner.read()
         self._reencoder.read()
+
+
+class _Writing:
+    """A block that changes a collection: an object, since a generator would take longer than the block does."""
+
+    def __init__(self, collection: RefreshingCollection) -> None:
+        self._collection = collection
+
+    def __enter__(self) -> None:
+        self._collection._check_open()
+        self._collection._changes.acquire()
+        try:
+            self._collection._prepare_change()
+        except BaseException:
+            self._collection._changes.release()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._collection._changes.release()
