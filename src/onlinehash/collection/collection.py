@@ -250,7 +250,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
                     self._put_settings(noted)
                 return
             n_rows = len(listed)
-            noted |= check.check_names(vectors, self._store)
+            names = check.check_names(vectors, self._store)
             rows = self._check_vectors(vectors, n_rows, single)
             column = check.check_label_column(labels, n_rows, single, self.label_kind)
             payloads = check.payload_texts(payload, n_rows, single)
@@ -259,7 +259,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             with self._learner as hasher:
                 self._learner.learn(hasher, rows, column)
                 new = Rows(listed, self._next_seqs(n_rows), rows, column.texts, payloads)
-                self._put(hasher, new, column.type, noted)
+                self._put(hasher, new, {"label_kind": column.type, **names, **noted})
             self._reencoder.after_change()
 
     def update(
@@ -303,7 +303,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
                 new = Rows(listed, self._next_seqs(len(listed)), rows, texts, payloads)
                 with self._learner as hasher:
                     self._learner.learn_again(hasher, new)
-                    self._put(hasher, new, kind, names | noted)
+                    self._put(hasher, new, {"label_kind": kind, **names, **noted})
                 self._reencoder.after_change()
             else:
                 with self._store.writing():
@@ -375,19 +375,14 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         first = self._position.seq + 1
         return list(range(first, first + n_rows))
 
-    def _put(self, hasher: OnlineHasher, rows: Rows, label_kind: str | None, settings: dict[str, Any]) -> None:
+    def _put(self, hasher: OnlineHasher, rows: Rows, settings: Mapping[str, Any]) -> None:
         """Store items that were learned from, with their codes; then change the index."""
         generations = (self._index.current, self._index.building)
         codes = {one.number: one.encode(rows.vectors) for one in generations if one is not None}
         name_features(hasher, settings.get("feature_names"))
-        if label_kind != self.label_kind:
-            settings["label_kind"] = label_kind
-        if self.n_features is None:
-            settings["n_features"] = rows.vectors.shape[1]
         n_learned, last = hasher.version_, rows.seqs[-1]
         with self._store.writing():
-            self._put_settings(settings)
-            self._store.put_setting("n_learned", n_learned)
+            self._put_settings({"n_features": rows.vectors.shape[1], **settings, "n_learned": n_learned})
             self._store.put(rows, codes)
             if self._quality is not None:
                 self._note_quality(self._quality, n_learned, last)

@@ -158,8 +158,11 @@ class SettingsFile(Database):
 
     def put_setting(self, name: str, value: Any) -> None:
         """Write a setting when the transaction is committed, if it is another."""
-        if name not in self._settings and name not in self._written:
-            self._written["n_settings"] = self.setting("n_settings") + 1
+        if name not in self._written:
+            if name not in self._settings:
+                self._add(n_settings=1)
+            elif self._settings[name] == value:
+                return
         self._written[name] = value
 
     def _add(self, **counts: int) -> None:
@@ -170,11 +173,9 @@ class SettingsFile(Database):
     def _flush(self) -> None:
         """Write the settings that have changed, and the head if it is what it was."""
         for name in sorted(self._written.keys() - _COUNTERS):
-            value = self._written[name]
-            if name not in self._settings or self._settings[name] != value:
-                text = json.dumps(value)
-                row = (name, text, _setting_checksum(name, text))
-                self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", row)
+            text = json.dumps(self._written[name])
+            row = (name, text, _setting_checksum(name, text))
+            self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", row)
         self._written_head = text = _head_text(self._settings | self._written)
         changed = self._writer.execute(
             "UPDATE settings SET value = ?, checksum = ? WHERE name = 'head' AND value = ?",
