@@ -1,4 +1,4 @@
-"""The calls of the clients: items, searches and statistics."""
+"""The calls of the clients: items, searches and statistics; :class:`ClientMethods` says what each does."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._call import Call, Calls, pauses
+from onlinehash._call import Call, Calls, compact, pauses, records
 from onlinehash._containers import as_array
-from onlinehash._records import compact, records
 from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
@@ -42,46 +41,46 @@ def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None
 def upsert(
     ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
 ) -> Calls[None]:
-    """Insert items or replace existing ones."""
-    listed, single = _listed(ids)
     if (vectors is None) == (documents is None):
         raise InvalidInputError("Pass vectors or documents, one of the two.")
-    if not listed:
-        yield from _put_checkpoint(checkpoint)
-        return
-    rows = None if vectors is None else _rows(vectors, single)
     given = {"labels": labels, "payload": payload, "documents": documents}
-    columns = {"ids": listed} | {name: _per_id(column, single) for name, column in given.items()}
-    for some, part in _parts(rows, columns, checkpoint):
-        as_array = some is not None and part.get("payload") is None and "checkpoint" not in part
-        array = records(part["ids"], some, part.get("labels")) if as_array else None
-        if array is None:
-            body = part | {"labels": _plain(part.get("labels")), "vectors": None if some is None else some.tolist()}
-            yield _change("PUT", "/items", {name: one for name, one in body.items() if one is not None})
-        else:
-            yield _change("PUT", "/items", array)
+    columns = {name: column for name, column in given.items() if column is not None}
+    yield from _write("PUT", ids, vectors, columns, checkpoint)
 
 
 def update(
     ids: Any, vectors: ArrayLike | None, labels: Any, payload: Any, documents: Any, checkpoint: Checkpoint
 ) -> Calls[None]:
-    """Change existing items, and keep what is not given."""
+    given = {"labels": labels, "payload": payload, "documents": ... if documents is None else documents}
+    columns = {name: column for name, column in given.items() if column is not ...}
+    yield from _write("PATCH", ids, vectors, columns, checkpoint)
+
+
+def _write(
+    method: str, ids: Any, vectors: ArrayLike | None, columns: dict[str, Any], checkpoint: Checkpoint
+) -> Calls[None]:
+    """Send items; a column that is None is removed from them. Whole items without a payload go as an array."""
     listed, single = _listed(ids)
     if not listed:
         yield from _put_checkpoint(checkpoint)
         return
-    columns: dict[str, Any] = {"ids": listed, "documents": _per_id(documents, single)}
-    given = {"labels": labels, "payload": payload}
-    removed = {name: None for name, column in given.items() if column is None}
-    columns |= {name: _per_id(one, single) for name, one in given.items() if one is not ... and one is not None}
     rows = None if vectors is None else _rows(vectors, single)
-    for some, part in _parts(rows, columns, checkpoint):
-        body = part | removed | ({} if some is None else {"vectors": some.tolist()})
-        yield _change("PATCH", "/items", body | ({"labels": _plain(body["labels"])} if "labels" in body else {}))
+    removed = {name: None for name, column in columns.items() if column is None}
+    given = {name: [column] if single else column for name, column in columns.items() if column is not None}
+    for some, part in _parts(rows, {"ids": listed} | given, checkpoint):
+        if method == "PUT" and some is not None and not part.keys() & {"payload", "checkpoint"}:
+            array = records(part["ids"], some, part.get("labels"))
+            if array is not None:
+                yield _change(method, "/items", array)
+                continue
+        if "labels" in part:
+            part["labels"] = _plain(part["labels"])
+        if some is not None:
+            part["vectors"] = some.tolist()
+        yield _change(method, "/items", part | removed)
 
 
 def delete(ids: Any, where: Any, missing: str, unlearn: bool, checkpoint: Checkpoint) -> Calls[int]:
-    """Delete items, and return their number."""
     check_choice("missing", missing, ("raise", "ignore"))
     if (ids is None) == (where is None):
         raise InvalidInputError("delete takes ids or where, one of the two.")
@@ -108,17 +107,14 @@ def _put_checkpoint(checkpoint: Checkpoint) -> Calls[None]:
 
 
 def create_index(path: str) -> Calls[None]:
-    """Make filters by a path in the payload fast."""
     yield _change("POST", "/indexes", {"path": path})
 
 
 def drop_index(path: str) -> Calls[None]:
-    """Drop the index of a path in the payload."""
     yield _change("DELETE", f"/indexes/{quote(path, safe='')}", None)
 
 
 def refresh(wait: bool) -> Calls[None]:
-    """Encode all items again."""
     state = yield Call("POST", "/refresh", {"wait": False})
     for pause in pauses():
         if not wait or not state["refreshing"]:
@@ -132,7 +128,6 @@ def refresh(wait: bool) -> Calls[None]:
 
 
 def get(ids: Any) -> Calls[list[Item]]:
-    """Return items in the order of their ids."""
     listed = _listed(ids)[0]
     answers = yield from _smaller(
         len(listed), _ROWS, lambda some: Call("POST", "/items/get", {"ids": listed[some]}, arrays=True)
@@ -157,13 +152,11 @@ def page(
 
 
 def count(where: Any, labels: Any) -> Calls[int]:
-    """Return the number of items that pass."""
     answer = yield Call("POST", "/items/count", {"where": where, "labels": _plain(labels)})
     return int(answer["n_items"])
 
 
 def indexes() -> Calls[list[str]]:
-    """Return the paths in the payload that have an index."""
     answer = yield Call("GET", "/indexes")
     return list(answer["indexes"])
 
@@ -177,12 +170,6 @@ def search(
     include: Sequence[str],
     after: SearchResult | str | None = None,
 ) -> Calls[SearchResult]:
-    """Find the neighbours of vectors, documents or one image."""
-    if isinstance(queries, bytes):
-        return (yield from _search_image(queries, options, (labels, ids, where, include or None, after)))
-    several_texts = isinstance(queries, (list, tuple)) and len(queries) > 0 and isinstance(queries[0], str)
-    single = isinstance(queries, str) or (not several_texts and as_array(queries).ndim == 1)
-    listed = [queries] if isinstance(queries, str) else list(queries) if several_texts else _rows(queries, single)
     given = {
         "labels": _plain(labels),
         "ids": None if ids is None else _listed(ids)[0],
@@ -192,6 +179,14 @@ def search(
     }
     filters = {name: value for name, value in given.items() if value is not None}
     query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
+    if isinstance(queries, bytes):
+        if filters:
+            raise InvalidInputError("An image goes without labels, ids, where, include and after; leave them out.")
+        image = Call("POST", "/search", queries, query=query)
+        return (yield from _in_batches([queries], None, True, lambda some: image))
+    several_texts = isinstance(queries, (list, tuple)) and len(queries) > 0 and isinstance(queries[0], str)
+    single = isinstance(queries, str) or (not several_texts and as_array(queries).ndim == 1)
+    listed = [queries] if isinstance(queries, str) else list(queries) if several_texts else _rows(queries, single)
 
     def request(some: Any) -> Call:
         if isinstance(some, list):
@@ -204,17 +199,7 @@ def search(
     return (yield from _in_batches(listed, options.get("k"), single, request, hits))
 
 
-def _search_image(image: bytes, options: dict[str, Any], others: tuple[Any, ...]) -> Calls[SearchResult]:
-    """Find the neighbours of the image in a file."""
-    if any(one is not None for one in others):
-        raise InvalidInputError("An image goes without labels, ids, where, include and after; leave them out.")
-    query = {name: json.dumps(value).strip('"') for name, value in options.items() if value is not None}
-    call = Call("POST", "/search", image, query=query)
-    return (yield from _in_batches([image], None, True, lambda some: call))
-
-
 def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[SearchResult]:
-    """Find the neighbours of stored items."""
     listed, single = _listed(ids)
     body = {"k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
     return (yield from _in_batches(listed, k, single, lambda some: Call("POST", "/search", body | {"by_id": some})))
@@ -255,7 +240,6 @@ def _smaller(n_rows: int, size: int, request: Callable[[slice], Call]) -> Calls[
 
 
 def encode(vectors: ArrayLike) -> Calls[Codes]:
-    """Return the packed codes of vectors."""
     single = as_array(vectors).ndim == 1
     codes: list[Codes] = []
     for some, _ in _parts(_rows(vectors, single), {}):
@@ -266,26 +250,22 @@ def encode(vectors: ArrayLike) -> Calls[Codes]:
 
 
 def label_counts(where: Any) -> Calls[dict[Label, int]]:
-    """Return the number of items of each label."""
     answer = yield Call("GET", "/label_counts") if where is None else Call("POST", "/label_counts", {"where": where})
     return {one["label"]: one["n_items"] for one in answer["label_counts"]}
 
 
 def stats() -> Calls[Stats]:
-    """Return the statistics of the collection."""
     found = yield Call("GET", "/stats")
     return Stats(**{field.name: found[field.name] for field in fields(Stats)})
 
 
 def item_map(limit: int) -> Calls[ItemMap]:
-    """Return a sample of the items in the plane."""
     found = yield Call("POST", "/map", {"limit": limit})
     found |= {axis: np.array(found[axis]) for axis in ("x", "y")}
     return ItemMap(**found | {"labels": list(map(_labels, found["labels"])), "explained": tuple(found["explained"])})
 
 
 def codewords() -> Calls[Codewords]:
-    """Return the bits of the largest classes."""
     found = yield Call("GET", "/codewords")
     classes = [
         ClassBits(
@@ -300,7 +280,6 @@ def codewords() -> Calls[Codewords]:
 
 
 def history() -> Calls[History]:
-    """Return the encoders used so far, and the quality along the stream."""
     found = yield Call("GET", "/history")
     times = [
         [{**row, "at": datetime.fromisoformat(row["at"])} for row in found[part]] for part in ("encoders", "quality")
@@ -315,15 +294,14 @@ def _parts(
     rows: NDArray[Any] | None, columns: dict[str, Any], checkpoint: Checkpoint = None
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield rows and columns in parts of which each is one request; the checkpoint goes with the last."""
-    given = {name: column for name, column in columns.items() if column is not None}
     n_rows = len(columns["ids"]) if "ids" in columns else len(rows if rows is not None else ())
-    for name, column in (*given.items(), *(() if rows is None else (("vectors", rows),))):
+    for name, column in (*columns.items(), *(() if rows is None else (("vectors", rows),))):
         if len(column) != n_rows:
             raise InvalidInputError(f"{name} has {len(column)} entries for {n_rows} ids; pass one per id.")
     size = _ROWS if rows is None else _size(rows)
     for start in range(0, n_rows, size):
         some = slice(start, start + size)
-        part: dict[str, Any] = {name: column[some] for name, column in given.items()}
+        part: dict[str, Any] = {name: column[some] for name, column in columns.items()}
         if checkpoint is not None and start + size >= n_rows:
             part["checkpoint"] = dict(checkpoint)
         yield None if rows is None else rows[some], part
@@ -355,10 +333,6 @@ def _listed(ids: Any) -> tuple[list[Id], bool]:
 def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
     rows = as_array(vectors)
     return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
-
-
-def _per_id(values: Any, single: bool) -> Any:
-    return [values] if single and values is not None else values
 
 
 def _plain(labels: Any) -> Any:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import numpy as np
 
-from onlinehash._call import Call, Calls, pauses
-from onlinehash._files import kind_of
-from onlinehash._records import records
+from onlinehash._call import Call, Calls, Download, pauses, records
+from onlinehash._files import kind_of, whole_file
 from onlinehash.collection.check import CheckReport
-from onlinehash.exceptions import DamagedError, DataNotFoundError, InvalidInputError, ServiceError
+from onlinehash.exceptions import DamagedError, InvalidInputError, ServiceError
 from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Progress
 
@@ -31,24 +28,20 @@ def silent(done: int, total: int) -> None:
 
 
 def check(sample: int, progress: Progress) -> Calls[CheckReport]:
-    """Verify everything that is stored."""
     found = yield from _job(Call("POST", "/check", {"sample": sample}), progress)
     return CheckReport(**{**found, "problems": tuple(found["problems"])})
 
 
 def compact(progress: Progress) -> Calls[int]:
-    """Give unused space back; return the number of bytes."""
     found = yield from _job(Call("POST", "/compact"), progress)
     return int(found["n_bytes"])
 
 
 def change_hasher(hasher: OnlineHasher | str | int, progress: Progress) -> Calls[None]:
-    """Learn with another hasher, and encode all items again."""
     yield from _job(Call("POST", "/change_hasher", _recipe(hasher)), progress)
 
 
 def migrate(embed: str | None, vectors: Any, hasher: Any, progress: Progress) -> Calls[None]:
-    """Move to another embedding model."""
     if embed is None and vectors is None:
         raise InvalidInputError("Pass the new embedder with embed=, or new vectors with vectors=.")
     body = {"embed": embed, **({} if hasher is None else _recipe(hasher))}
@@ -72,55 +65,24 @@ def migrate(embed: str | None, vectors: Any, hasher: Any, progress: Progress) ->
 
 
 def abandon_migration() -> Calls[None]:
-    """Drop the new vectors of a migration under way."""
     yield Call("DELETE", "/migration")
 
 
 def backup(path: str | os.PathLike[str], progress: Progress) -> Calls[None]:
-    """Download a copy of the collection."""
     target = Path(path)
-    if not target.parent.is_dir():
-        raise DataNotFoundError(f"There is no folder {target.parent} to write {target.name} to; make it first.")
     if target.is_dir() or (target.exists() and target.stat().st_size and kind_of(target) != "collection"):
         raise InvalidInputError(f"{path} exists already and is not a collection; name another file.")
-    found = yield from _job(Call("POST", "/backup"), lambda done, total: progress(done, 2 * total))
-    aside, n_bytes = target.with_name(f"{target.name}.{uuid4().hex}.part"), found["n_bytes"]
-    try:
-        with aside.open("xb") as file:
-            copy = _Copy(file, lambda done: progress(n_bytes + done, 2 * n_bytes))
-            headers = yield Call("GET", "/backup", into=copy)
-            file.flush()
-            os.fsync(file.fileno())
+    with whole_file(target) as file:
+        found = yield from _job(Call("POST", "/backup"), lambda done, total: progress(done, 2 * total))
+        n_bytes = found["n_bytes"]
+        copy = Download(file, lambda done: progress(n_bytes + done, 2 * n_bytes))
+        headers = yield Call("GET", "/backup", into=copy)
         if headers.get("repr-digest") != f"sha-256=:{b64encode(copy.digest.digest()).decode()}:":
             raise DamagedError(f"{path} was not written: the download does not match its digest; try again.", "digest")
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
     yield Call("DELETE", "/backup")
 
 
-class _Copy:
-    """A file that is downloaded, and its digest."""
-
-    def __init__(self, file: BinaryIO, progress: Callable[[int], None]) -> None:
-        self._file, self._progress = file, progress
-        self.start()
-
-    def start(self) -> None:
-        """Begin from the first byte."""
-        self._file.seek(0)
-        self._file.truncate()
-        self.digest = hashlib.sha256()
-
-    def write(self, piece: bytes) -> None:
-        """Append a piece."""
-        self._file.write(piece)
-        self.digest.update(piece)
-        self._progress(self._file.tell())
-
-
 def checkpoint(name: str) -> Calls[Any]:
-    """Return what a change last stored under a name."""
     found = yield Call("GET", f"/checkpoints/{quote(name, safe='')}")
     return found["value"]
 

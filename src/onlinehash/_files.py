@@ -120,18 +120,16 @@ def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -
             f"{name_of(source)} has layout {header['layout']} of {_article(kind)}; this version reads up to {layout}. "
             "Upgrade onlinehash."
         )
+    content: NDArray[np.uint8]
+    if isinstance(source, bytes):
+        content, mmap = np.frombuffer(source, np.uint8), False
+    else:
+        content = np.memmap(source, np.uint8, mode="r")
     arrays: Arrays = {}
     for name, entry in tensors.items():
-        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
-        if 0 in shape:
-            arrays[name] = np.empty(shape, dtype)
-            continue
-        offset = start + entry["data_offsets"][0]
-        if isinstance(source, bytes):
-            arrays[name] = np.ndarray(shape, dtype, source, offset).copy()
-            continue
-        mapped = np.memmap(source, dtype, mode="r", offset=offset, shape=shape)
-        arrays[name] = mapped if mmap else np.array(mapped)
+        first, end = (start + offset for offset in entry["data_offsets"])
+        array = content[first:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        arrays[name] = array if mmap else np.array(array)
     return header, arrays
 
 
@@ -164,7 +162,9 @@ def _open(source: Source, *kinds: str) -> tuple[dict[str, Any], dict[str, Any], 
     """Return our header, the table of tensors and where their bytes start, once the checksum is verified."""
     header, tensors, start = _read_tables(source)
     if _checksum(source, header["checksum"], start) != header["checksum"]:
-        raise FileFormatError(_damaged(source))
+        raise FileFormatError(
+            f"{name_of(source)} is damaged: its checksum is wrong. Restore it from a copy, or learn again."
+        )
     if header["kind"] not in kinds:
         raise FileFormatError(wrong_kind(source, header["kind"], *kinds))
     return header, tensors, start
@@ -219,10 +219,6 @@ def _bytes_of(source: Source) -> IO[bytes]:
 def _is_collection(head: bytes) -> bool:
     """Return whether a file starts as an SQLite file with our application id at byte 68."""
     return head.startswith(b"SQLite format 3\0") and head[68:72] == _COLLECTION.to_bytes(4, "big")
-
-
-def _damaged(source: Source) -> str:
-    return f"{name_of(source)} is damaged: its checksum is wrong. Restore it from a copy, or learn again."
 
 
 def _article(kind: str) -> str:

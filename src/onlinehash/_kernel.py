@@ -20,17 +20,26 @@ _Files: Any = caching.CompileResultCacheImpl
 _Beside: Any = next(locator for locator in _Files._locator_classes if "InTree" in locator.__name__)
 
 
-def kernel(**options: Any) -> Callable[[Any], Any]:
+def kernel(*, inner: bool = False, **options: Any) -> Callable[[Any], Any]:
     """Return a decorator that compiles a function at its first call with each combination of types.
 
     It runs without the interpreter's lock and divides as NumPy does. What was compiled is kept in the folder
     ``NUMBA_CACHE_DIR``; by default beside the source or, where that cannot be written, in the user's cache folder.
     Kernels beside the source are read in any case: an administrator or the build of an image compiles for all users.
+    An ``inner`` kernel is called by other kernels only: it is compiled into each of them, in less time.
     """
+    settings: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": inner,
+        **options,
+    }
 
     def decorate(function: Any) -> Any:
-        dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
-        dispatcher._cache = _Cache(function)
+        dispatcher: Any = njit(**settings)(function)
+        if not inner:
+            dispatcher._cache = _Cache(function)
         return dispatcher
 
     return decorate

@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 _NPY = "application/x-npy"
 _RETRIED = {408, 429, 502, 503, 504}
+_ERRORS = {"unknown-id": UnknownIdError, "over-limit": OverLimitError, "invalid-input": InvalidInputError}
 
 
 class Settings:
@@ -221,10 +222,6 @@ def _error(answer: httpx.Response) -> OnlineHashError:
     except (ValueError, KeyError, TypeError):
         problem, detail = {}, answer.text[:200]
     kind = str(problem.get("type", "")).rpartition(":")[2]
-    if kind == "unknown-id":
-        return UnknownIdError(detail)
-    if kind == "over-limit":
-        return OverLimitError(detail)
-    if kind == "invalid-input":
-        return InvalidInputError(detail)
+    if kind in _ERRORS:
+        return _ERRORS[kind](detail)
     return ServiceError(f"{answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code, problem)

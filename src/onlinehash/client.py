@@ -1,27 +1,23 @@
-"""A client of the service: the methods of a collection, over HTTP."""
+"""Clients of the service: the methods of a collection, over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from numpy.typing import ArrayLike
-
-from onlinehash import _calls as calls
-from onlinehash._care_client import CareMethods
-from onlinehash._transport import Transport
-from onlinehash._validation import check_positive_int
-from onlinehash.async_client import AsyncClient
-from onlinehash.collection.history import History
-from onlinehash.collection.insight import Codewords, ItemMap
-from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
+from onlinehash._client_methods import ClientMethods
+from onlinehash._transport import AsyncTransport, Transport
+from onlinehash.collection.types import Id, Item
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
-from onlinehash.types import Codes, SearchResult
 
 __all__ = ["AsyncClient", "Client", "ServiceError"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class Client(CareMethods):
+
+class Client(ClientMethods):
     """Use a collection that is served over HTTP.
 
     A request that gets no answer, or the answer to come back later, is sent again. That is safe: every change has a
@@ -96,108 +92,6 @@ class Client(CareMethods):
         except (UnknownIdError, InvalidInputError):
             return False
 
-    # ------------------------------------------------------------------ changing
-
-    def upsert(
-        self,
-        ids: Any,
-        vectors: ArrayLike | None = None,
-        labels: Any = None,
-        payload: Any = None,
-        *,
-        documents: Any = None,
-        checkpoint: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Insert items or replace existing ones, as :meth:`Collection.upsert`.
-
-        Parameters
-        ----------
-        ids : int or str, or several
-        vectors : array-like of shape (n_items, n_features), or (n_features,) for one id
-        labels : optional
-            One label, or list of labels, per item.
-        payload : optional
-            One JSON value per item.
-        documents : optional
-            Instead of vectors, one text per item, if the service has an embedder.
-        checkpoint : mapping of str to JSON value, optional
-            JSON committed in the same transaction as the items; with the last batch, if there are several.
-        """
-        self._http.run(calls.upsert(ids, vectors, labels, payload, documents, checkpoint))
-
-    def update(
-        self,
-        ids: Any,
-        vectors: ArrayLike | None = None,
-        labels: Any = ...,
-        payload: Any = ...,
-        *,
-        documents: Any = None,
-        checkpoint: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Change existing items and keep what is not given, as :meth:`Collection.update`.
-
-        Parameters
-        ----------
-        ids, vectors, labels, payload, documents, checkpoint
-            As for :meth:`upsert`.
-        """
-        self._http.run(calls.update(ids, vectors, labels, payload, documents, checkpoint))
-
-    def delete(
-        self,
-        ids: Any = None,
-        *,
-        where: Any = None,
-        missing: str = "raise",
-        unlearn: bool = False,
-        checkpoint: Mapping[str, Any] | None = None,
-    ) -> int:
-        """Delete items, and return their number.
-
-        Parameters
-        ----------
-        ids : int or str, or several
-        where : mapping
-            Instead of ids: delete all items whose payload passes, as for :meth:`Collection.search`.
-        missing : "raise" or "ignore", default="raise"
-            With "raise", nothing of a batch is deleted if any of its ids is unknown.
-        unlearn : bool, default=False
-            Also remove the items from what the hasher has learned; supported by HROH.
-        checkpoint : mapping of str to JSON value, optional
-            As for :meth:`upsert`.
-        """
-        return self._http.run(calls.delete(ids, where, missing, unlearn, checkpoint))
-
-    def create_index(self, path: str) -> None:
-        """Make filters by a path in the payload fast, as :meth:`Collection.create_index`.
-
-        Parameters
-        ----------
-        path : str
-        """
-        self._http.run(calls.create_index(path))
-
-    def drop_index(self, path: str) -> None:
-        """Drop the index of a path in the payload.
-
-        Parameters
-        ----------
-        path : str
-        """
-        self._http.run(calls.drop_index(path))
-
-    # ------------------------------------------------------------------ reading
-
-    def get(self, ids: Any) -> list[Item]:
-        """Return items in the order of their ids.
-
-        Parameters
-        ----------
-        ids : int or str, or several
-        """
-        return self._http.run(calls.get(ids))
-
     def items(
         self,
         *,
@@ -218,13 +112,75 @@ class Client(CareMethods):
         left, cursor = limit, None
         while left is None or left > 0:
             size = chunk if left is None else min(chunk, left)
-            page = self._http.run(calls.page(labels, where, order, descending, after, cursor, size))
+            page = self.page(
+                labels=labels, where=where, order=order, descending=descending, after=after, cursor=cursor, limit=size
+            )
             yield from page.items
             after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
             if cursor is None:
                 return
 
-    def page(
+
+def _awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return a method of the clients as a coroutine, which waits for its transport."""
+
+    @wraps(method)
+    async def run(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        sent: Any = method(client, *args, **kwargs)
+        result: T = await sent
+        return result
+
+    return run
+
+
+class AsyncClient:
+    """Use a collection that is served over HTTP, from an event loop.
+
+    The parameters and methods are those of :class:`onlinehash.Client`; ``options`` are those of ``httpx.AsyncClient``.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from tempfile import TemporaryDirectory
+    >>> import onlinehash as oh
+    >>> from onlinehash.client import AsyncClient
+    >>> from onlinehash.service import serve_in_thread
+    >>> async def use(url):
+    ...     async with AsyncClient(url) as client:
+    ...         await client.upsert([1, 2], [[0.0, 1.0], [1.0, 0.0]], labels=["a", "b"])
+    ...         found = await asyncio.gather(client.search([0.0, 2.0], 1), client.search([2.0, 0.0], 1))
+    ...         return [one.ids for one in found]
+    >>> folder = TemporaryDirectory()
+    >>> things = oh.Collection.open(f"{folder.name}/things.oh", oh.HCOH(random_state=0))
+    >>> with things, serve_in_thread(things) as url:
+    ...     asyncio.run(use(url))
+    [[1], [2]]
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        collection: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 5,
+        **options: Any,
+    ) -> None:
+        self._http = AsyncTransport(url, key, timeout, retries, collection, options)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def items(
         self,
         *,
         labels: Any = None,
@@ -232,126 +188,71 @@ class Client(CareMethods):
         order: str = "id",
         descending: bool = False,
         after: Id | None = None,
-        cursor: str | None = None,
-        limit: int = 100,
-    ) -> ItemPage:
-        """Return some items and a cursor for those that follow, as :meth:`Collection.page`.
+        limit: int | None = None,
+        chunk: int = 1000,
+    ) -> AsyncIterator[Item]:
+        """Yield items in order, as :meth:`Collection.items`, one request per chunk."""
+        left, cursor = limit, None
+        while left is None or left > 0:
+            size = chunk if left is None else min(chunk, left)
+            page = await self.page(
+                labels=labels, where=where, order=order, descending=descending, after=after, cursor=cursor, limit=size
+            )
+            for item in page.items:
+                yield item
+            after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
+            if cursor is None:
+                return
 
-        Parameters
-        ----------
-        labels, where, order, descending, after, cursor, limit
-        """
-        return self._http.run(calls.page(labels, where, order, descending, after, cursor, limit))
-
-    def count(self, where: Any = None, *, labels: Any = None) -> int:
-        """Return the number of items, or of those with a label or a payload that passes a filter."""
-        return self._http.run(calls.count(where, labels))
-
-    def indexes(self) -> list[str]:
-        """Return the paths in the payload that have an index."""
-        return self._http.run(calls.indexes())
-
-    def search(
-        self,
-        vectors: Any,
-        k: int = 10,
-        *,
-        labels: Any = None,
-        ids: Sequence[Id] | None = None,
-        where: Any = None,
-        rescore: str | None = None,
-        asymmetric: bool = False,
-        include: Sequence[str] = (),
-        after: SearchResult | str | None = None,
-    ) -> SearchResult:
-        """Find the k nearest items of every query, as :meth:`Collection.search`.
-
-        Parameters
-        ----------
-        vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
-            Or one text or a list of them, or the bytes of one image, if the service has an embedder.
-        k : int, default=10
-        labels : label or several, optional
-            Search only items that have any of these labels.
-        ids : several ids, optional
-            Search only these items.
-        where, rescore, asymmetric, include, after
-            As for :meth:`Collection.search`.
-        """
-        options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
-        return self._http.run(calls.search(vectors, options, labels, ids, where, include, after))
-
-    def range_search(
-        self,
-        vectors: Any,
-        radius: int,
-        *,
-        labels: Any = None,
-        ids: Sequence[Id] | None = None,
-        where: Any = None,
-        include: Sequence[str] = (),
-    ) -> SearchResult:
-        """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`.
-
-        Parameters
-        ----------
-        vectors, labels, ids, where, include
-            As for :meth:`search`.
-        radius : int
-        """
-        return self._http.run(calls.search(vectors, {"radius": radius}, labels, ids, where, include))
-
-    def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> SearchResult:
-        """Find the k nearest items of stored items, which do not find themselves.
-
-        Parameters
-        ----------
-        ids : int or str, or several
-        k, labels, rescore
-            As for :meth:`search`.
-        """
-        return self._http.run(calls.search_by_id(ids, k, labels, rescore))
-
-    def encode(self, vectors: ArrayLike) -> Codes:
-        """Return the packed codes of vectors, made by the encoder in use.
-
-        Parameters
-        ----------
-        vectors : array-like of shape (n_vectors, n_features), or (n_features,) for one
-        """
-        return self._http.run(calls.encode(vectors))
-
-    def label_counts(self, where: Any = None) -> dict[Label, int]:
-        """Return the number of items of each label, or of those whose payload passes a filter."""
-        return self._http.run(calls.label_counts(where))
-
-    def stats(self) -> Stats:
-        """Return statistics of the collection."""
-        return self._http.run(calls.stats())
-
-    def map(self, limit: int = 2000) -> ItemMap:
-        """Return a random sample of the items in the plane, as :meth:`Collection.map`.
-
-        Parameters
-        ----------
-        limit : int, default=2000
-        """
-        return self._http.run(calls.item_map(limit))
-
-    def codewords(self) -> Codewords:
-        """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
-        return self._http.run(calls.codewords())
-
-    def history(self) -> History:
-        """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
-        return self._http.run(calls.history())
-
-    def refresh(self, *, wait: bool = True) -> None:
-        """Encode all items again with the current hasher.
-
-        Parameters
-        ----------
-        wait : bool, default=True
-            Return when the new codes are in use; raise if the refresh fails.
-        """
-        self._http.run(calls.refresh(wait))
+    upsert = _awaited(ClientMethods.upsert)
+    """Insert items or replace existing ones, as :meth:`Collection.upsert`."""
+    update = _awaited(ClientMethods.update)
+    """Change existing items and keep what is not given, as :meth:`Collection.update`."""
+    delete = _awaited(ClientMethods.delete)
+    """Delete items, and return their number."""
+    create_index = _awaited(ClientMethods.create_index)
+    """Make filters by a path in the payload fast, as :meth:`Collection.create_index`."""
+    drop_index = _awaited(ClientMethods.drop_index)
+    """Drop the index of a path in the payload."""
+    get = _awaited(ClientMethods.get)
+    """Return items in the order of their ids."""
+    page = _awaited(ClientMethods.page)
+    """Return some items and a cursor for those that follow, as :meth:`Collection.page`."""
+    count = _awaited(ClientMethods.count)
+    """Return the number of items, or of those with a label or a payload that passes a filter."""
+    indexes = _awaited(ClientMethods.indexes)
+    """Return the paths in the payload that have an index."""
+    search = _awaited(ClientMethods.search)
+    """Find the k nearest items of every query, as :meth:`Collection.search`."""
+    range_search = _awaited(ClientMethods.range_search)
+    """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`."""
+    search_by_id = _awaited(ClientMethods.search_by_id)
+    """Find the k nearest items of stored items, which do not find themselves."""
+    encode = _awaited(ClientMethods.encode)
+    """Return the packed codes of vectors, made by the encoder in use."""
+    label_counts = _awaited(ClientMethods.label_counts)
+    """Return the number of items of each label, or of those whose payload passes a filter."""
+    stats = _awaited(ClientMethods.stats)
+    """Return statistics of the collection."""
+    map = _awaited(ClientMethods.map)
+    """Return a random sample of the items in the plane, as :meth:`Collection.map`."""
+    codewords = _awaited(ClientMethods.codewords)
+    """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
+    history = _awaited(ClientMethods.history)
+    """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
+    refresh = _awaited(ClientMethods.refresh)
+    """Encode all items again with the current hasher."""
+    checkpoint = _awaited(ClientMethods.checkpoint)
+    """Return what a change last stored under a name; None if nothing."""
+    backup = _awaited(ClientMethods.backup)
+    """Write a copy of the collection to a file, as :meth:`Collection.backup`."""
+    check = _awaited(ClientMethods.check)
+    """Verify everything that is stored, and return what is wrong, as :meth:`Collection.check`."""
+    compact = _awaited(ClientMethods.compact)
+    """Give unused space back to the disk, and return the number of bytes, as :meth:`Collection.compact`."""
+    change_hasher = _awaited(ClientMethods.change_hasher)
+    """Learn with another hasher, and encode all items again, as :meth:`Collection.change_hasher`."""
+    migrate = _awaited(ClientMethods.migrate)
+    """Move to another embedding model, of any width, as :meth:`Collection.migrate`."""
+    abandon_migration = _awaited(ClientMethods.abandon_migration)
+    """Drop the new vectors of a migration that is not complete; the collection stays as it is."""

@@ -50,7 +50,7 @@ def test_a_cut_over_that_fails_leaves_no_record(items, monkeypatch):
         raise StorageError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("onlinehash.collection.reencoder.note", fail)
+        patched.setattr("onlinehash.collection.reencoder.note_encoder", fail)
         with pytest.raises(StorageError, match="full"):
             items.refresh()
     assert items.history() == before

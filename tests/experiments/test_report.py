@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from onlinehash.cli import app
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.experiments import load_plan, parse_plan
-from onlinehash.experiments.report import QUICK_PLAN, Chapter, make_report, render
+from onlinehash.experiments.report import QUICK_PLAN, Chapter, read_chapter, render
 from onlinehash.experiments.tables import groups, printed_for, row_name, study
 from onlinehash.hashers import HASHERS
 
@@ -138,7 +138,7 @@ def test_the_report_command_makes_the_page_from_results_alone(quick, tmp_path):
 
 def test_a_folder_without_results_is_an_error_that_says_what_to_run(tmp_path):
     with pytest.raises(DataNotFoundError, match=r"no results of the plan 'quick'.*Run: onlinehash reproduce"):
-        make_report([load_plan(QUICK_PLAN)], tmp_path / "none")
+        read_chapter(load_plan(QUICK_PLAN), tmp_path / "none")
     command = [sys.executable, "-m", "onlinehash.cli", "report", str(QUICK_PLAN), "--results", str(tmp_path)]
     done = subprocess.run([*command, "--out", str(tmp_path / "r.html")], capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -31,7 +31,7 @@ def test_gradient_and_first_steps_equal_the_authors_run(name):
     hasher = with_reservoir(
         np.arange(300, 400), n_bits=n_bits, n_bins=n_bins, reservoir_size=1000, init=W0, trigger_interval=10**9
     )
-    hasher._offer = lambda n_rows: [None] * n_rows  # a fixed reservoir, as in the recorded run
+    hasher._offer = lambda n_rows: np.full(n_rows, -1)  # a fixed reservoir, as in the recorded run
     hasher._learn(X[:1], Y[:1], None)
     assert np.abs((W0 - hasher._weights) - golden["grad1"]).max() < 1e-14
     done = 1
@@ -97,7 +97,7 @@ def test_a_block_with_a_changing_reservoir_equals_the_formulas_instance_by_insta
     hasher._reservoir.keys[:10], hasher._reservoir.size, hasher._n_keys = hasher._uniforms(0, 10), 10, 10
     for x, y, place in zip(X[:40], Y[:40], places, strict=True):
         W = W - 0.1 * reference.gradient(x, W, items, labels == y, exact=gradient == "exact")
-        if place is not None:
+        if place >= 0:
             if place == len(items):
                 items, labels = np.vstack([items, x]), np.append(labels, y)
             items[place], labels[place] = x, y

@@ -12,7 +12,8 @@ from tests.service.running import running
 
 from onlinehash import HROH, Collection
 from onlinehash.collection import Never
-from onlinehash.service import pages, serve_in_thread
+from onlinehash.service import serve_in_thread
+from onlinehash.service.app import STATIC
 
 pytestmark = pytest.mark.slow
 expect.set_options(timeout=20_000)
@@ -89,7 +90,7 @@ def draw_zero(page):
 
 
 def test_every_word_that_the_page_marks_is_explained():
-    text = {file.name: file.read_text() for file in pages.STATIC.glob("*.js")}
+    text = {file.name: file.read_text() for file in STATIC.glob("*.js")}
     known = set(re.findall(r'^  "([^"]+)": "[A-Z]', text["words.js"], re.MULTILINE))
     used = {word.lower() for file in text.values() for word in re.findall(r'explain\("([^"]+)"', file)}
     assert used and used <= known

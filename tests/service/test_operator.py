@@ -1,6 +1,7 @@
 """What an operator does: keys, several collections, a file that goes away, logs, proxies, requests sent again."""
 
 import asyncio
+import inspect
 import json
 import signal
 import socket
@@ -213,6 +214,13 @@ def test_the_documentation_page_loads_nothing_from_elsewhere(path):
         assert page.headers["content-type"].startswith("text/html")
         assert "http://" not in page.text and "https://" not in page.text
         assert http.get("/docs.js").status_code == 200
+
+
+def test_both_clients_have_the_same_methods():
+    for name in set(dir(Client)) | set(dir(AsyncClient)):
+        if not name.startswith("_"):
+            ours, theirs = (inspect.signature(getattr(kind, name)).parameters for kind in (Client, AsyncClient))
+            assert ours == theirs, name
 
 
 def test_an_async_client_is_a_client(path):

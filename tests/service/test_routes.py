@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Router
 from tests.service.running import X, make, serving_here
 
+from onlinehash.service.app import make_pages
 from onlinehash.service.metrics import Metrics
 from onlinehash.service.middleware import RequestMiddleware
-from onlinehash.service.pages import make_pages
 
 pytestmark = pytest.mark.slow
 

@@ -36,9 +36,10 @@ def check_features(
         raise InvalidFeaturesError(f"Found array with 0 sample(s) (shape={X.shape}); pass at least one row.")
     if X.shape[1] == 0:
         raise InvalidFeaturesError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-    if stays:
-        _check_numbers_on_device(X)
-    elif X.dtype.kind not in "fiub":
+    is_complex = namespace(X).isdtype(X.dtype, "complex floating") if stays else X.dtype.kind == "c"
+    if is_complex:
+        raise InvalidFeaturesError("Complex data not supported; pass real features, such as X.real.")
+    if not stays and X.dtype.kind not in "fiub":
         X = _as_numbers(X)
     if n_features is not None and X.shape[1] != n_features:
         raise InvalidFeaturesError(
@@ -49,15 +50,7 @@ def check_features(
     return checked
 
 
-def _check_numbers_on_device(X: Any) -> None:
-    xp = namespace(X)
-    if xp.isdtype(X.dtype, "complex floating"):
-        raise InvalidFeaturesError("Complex data not supported; pass real features, such as X.real.")
-
-
 def _as_numbers(X: NDArray[Any]) -> NDArray[Any]:
-    if X.dtype.kind == "c":
-        raise InvalidFeaturesError("Complex data not supported; pass real features, such as X.real.")
     if X.dtype.kind == "O":
         if X.shape[1] == 1 and np.ndim(X[0, 0]):
             raise InvalidFeaturesError("X is a table with one column of lists; pass the column, such as X['vector'].")

@@ -6,8 +6,6 @@ import numbers
 import os
 from typing import Any
 
-import numpy as np
-
 from onlinehash.exceptions import InvalidInputError, StorageError
 
 
@@ -27,7 +25,7 @@ def check_n_bits(n_bits: Any) -> int:
 
 def check_positive_int(name: str, value: Any) -> int:
     """Return value as an int of at least 1."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InvalidInputError(f"{name}={value!r} is not an integer; use 1 or more.")
     if value < 1:
         raise InvalidInputError(f"{name}={value} is not positive; use at least 1.")
@@ -36,14 +34,14 @@ def check_positive_int(name: str, value: Any) -> int:
 
 def check_non_negative_int(name: str, value: Any) -> int:
     """Return value as an int of at least 0."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
         raise InvalidInputError(f"{name}={value!r} is not an integer of at least 0.")
     return int(value)
 
 
 def check_positive(name: str, value: Any) -> float:
     """Return value as a positive, finite float."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidInputError(f"{name}={value!r} is not a number; use a positive one.")
     if not 0 < float(value) < float("inf"):
         raise InvalidInputError(f"{name}={value} is not positive and finite.")

@@ -177,7 +177,7 @@ def _search(
     items: _Items, asked: Side, encoder: Encoder | None, k: int, rescore: str | None, asymmetric: bool | None
 ) -> list[_Found]:
     """Return k items per query: rescored by their vectors, or by asymmetric distance, where that is possible."""
-    from onlinehash.collection.rescoring import vector_distances
+    from onlinehash.collection.results import vector_distances
 
     has_both = items.X is not None and asked.X is not None
     if rescore in ("cosine", "l2") and not has_both:

@@ -60,10 +60,9 @@ def hamming_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[Any]:
     >>> hamming_distances(np.array([[0b1010]], np.uint8), np.array([[0b1000], [0b0101]], np.uint8))
     array([[1, 4]], dtype=uint8)
     """
-    left, right = check_codes(queries), check_codes(codes)
-    check_same_width(left, right)
-    out = np.empty((len(left), len(right)), distance_dtype(left.shape[1]))
-    kernels.pairwise_distances(*same_words(left, right), out)
+    left, right = same_words(check_codes(queries), check_codes(codes))
+    out = np.empty((len(left), len(right)), distance_dtype(left.shape[1] * left.itemsize))
+    kernels.pairwise_distances(left, right, out)
     return out
 
 

@@ -2,13 +2,12 @@
 
 from onlinehash.collection.check import CheckReport, check_collection
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.document_files import import_documents
 from onlinehash.collection.exports import export_codes
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
 from onlinehash.collection.migration import Migration
 from onlinehash.collection.refresh import Every, Never, WhenDrifted, WhenIdle, WhenInformative
-from onlinehash.collection.transfer import export_items, import_items
+from onlinehash.collection.transfer import export_items, import_documents, import_items
 from onlinehash.collection.types import Item, ItemPage, Stats
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""CollectionCare: check, back up, restore and compact a collection."""
+"""CollectionCare: refresh, check, back up, restore and compact a collection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from onlinehash.collection.locks import WriterLock
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.collection.stores.protocol import Store
 from onlinehash.collection.stores.sqlite import SqliteStore
-from onlinehash.exceptions import DamagedError, DataNotFoundError, InvalidInputError, StorageError
+from onlinehash.exceptions import DamagedError, DataNotFoundError, InvalidInputError, NotLearnedError, StorageError
+from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Progress
 
 _SAMPLE = 1000
@@ -26,12 +27,76 @@ def _silent(done: int, total: int) -> None:
 
 
 class CollectionCare(CollectionReader):
-    """Check, back up, restore and compact what is stored."""
+    """The part of a collection that looks after what is stored: codes, hasher, files."""
 
     @property
     def file(self) -> Path | None:
         """The file that holds the collection; None if it is in PostgreSQL."""
         return self._store.file
+
+    def refresh(self, *, wait: bool = True) -> None:
+        """Encode all items again with what the hasher knows now, in the background.
+
+        Nothing happens if it has learned nothing since. A refresh that was interrupted is finished first.
+
+        Parameters
+        ----------
+        wait : bool, default=True
+            Return when the new codes are in use, and raise what went wrong; without, see :meth:`stats`.
+        """
+        with self._writing():
+            self._reencoder.error = None
+            self._reencoder.start()
+        if wait:
+            self._reencoder.wait()
+        with self._writing():
+            self._reencoder.refresh()
+        if wait:
+            self._reencoder.wait()
+
+    def change_hasher(
+        self,
+        hasher: OnlineHasher | str | int,
+        *,
+        wait: bool = True,
+        progress: Progress = _silent,
+    ) -> None:
+        """Learn with another hasher, from all stored items in order of arrival, and encode all items again.
+
+        HROH changes its number of bits without learning again, and so keeps what it learned from items deleted since.
+        Changes wait while it learns; searches use the current codes until the new ones take their place.
+
+        Parameters
+        ----------
+        hasher : hasher, name of one, or number of bits
+            A number of bits keeps the hasher otherwise as it is.
+        wait : bool, default=True
+            As for :meth:`refresh`.
+        progress : callable, optional
+            Called as ``progress(done, total)`` while it learns. What it raises ends that, and nothing has changed; for
+            the encoding, see :meth:`stats`.
+        """
+        self._reencoder.halt()
+        with self._writing():
+            try:
+                new = self._learner.make_other(hasher, progress)
+            except BaseException:
+                self._reencoder.start()
+                raise
+            try:
+                encoder = new.snapshot() if len(self) else None
+            except NotLearnedError:
+                encoder = None
+            self._learner.hasher = None
+            with self._store.writing():  # one transaction: never the new hasher beside codes that nobody replaces
+                self._learner.replace(new, self._position.seq)
+                number = None if encoder is None else self._store.begin_generation(encoder.to_bytes())
+            self._learner.hasher, self._learner.n_learned = new, new.version_
+            if encoder is not None:
+                self._reencoder.begin(encoder, number)
+                self._reencoder.start()
+        if wait:
+            self._reencoder.wait()
 
     def check(self, *, sample: int = _SAMPLE, progress: Progress = _silent) -> CheckReport:
         """Verify everything that is stored, and return what is wrong.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,9 +17,9 @@ from onlinehash.codes import unpack_bits
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.protocol import CodedItems, GenerationGone, GenerationRow, Rows, Store
+from onlinehash.collection.stores.protocol import CodedItems, GenerationGone, Rows, Store
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import DamagedError, DataNotFoundError, FileFormatError, OnlineHashError
+from onlinehash.exceptions import DamagedError, FileFormatError, OnlineHashError
 from onlinehash.hashers import load_hasher
 from onlinehash.types import Progress
 
@@ -95,14 +95,10 @@ def check_collection(
     """
     try:
         kept = open_store(path, store, readonly=True)
-    except DataNotFoundError:
-        raise
     except FileFormatError as error:
         return CheckReport((_problem(error),))
-    try:
+    with closing(kept):
         return check_store(kept, sample, progress)
-    finally:
-        kept.close()
 
 
 def check_store(store: Store, sample: int, progress: Progress) -> CheckReport:
@@ -162,23 +158,29 @@ class _Check:
         return CheckReport(tuple(dict.fromkeys(self._problems)), self._n_items, self._n_codes, self._n_encoded)
 
     @contextmanager
-    def noting(self) -> Iterator[None]:
+    def noting(self, what: str = "") -> Iterator[None]:
         """Note an error, and go on."""
         try:
             yield
         except OnlineHashError as error:
-            self._problems.append(_problem(error))
+            self._problems.append(f"{what}{_problem(error)}")
 
     def _check_generations(self) -> None:
         rows = self._store.generations()
-        current = next((row for row in rows if row.current), None)
-        encoders = {row.number: encoder for row in rows if (encoder := self._encoder(row)) is not None}
-        number = 0 if current is None else current.number
+        number = next((row.number for row in rows if row.current), 0)
+        encoders: dict[int, Encoder] = {}
+        for row in rows:
+            with self.noting(f"the encoder of generation {row.number}: "):
+                encoders[row.number] = Encoder.load(row.encoder)
         known: CodedItems | None = None
         with self.noting():
             known = self._store.codes(number)
             self._n_codes = len(known.ids) if number else 0
-            self._compare_counts(known)
+            n_items, by_label = self._store.count(), sum(self._store.label_counts().values())
+            if len(known.ids) != n_items:
+                self._problems.append(f"{len(known.ids)} items have a code, but the collection counts {n_items}")
+            if by_label != n_items:
+                self._problems.append(f"the labels are those of {by_label} items, but the collection counts {n_items}")
         self._progress(self._total // 2, self._total)
         places = {} if known is None else {id: place for place, id in enumerate(known.ids)}
         for row in rows:
@@ -186,21 +188,6 @@ class _Check:
                 with self.noting():
                     self._check_next(row.number, self._store.codes(row.number), known, places)
         self._check_items(known, places, Generation(number, encoders[number]) if number in encoders else None)
-
-    def _encoder(self, row: GenerationRow) -> Encoder | None:
-        try:
-            return Encoder.load(row.encoder)
-        except OnlineHashError as error:
-            self._problems.append(f"the encoder of generation {row.number}: {_problem(error)}")
-            return None
-
-    def _compare_counts(self, known: CodedItems) -> None:
-        """Compare the number of codes with that of items, in total and by label."""
-        n_items, by_label = self._store.count(), sum(self._store.label_counts().values())
-        if len(known.ids) != n_items:
-            self._problems.append(f"{len(known.ids)} items have a code, but the collection counts {n_items}")
-        if by_label != n_items:
-            self._problems.append(f"the labels are those of {by_label} items, but the collection counts {n_items}")
 
     def _check_next(self, number: int, coded: CodedItems, known: CodedItems, places: dict[Any, int]) -> None:
         """Compare the codes that are being made with those in use: they are of the same items."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -13,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.arrivals import Arrivals, Seqs
-from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
-from onlinehash.collection.engines.engine import Engine
+from onlinehash.collection.engines import Engine
+from onlinehash.collection.engines.memory import AdaptiveIndex
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.labels import LabelIndex
 from onlinehash.collection.locks import SharedLock
-from onlinehash.collection.paging import Answer, Cursor, paged
+from onlinehash.collection.paging import Cursor, nothing_found, paged, unpaged
 from onlinehash.collection.passing import Passing, PassingItems
-from onlinehash.collection.stores.protocol import Among, OutOfStep, Position, Store
+from onlinehash.collection.stores.protocol import Among, Answers, OutOfStep, Position, Store
 from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError
@@ -252,14 +251,14 @@ class CodeIndex:
         """Return the k nearest items of every query, encoded by the encoder in use; with a cursor, those after it."""
         with self._searching(among) as (generation, index, passing):
             if generation is None or index is None:
-                return _nothing(len(vectors), self._seq)
+                return nothing_found(len(vectors), self._seq)
             encode = generation.encoder.encode_asymmetric if asymmetric else generation.encoder.encode
             queries = encode(self._engine.put(vectors))
 
-            def ask(n_items: int) -> list[Answer]:
+            def ask(n_items: int) -> Answers:
                 return self._answers(index.search(queries, n_items, ids=passing, asymmetric=asymmetric))
 
-            return replace(paged(ask, k, after, generation.encoder.version), sequence=self._seq)
+            return paged(ask, k, after, generation.encoder.version, self._seq)
 
     def range_search(
         self, vectors: NDArray[Any], radius: int, among: Among, max_results: int | None = None
@@ -267,13 +266,12 @@ class CodeIndex:
         """Return all items at most ``radius`` away from every query; raise if they are more than ``max_results``."""
         with self._searching(among) as (generation, index, passing):
             if generation is None or index is None:
-                return _nothing(len(vectors), self._seq)
+                return nothing_found(len(vectors), self._seq)
             codes = generation.encoder.encode(self._engine.put(vectors))
-            answers = self._answers(index.range_search(codes, radius, ids=passing, max_results=max_results))
-            ids, distances = [ids for ids, _, _ in answers], [distances for _, distances, _ in answers]
-            return SearchResult(ids, distances, generation.encoder.version, self._seq)
+            found = index.range_search(codes, radius, ids=passing, max_results=max_results)
+            return unpaged(self._answers(found), generation.encoder.version, self._seq)
 
-    def _answers(self, found: SearchResult) -> list[Answer]:
+    def _answers(self, found: SearchResult) -> Answers:
         rows = list(zip(found.ids, found.distances, strict=True))
         if self._engine.is_shared:  # what another process has put back is not an item here
             known = [self._arrivals.are_known(seqs) for seqs, _ in rows]
@@ -362,7 +360,3 @@ def _hashes(seqs: Seqs, seed: int) -> NDArray[np.uint64]:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     return mixed ^ (mixed >> np.uint64(31))
-
-
-def _nothing(n_queries: int, seq: int) -> SearchResult:
-    return SearchResult([[] for _ in range(n_queries)], [[] for _ in range(n_queries)], None, seq)

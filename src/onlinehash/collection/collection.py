@@ -389,7 +389,3 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             self._learner.save(hasher, last, if_due=True)
         self._position = Position(last, self._position.generation)
         self._index.put(rows.ids, rows.seqs, codes, rows.labels)
-
-    def _put_settings(self, settings: Mapping[str, Any]) -> None:
-        for name, value in settings.items():
-            self._store.put_setting(name, value)

@@ -19,17 +19,11 @@ FIELD = "document"
 
 
 class Documents:
-    """Embed the documents of a collection, which remembers the name of its embedder.
-
-    Parameters
-    ----------
-    store : Store
-    """
+    """Embed the documents of a collection, which remembers the name of its embedder."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.given: Embedder | None = None
-        """The embedder that the collection was opened with, or that was made by its name."""
+        self.given: Embedder | None = None  # that the collection was opened with, or that was made by its name
 
     @property
     def name(self) -> str | None:

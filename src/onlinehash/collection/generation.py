@@ -19,17 +19,6 @@ from onlinehash.types import Codes
 class Generation:
     """An encoder, and how far its codes have come.
 
-    Parameters
-    ----------
-    number : int
-    encoder : Encoder
-    cursor : int
-        Sequence number up to which items have their codes, while the generation is being built.
-    put : callable, optional
-        Moves vectors to where they are encoded.
-    begun : float
-        ``time.monotonic()`` when it was begun, or resumed.
-
     Examples
     --------
     >>> import numpy as np
@@ -40,9 +29,9 @@ class Generation:
 
     number: int
     encoder: Encoder
-    cursor: int = 0
-    put: Callable[[NDArray[Any]], Any] | None = None
-    begun: float = field(default_factory=monotonic)
+    cursor: int = 0  # sequence number up to which items have their codes, while the generation is being built
+    put: Callable[[NDArray[Any]], Any] | None = None  # moves vectors to where they are encoded
+    begun: float = field(default_factory=monotonic)  # or resumed
 
     def encode(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of a chunk of vectors, on this thread: the products are too small to share."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, TypeVar
 
+from onlinehash.collection.generation import Generation
 from onlinehash.collection.stores.protocol import Store
 
 KEPT = 256  # records of each kind
@@ -96,6 +98,12 @@ class History:
 
 
 _NAMES = {EncoderRecord: "history:encoders", QualityRecord: "history:quality"}
+
+
+def note_encoder(store: Store, generation: Generation) -> None:
+    """Add a record of the encoder of a generation that is finished now."""
+    seconds = round(monotonic() - generation.begun, 3)
+    note(store, EncoderRecord(generation.number, generation.encoder.version, now(), store.count(), seconds))
 
 
 def note(store: Store, record: EncoderRecord | QualityRecord) -> None:

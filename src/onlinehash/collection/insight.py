@@ -13,8 +13,8 @@ from onlinehash._validation import check_positive_int
 from onlinehash.codes import pack_signs, unpack_bits
 from onlinehash.collection._validation import labels_of
 from onlinehash.collection.history import History, read_history
-from onlinehash.collection.included import rows_in_pieces
 from onlinehash.collection.reader import CollectionReader
+from onlinehash.collection.results import rows_in_pieces
 from onlinehash.collection.types import Id, Label
 from onlinehash.encoders import Encoder
 from onlinehash.hashers import HASHERS, load_hasher
@@ -24,7 +24,6 @@ _SAMPLE = 50_000  # items whose bits are counted
 _CLASSES = 256  # the largest ones
 _SHARES = 1 << 18  # shares of ones, over all classes and bits
 _VALUES = 20_000_000  # real values that a map is made of
-_EXTRA, _ROUNDS = 6, 12  # further directions and rounds, with which the first two are found
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +219,7 @@ class WithInsight(CollectionReader):
                 if places and codes.shape[1] == -(-n_bits // 8):
                     ones[places] += unpack_bits(codes[there], n_bits).sum(axis=0)
                     n_sampled[places] += len(there)
+        shares = [row / n if n else row[:0] for row, n in zip(ones, n_sampled.tolist(), strict=True)]
         return Codewords(
             None if encoder is None else encoder.version,
             n_bits,
@@ -227,7 +227,7 @@ class WithInsight(CollectionReader):
             len(counts),
             [
                 ClassBits(label, n, pack_signs(words[label][None])[0] if label in words else None, share)
-                for (label, n), share in zip(largest, _shares(ones, n_sampled), strict=True)
+                for (label, n), share in zip(largest, shares, strict=True)
             ],
         )
 
@@ -244,26 +244,13 @@ class WithInsight(CollectionReader):
         return {} if labels is None or words is None else dict(zip(labels.tolist(), words, strict=False))
 
 
-def _shares(ones: NDArray[np.float64], n_items: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    return [row / n if n else row[:0] for row, n in zip(ones, n_items.tolist(), strict=True)]
-
-
 def _principal(values: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[float, float]]:
     """Return the two principal components of rows, and their shares of the variance."""
-    centred = np.asarray(values, np.float64)
-    centred = centred - (centred.mean(axis=0) if len(centred) else 0.0)
-    total = float((centred**2).sum())
-    points = np.zeros((len(centred), 2))
-    if not total:
-        return points, (0.0, 0.0)
-    n_directions = min(2 + _EXTRA, *centred.shape)
-    # Subspace iteration: products with a few columns instead of a decomposition of all of them.
-    basis = np.random.default_rng(0).normal(size=(centred.shape[1], n_directions))
-    for _ in range(_ROUNDS):
-        basis = np.linalg.qr(centred.T @ np.linalg.qr(centred @ basis)[0])[0]
-    _, lengths, directions = np.linalg.svd(centred @ basis, full_matrices=False)
-    axes = (basis @ directions.T)[:, :2]
-    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), range(axes.shape[1])])  # one of the two mirror images
-    points[:, : axes.shape[1]] = centred @ axes
-    shares = [*(lengths[:2] ** 2 / total).tolist(), 0.0]
+    from sklearn.decomposition import PCA
+
+    points, shares, n_axes = np.zeros((len(values), 2)), [0.0, 0.0], min(2, *values.shape)
+    if n_axes and np.ptp(values, axis=0).any():
+        pca = PCA(n_axes, svd_solver="randomized", n_oversamples=6, iterated_power=12, random_state=0)
+        points[:, :n_axes] = pca.fit_transform(np.asarray(values, np.float64))
+        shares[:n_axes] = pca.explained_variance_ratio_.tolist()
     return points, (shares[0], shares[1])

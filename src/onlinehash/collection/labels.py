@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection._validation import label_set
 from onlinehash.collection.arrivals import Seqs
 from onlinehash.collection.stores.label_column import LabelColumn
 from onlinehash.collection.types import Label
@@ -42,15 +42,12 @@ class LabelIndex:
 
     def put(self, seqs: Seqs, labels: Sequence[str | None]) -> None:
         """Set the labels of items, as JSON texts."""
-        if isinstance(labels, LabelColumn):
-            for text in labels.texts:
-                if text not in self._ids:
-                    self._number(text)
-            self._change(seqs, np.array([self._ids[text] for text in labels.texts], np.int32)[labels.numbers])
-            return
-        for text in {*labels} - self._ids.keys():
-            self._number(text)
-        self._change(seqs, np.fromiter(map(self._ids.__getitem__, labels), np.int32, len(labels)))
+        texts = labels.texts if isinstance(labels, LabelColumn) else labels
+        for text in {*texts} - self._ids.keys():
+            self._ids[text] = len(self._labels)
+            self._labels.append(label_set(text))
+        entries = np.fromiter(map(self._ids.__getitem__, texts), np.int32, len(texts))
+        self._change(seqs, entries[labels.numbers] if isinstance(labels, LabelColumn) else entries)
 
     def delete(self, seqs: Seqs) -> None:
         """Remove items, where they are there."""
@@ -84,12 +81,6 @@ class LabelIndex:
         if self._recent:
             entries = [self._recent.get(seq, entry) for seq, entry in zip(seqs.tolist(), entries, strict=True)]
         return [self._labels[entry] for entry in entries]
-
-    def _number(self, text: str | None) -> None:
-        self._ids[text] = len(self._labels)
-        value = None if text is None else json.loads(text)
-        listed = value if isinstance(value, list) else [] if value is None else [value]
-        self._labels.append(frozenset(listed))
 
     def _change(self, seqs: Seqs, entries: Entries) -> None:
         self._found.clear()

@@ -1,47 +1,66 @@
-"""Listing: the half of a collection's reading that enumerates and counts items."""
+"""Listing: the part of a collection that reads items: by id, in an order, and counted."""
 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from onlinehash._validation import check_choice, check_non_negative_int, check_positive_int
 from onlinehash.collection import _validation as check
-from onlinehash.collection.filters import Filter, parse_where
-from onlinehash.collection.stores.protocol import Place, Rows, Store
+from onlinehash.collection.filters import parse_where
+from onlinehash.collection.follower import StoreFollower
+from onlinehash.collection.stores.protocol import Among, Place, Rows
 from onlinehash.collection.types import Id, Item, ItemPage, Label
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
 
 
-class Listing(ABC):
-    """Enumerate and count the items of a store, all or those whose payload passes a filter."""
+class Listing(StoreFollower):
+    """Read and count the items of a store, all or those that pass a filter."""
 
-    _store: Store
+    def __len__(self) -> int:
+        return self._store.count()
 
-    @property
-    @abstractmethod
-    def id_type(self) -> str | None:
-        """Type of the ids, "int" or "str"; None before the first."""
+    def __contains__(self, id: object) -> bool:
+        try:
+            return check.is_single(id) and self._store.seqs(check.check_item_ids(id, self.id_type))[0] is not None
+        except InvalidInputError:
+            return False
 
-    @property
-    @abstractmethod
-    def label_kind(self) -> str | None:
-        """Type of the labels, "int" or "str"; None before the first."""
-
-    @abstractmethod
-    def get(self, ids: Any) -> list[Item]:
-        """Return items by id, in that order."""
-
-    @abstractmethod
-    def _items(self, rows: Rows) -> list[Item]: ...
+    def __iter__(self) -> Iterator[Id]:
+        return self._store.ids()
 
     def __getitem__(self, id: Id) -> Item:
         if not check.is_single(id):
             raise TypeError(f"{id!r} is not one id; use get for several.")
         return self.get(id)[0]
+
+    @property
+    def id_type(self) -> str | None:
+        """Type of the ids, "int" or "str"; None before the first."""
+        kind = self._store.setting("id_type")
+        return None if kind is None else {"INTEGER": "int", "TEXT": "str"}[kind]
+
+    @property
+    def label_kind(self) -> str | None:
+        """Type of the labels, "int" or "str"; None before the first."""
+        kind: str | None = self._store.setting("label_kind")
+        return kind
+
+    def get(self, ids: Any) -> list[Item]:
+        """Return items by id, in that order.
+
+        Parameters
+        ----------
+        ids : int or str, or several
+        """
+        self._catch_up()
+        listed = check.check_item_ids(ids, self.id_type)
+        rows = self._store.rows(listed)
+        if len(rows) < len(listed):
+            self._demand_known(listed)
+        return self._items(rows)
 
     def items(
         self,
@@ -87,17 +106,16 @@ class Listing(ABC):
         """
         check_positive_int("chunk", chunk)
         left = None if limit is None else check_non_negative_int("limit", limit)
-        place = self._place(order, descending, after)
-        return self._listed(place, self._wanted(labels), _parsed(where), left, chunk)
+        rows = self._listed(self._place(order, descending, after), self._among(labels, where=where), chunk, left)
+        return (item for some in rows for item in self._items(some))
 
-    def _listed(
-        self, place: Place, labels: list[Label] | None, where: Filter | None, left: int | None, chunk: int
-    ) -> Iterator[Item]:
+    def _listed(self, place: Place, among: Among, chunk: int, left: int | None = None) -> Iterator[Rows]:
+        """Yield items as they are stored, in chunks."""
         while left is None or left > 0:
             size = chunk if left is None else min(chunk, left)
-            rows = self._store.listed(place, size, labels, where)
+            rows = self._store.listed(place, size, among.labels, among.where)
             if len(rows):
-                yield from self._items(rows)
+                yield rows
                 place = _following(place, rows)
             if len(rows) < size:
                 return
@@ -143,7 +161,8 @@ class Listing(ABC):
                 raise InvalidInputError("page takes after or cursor, one of the two.")
             place = _parse_cursor(cursor, place, self.id_type)
         limit = check_positive_int("limit", limit)
-        rows = self._store.listed(place, limit + 1, self._wanted(labels), _parsed(where))
+        among = self._among(labels, where=where)
+        rows = self._store.listed(place, limit + 1, among.labels, among.where)
         found = self._items(rows[:limit])
         return ItemPage(found, _cursor(_following(place, rows[:limit])) if len(rows) > limit else None)
 
@@ -163,8 +182,29 @@ class Listing(ABC):
             )
         return place._replace(after=seq)
 
-    def _wanted(self, labels: Any) -> list[Label] | None:
-        return None if labels is None else list(dict.fromkeys(check.wanted_labels(labels, self.label_kind)))
+    def _items(self, rows: Rows) -> list[Item]:
+        encoder = self.encoder
+        version = None if encoder is None else encoder.version
+        coded = self._index.are_searchable(rows.seqs)
+        columns = zip(rows.ids, rows.vectors, rows.labels, rows.payloads, coded, strict=True)
+        return [
+            Item(id, vector, check.labels_of(labels), json.loads(payload or "null"), version if has_code else None)
+            for id, vector, labels, payload, has_code in columns
+        ]
+
+    def _demand_known(self, ids: list[Any]) -> list[Any]:
+        for id, seq in zip(ids, self._store.seqs(ids), strict=True):
+            if seq is None:
+                raise UnknownIdError(f"There is no item with id {id!r} in this collection of {len(self)}.")
+        return ids
+
+    def _among(self, labels: Any = None, ids: Iterable[Id] | None = None, where: Any = None) -> Among:
+        """Return the filters, checked."""
+        return Among(
+            None if labels is None else list(dict.fromkeys(check.wanted_labels(labels, self.label_kind))),
+            None if ids is None else check.check_item_ids(ids, self.id_type, repeated=True),
+            None if where is None else parse_where(where),
+        )
 
     def _passing_ids(self, where: Any) -> list[Any]:
         return list(self._store.ids(parse_where(where)))
@@ -179,7 +219,8 @@ class Listing(ABC):
         labels : label or several, optional
             Only items that have any of them.
         """
-        return self._store.count(_parsed(where), self._wanted(labels))
+        among = self._among(labels, where=where)
+        return self._store.count(among.where, among.labels)
 
     def label_counts(self, where: Any = None) -> dict[Label | None, int]:
         """Return the number of items that have each label, in order of the labels; None for items without any.
@@ -199,7 +240,7 @@ class Listing(ABC):
         {'cat': 1, 'dog': 1, 'pet': 2, None: 1}
         """
         counts: Counter[Any] = Counter()
-        for text, n_items in self._store.label_counts(_parsed(where)).items():
+        for text, n_items in self._store.label_counts(self._among(where=where).where).items():
             labels = check.labels_of(text)
             for label in labels if isinstance(labels, tuple) else (labels,):
                 counts[label] += n_items
@@ -209,10 +250,6 @@ class Listing(ABC):
         """Return the paths in the payload that have an index, in order."""
         paths: list[str] = self._store.setting("indexes", [])
         return sorted(paths)
-
-
-def _parsed(where: Any) -> Filter | None:
-    return None if where is None else parse_where(where)
 
 
 def _following(place: Place, rows: Rows) -> Place:

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from onlinehash.collection import _validation as check
 from onlinehash.collection.documents import FIELD
 from onlinehash.collection.generation import Generation
-from onlinehash.collection.history import EncoderRecord, note, now
+from onlinehash.collection.history import note_encoder
 from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
-from onlinehash.collection.refreshing import RefreshingCollection
+from onlinehash.collection.reader import CollectionReader
 from onlinehash.collection.stores.protocol import Rows
 from onlinehash.embedders import Embedder, as_embedder, make_embedder
-from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
     IncompleteMigrationError,
     InvalidFeaturesError,
@@ -64,7 +63,7 @@ class Migration:
     n_items: int
 
 
-class MigratingCollection(RefreshingCollection):
+class MigratingCollection(CollectionReader):
     """The part of a collection that changes its embedding model."""
 
     _n_unlearned = 0  # calls of delete(unlearn=True)
@@ -224,8 +223,8 @@ class MigratingCollection(RefreshingCollection):
 
     def _replace(self, source: _Source, made: _Codes) -> None:
         """Put new vectors, hasher, codes and embedder in place of the old ones, in one transaction."""
-        store, number = self._store, None
-        if made.encoder is None and self._index.current is not None:
+        store, generation = self._store, made.generation
+        if generation is None and self._index.current is not None:
             raise NotLearnedError(
                 "The new hasher has learned nothing from the new vectors, as no item has a label; add labelled items, "
                 "and call migrate again."
@@ -233,27 +232,25 @@ class MigratingCollection(RefreshingCollection):
         self._learner.hasher = None  # to be read again after an error
         with ExitStack() as switching:
             with store.writing():
-                if made.encoder is not None:
-                    number = store.begin_generation(made.encoder.to_bytes())
-                    made.put_codes(number)
+                if generation is not None:
+                    generation.number = store.begin_generation(generation.encoder.to_bytes())
+                    seqs, codes = made.put_codes(generation)
                 self._learner.replace(made.hasher, self._position.seq)
                 store.adopt_new_vectors()
-                name = None if source.embedder is None else source.embedder.name
-                settings = {"embedder": name, "n_features": source.width(), "feature_names": None, "migration": None}
                 n_migrations = store.setting("n_migrations", 0) + 1
-                for setting, value in {**settings, "n_migrations": n_migrations}.items():
-                    store.put_setting(setting, value)
+                name = None if source.embedder is None else source.embedder.name
+                self._put_settings({"embedder": name, "n_features": source.width(), "feature_names": None})
+                self._put_settings({"migration": None, "n_migrations": n_migrations})
                 switching.enter_context(self._space.changing())  # from the commit on, until all is in memory
                 store.end_migration()
-                if number is not None and made.encoder is not None:
-                    store.finish_generation(number)
-                    seconds = round(monotonic() - made.begun, 3)
-                    note(store, EncoderRecord(number, made.encoder.version, now(), len(self), seconds))
+                if generation is not None:
+                    store.finish_generation(generation.number)
+                    note_encoder(store, generation)
             self._documents.given, self._n_migrations = source.embedder, n_migrations
             self._learner.hasher, self._learner.n_learned = made.hasher, made.hasher.version_
-            if number is not None and made.encoder is not None:
-                self._index.begin(number, made.encoder)
-                self._index.put_next(made.seqs.tolist(), made.codes)
+            if generation is not None:
+                self._index.begin(generation.number, generation.encoder)
+                self._index.put_next(seqs.tolist(), codes)
                 self._index.cut_over()
 
 
@@ -268,7 +265,7 @@ class _Source:
         self._ask = vectors if callable(vectors) else None
         self._pairs = iter(()) if vectors is None or callable(vectors) else iter(vectors)
 
-    def noted(self) -> dict[str, Any]:
+    def _noted(self) -> dict[str, Any]:
         """Return what is noted about the migration."""
         noted: dict[str, Any] | None = self._store.setting("migration")
         if noted is None:
@@ -277,13 +274,12 @@ class _Source:
 
     def width(self) -> int | None:
         """Return the width of the new vectors, None before the first."""
-        width: int | None = self.noted()["n_features"]
+        width: int | None = self._noted()["n_features"]
         return width
 
     def fill(self, after: int = 0) -> None:
         """Write new vectors of all items after a sequence number that have none."""
-        while some := list(islice(self._pairs, _CHUNK)):
-            self._put_pairs(some)
+        self._put_pairs(self._pairs)
         n_items = len(self._collection)
         n_done = n_items if after else self._store.n_new_vectors()
         while len(rows := self._store.without_new_vectors(after, _CHUNK)):
@@ -299,30 +295,22 @@ class _Source:
             self._put(rows, self.embedder([_document(*row) for row in zip(rows.ids, rows.payloads, strict=True)]))
             return
         if self._ask is not None:
-            asked = iter(self._ask(list(rows.ids)))
-            while some := list(islice(asked, _CHUNK)):
-                self._put_pairs(some)
-            rows = self._left(rows)
-        if len(rows):
+            self._put_pairs(self._ask(list(rows.ids)))
+        left = self._store.without_new_vectors(rows.seqs[0] - 1, 1)
+        if len(left) and left.seqs[0] <= rows.seqs[-1]:
             n_items = len(self._collection)
-            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, rows.ids[0])
+            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, left.ids[0])
 
-    def _left(self, rows: Rows) -> Rows:
-        """Return those of some items that are still there and have no new vector."""
-        left = self._store.without_new_vectors(rows.seqs[0] - 1, len(rows))
-        there = [i for i, seq in enumerate(left.seqs) if seq <= rows.seqs[-1]]
-        return replace(left, ids=[left.ids[i] for i in there], seqs=[left.seqs[i] for i in there])
-
-    def _put_pairs(self, pairs: list[tuple[Any, Any]]) -> None:
-        given = dict(pairs)
-        ids = check.check_item_ids(list(given), self._collection.id_type)
-        rows = self._store.rows(ids)
-        if len(rows):
-            self._put(rows, [given[id] for id in rows.ids])
+    def _put_pairs(self, pairs: Pairs) -> None:
+        left = iter(pairs)
+        while given := dict(islice(left, _CHUNK)):
+            rows = self._store.rows(check.check_item_ids(list(given), self._collection.id_type))
+            if len(rows):
+                self._put(rows, [given[id] for id in rows.ids])
 
     def _put(self, rows: Rows, vectors: Any) -> None:
         with self._collection._writing():
-            noted = self.noted()
+            noted = self._noted()
             new = check.check_rows(vectors, len(rows), False, None, self._store.setting("vector_dtype"))
             if noted["n_features"] not in (None, new.shape[1]):
                 raise InvalidFeaturesError(
@@ -340,11 +328,11 @@ class _Codes:
         self._store, self.n_unlearned = collection._store, collection._n_unlearned
         self._limit = max(1, _AT_A_TIME // (4 * (width or 1)))
         self.hasher = load_hasher(self._store.new_hasher())
-        self.encoder: Encoder | None = None
+        self.generation: Generation | None = None
         self.after = 0
         """Sequence number up to which all items have a new vector, which the hasher has learned from."""
         self._encoded: list[tuple[NDArray[np.int64], Codes]] = []
-        self._encoded_to, self.begun = 0, monotonic()
+        self._encoded_to, self._begun = 0, monotonic()
 
     def learn(self) -> None:
         """Learn from the items that have come since."""
@@ -354,14 +342,13 @@ class _Codes:
 
     def encode(self) -> None:
         """Encode the items that have come since, by what the hasher knew the first time."""
-        if self.encoder is None:
+        if self.generation is None:
             try:
-                self.encoder = self.hasher.snapshot()
+                self.generation = Generation(0, self.hasher.snapshot(), begun=self._begun)
             except NotLearnedError:
                 return
-        generation = Generation(0, self.encoder)
         for rows in self._rows(self._encoded_to):
-            self._encoded.append((np.asarray(rows.seqs, np.int64), generation.encode(rows.vectors)))
+            self._encoded.append((np.asarray(rows.seqs, np.int64), self.generation.encode(rows.vectors)))
             self._encoded_to = rows.seqs[-1]
 
     def _rows(self, after: int) -> Iterator[Rows]:
@@ -369,20 +356,19 @@ class _Codes:
             yield rows
             after = rows.seqs[-1]
 
-    def put_codes(self, number: int) -> None:
-        """Write the codes of all items there are, for a generation."""
-        assert self.encoder is not None
-        none = np.empty((0, -(-self.encoder.n_bits // 8)), np.uint8)
+    def put_codes(self, generation: Generation) -> tuple[NDArray[np.int64], Codes]:
+        """Write the codes of all items there are, and return them with their sequence numbers."""
+        none = np.empty((0, -(-generation.encoder.n_bits // 8)), np.uint8)
         seqs = np.concatenate([np.empty(0, np.int64), *(some for some, _ in self._encoded)])
         codes = np.concatenate([none, *(some for _, some in self._encoded)])
         after, kept = 0, [np.empty(0, np.intp)]
         for rows in self._rows(0):
             places = np.searchsorted(seqs, rows.seqs)
-            self._store.put_codes(number, after, rows, codes[places])
+            self._store.put_codes(generation.number, after, rows, codes[places])
             after = rows.seqs[-1]
             kept.append(places)
         there = np.concatenate(kept)
-        self.seqs, self.codes = seqs[there], codes[there]
+        return seqs[there], codes[there]
 
 
 def _document(id: Any, payload: str | None) -> Any:

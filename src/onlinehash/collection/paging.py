@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from onlinehash.collection.stores.protocol import Answer, Answers
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import SearchResult
-
-Answer = tuple[list[Any], list[Any], list[int]]
-"""Ids, distances and sequence numbers of the items found for a query, nearest first, ties by sequence number."""
 
 
 class Cursor(NamedTuple):
@@ -49,17 +48,20 @@ class Cursor(NamedTuple):
         return cursor
 
 
-def paged(ask: Callable[[int], list[Answer]], k: int, after: Cursor | None, version: int) -> SearchResult:
+def unpaged(answers: Answers, version: int, seq: int) -> SearchResult:
+    """Return all items found by codes of a version, up to a sequence number."""
+    return SearchResult([ids for ids, _, _ in answers], [found for _, found, _ in answers], version, seq)
+
+
+def nothing_found(n_queries: int, seq: int) -> SearchResult:
+    """Return the result before there are any codes."""
+    return SearchResult([[] for _ in range(n_queries)], [[] for _ in range(n_queries)], None, seq)
+
+
+def paged(ask: Callable[[int], Answers], k: int, after: Cursor | None, version: int, seq: int) -> SearchResult:
     """Return the k items that follow a page for one query, or the first k of every query.
 
-    Parameters
-    ----------
-    ask : callable
-        Returns the nearest items of every query, at most as many as it is given.
-    k : int
-    after : Cursor, optional
-    version : int
-        Of the codes that are searched.
+    ``ask(n)`` returns the n nearest items of every query, by codes of a version, up to a sequence number.
     """
     if after is None:
         pages = [(answer, 0) for answer in ask(k)]
@@ -70,15 +72,16 @@ def paged(ask: Callable[[int], list[Answer]], k: int, after: Cursor | None, vers
                 "distances; start again."
             )
         pages = [_following(ask, k, after)]
-    rows = [tuple(column[start : start + k] for column in answer) for answer, start in pages]
-    cursors = [
-        str(Cursor(distances[-1], seqs[-1], start + k, version)) if len(ids) == k else None
-        for (ids, distances, seqs), (_, start) in zip(rows, pages, strict=True)
-    ]
-    return SearchResult([ids for ids, _, _ in rows], [found for _, found, _ in rows], version, cursor=cursors)
+    rows: Answers = []
+    cursors: list[str | None] = []
+    for answer, start in pages:
+        ids, distances, seqs = (column[start : start + k] for column in answer)
+        rows.append((ids, distances, seqs))
+        cursors.append(str(Cursor(distances[-1], seqs[-1], start + k, version)) if len(ids) == k else None)
+    return replace(unpaged(rows, version, seq), cursor=cursors)
 
 
-def _following(ask: Callable[[int], list[Answer]], k: int, after: Cursor) -> tuple[Answer, int]:
+def _following(ask: Callable[[int], Answers], k: int, after: Cursor) -> tuple[Answer, int]:
     """Return what was found, and where the page begins; items before it may have come or gone."""
     wanted = after.rank + k
     while True:

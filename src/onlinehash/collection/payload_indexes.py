@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from onlinehash.collection._validation import checkpoint_settings
@@ -15,9 +13,6 @@ from onlinehash.exceptions import InvalidInputError
 
 class PayloadIndexes(CollectionReader):
     """Create and drop indexes of paths in the payload."""
-
-    @abstractmethod
-    def _writing(self) -> AbstractContextManager[None]: ...
 
     def create_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
         """Make filters by a path in the payload fast, now and for all items to come.
@@ -46,8 +41,7 @@ class PayloadIndexes(CollectionReader):
             if path not in known:
                 noted["indexes"] = [*known, path]
             with self._store.writing():
-                for name, value in noted.items():
-                    self._store.put_setting(name, value)
+                self._put_settings(noted)
                 if path not in known:
                     self._store.create_index(keys)
 
@@ -66,6 +60,5 @@ class PayloadIndexes(CollectionReader):
             if path not in known:
                 raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
             with self._store.writing():
-                for name, value in (noted | {"indexes": [name for name in known if name != path]}).items():
-                    self._store.put_setting(name, value)
+                self._put_settings(noted | {"indexes": [name for name in known if name != path]})
                 self._store.drop_index(keys)

@@ -27,9 +27,7 @@ class WithPrequentialQuality(CollectionReader):
 
     _quality: Prequential | None = None
     _per_call: int = 0
-    _recorded: tuple[int, float, int] | None = (
-        None  # instances learned, time.monotonic() and queries at the last record
-    )
+    _recorded: tuple[int, float, int] | None = None  # instances learned, seconds and queries at the last record
 
     def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16) -> None:
         """Search for new items that have labels before they are stored and learned from.
@@ -82,11 +80,8 @@ class WithPrequentialQuality(CollectionReader):
             if n_queries == quality.n_queries or (n_learned - learned_at < _OFTEN and time - recorded_at < _SECONDS):
                 return
         self._recorded = n_learned, time, quality.n_queries
-        average = _number(quality.mean_average_precision)
-        note(
-            self._store,
-            QualityRecord(sequence, n_learned, now(), round(quality.precision, 6), average, quality.n_queries),
-        )
+        precision, average = round(quality.precision, 6), _number(quality.mean_average_precision)
+        note(self._store, QualityRecord(sequence, n_learned, now(), precision, average, quality.n_queries))
 
     def _search_before_learning(
         self, quality: Prequential, ids: Sequence[Id], vectors: NDArray[np.generic], labels: LabelColumn

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
@@ -20,66 +17,28 @@ from onlinehash._validation import (
     check_positive_int,
 )
 from onlinehash.collection import _validation as check
-from onlinehash.collection.code_index import CodeIndex
-from onlinehash.collection.documents import Documents
-from onlinehash.collection.filters import parse_where
-from onlinehash.collection.follower import StoreFollower
-from onlinehash.collection.included import check_include, including
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.listing import Listing
-from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.paging import Cursor
-from onlinehash.collection.reencoder import Reencoder
-from onlinehash.collection.refresh import Policy
-from onlinehash.collection.rescoring import rescored
-from onlinehash.collection.store_index import StoreIndex
-from onlinehash.collection.stores.protocol import Among, OutOfStep, Position, Rows, Store
-from onlinehash.collection.types import Id, Item, Stats
+from onlinehash.collection.results import check_include, including, rescored
+from onlinehash.collection.stores.protocol import Among, OutOfStep
+from onlinehash.collection.types import Id, Stats
 from onlinehash.embedders import is_document
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError, UnknownIdError
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.types import Codes, SearchResult
 
 _TRIES = 3
 
 
-class CollectionReader(Listing, StoreFollower):
+class CollectionReader(Listing):
     """Read the items of a store and search their codes.
 
     Where another process writes, what it has committed is applied first.
-
-    Parameters
-    ----------
-    store : Store
-    index : CodeIndex or StoreIndex
-    policy : Policy
     """
 
-    def __init__(self, store: Store, index: CodeIndex | StoreIndex, policy: Policy) -> None:
-        self._store, self._index = store, index
-        self._changes = RLock()  # one change at a time
-        self._learner, self._documents = Learner(store), Documents(store)
-        self._reencoder = Reencoder(store, index, self._learner, self._changes, policy)
-        self._position = Position(0, 0)  # up to which the index follows the store
-        self._space, self._n_migrations = SharedLock(), 0  # one embedding model during a search
-        self._migrating = Lock()
-        self._closed = False
-        self._process = os.getpid()
-
     # ------------------------------------------------------------------ reading
-
-    def __len__(self) -> int:
-        return self._store.count()
-
-    def __contains__(self, id: object) -> bool:
-        try:
-            return check.is_single(id) and self._store.seqs(check.check_item_ids(id, self.id_type))[0] is not None
-        except InvalidInputError:
-            return False
-
-    def __iter__(self) -> Iterator[Id]:
-        return self._store.ids()
 
     @property
     def n_features(self) -> int | None:
@@ -88,33 +47,9 @@ class CollectionReader(Listing, StoreFollower):
         return width
 
     @property
-    def id_type(self) -> str | None:
-        """Type of the ids, "int" or "str"; None before the first."""
-        kind = self._store.setting("id_type")
-        return None if kind is None else {"INTEGER": "int", "TEXT": "str"}[kind]
-
-    @property
-    def label_kind(self) -> str | None:
-        """Type of the labels, "int" or "str"; None before the first."""
-        kind: str | None = self._store.setting("label_kind")
-        return kind
-
-    @property
-    def sequence(self) -> int:
-        """Sequence number of the last change that was applied here."""
-        self._catch_up()
-        return self._position.seq
-
-    @property
     def readonly(self) -> bool:
         """Whether changes are refused."""
         return self._store.readonly
-
-    @property
-    def encoder(self) -> Encoder | None:
-        """The encoder of the generation in use; None before the first."""
-        self._catch_up()
-        return None if self._index.current is None else self._index.current.encoder
 
     @property
     def hasher(self) -> OnlineHasher:
@@ -141,20 +76,6 @@ class CollectionReader(Listing, StoreFollower):
         documents : several documents
         """
         return self._documents.vectors(documents)
-
-    def get(self, ids: Any) -> list[Item]:
-        """Return items by id, in that order.
-
-        Parameters
-        ----------
-        ids : int or str, or several
-        """
-        self._catch_up()
-        listed = check.check_item_ids(ids, self.id_type)
-        rows = self._store.rows(listed)
-        if len(rows) < len(listed):
-            self._demand_known(listed)
-        return self._items(rows)
 
     def checkpoint(self, name: str) -> Any:
         """Return what :meth:`upsert` or :meth:`delete` last stored under a name; None if nothing.
@@ -215,22 +136,6 @@ class CollectionReader(Listing, StoreFollower):
             return self._index.building is not None, self._index.n_built()
         number = next((row.number for row in self._store.generations() if not row.current), None)
         return number is not None, 0 if number is None else self._store.n_coded(number)
-
-    def _items(self, rows: Rows) -> list[Item]:
-        encoder = self.encoder
-        version = None if encoder is None else encoder.version
-        coded = self._index.are_searchable(rows.seqs)
-        columns = zip(rows.ids, rows.vectors, rows.labels, rows.payloads, coded, strict=True)
-        return [
-            Item(id, vector, check.labels_of(labels), json.loads(payload or "null"), version if has_code else None)
-            for id, vector, labels, payload, has_code in columns
-        ]
-
-    def _demand_known(self, ids: list[Any]) -> list[Any]:
-        for id, seq in zip(ids, self._store.seqs(ids), strict=True):
-            if seq is None:
-                raise UnknownIdError(f"There is no item with id {id!r} in this collection of {len(self)}.")
-        return ids
 
     # ------------------------------------------------------------------ searching
 
@@ -385,14 +290,6 @@ class CollectionReader(Listing, StoreFollower):
         current = self._index.current
         width = self.n_features if current is None else current.encoder.n_features
         return check_features(rows, n_features=width, owner="this collection"), single
-
-    def _among(self, labels: Any, ids: Iterable[Id] | None, where: Any = None) -> Among:
-        """Return the filters, checked."""
-        return Among(
-            None if labels is None else check.wanted_labels(labels, self.label_kind),
-            None if ids is None else check.check_item_ids(ids, self.id_type, repeated=True),
-            None if where is None else parse_where(where),
-        )
 
 
 def _first(queries: Any) -> Any:

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from functools import cache
 from threading import Condition, Event, RLock, Thread, current_thread
-from typing import Any
 
 from onlinehash._threads import give_way, single_threaded_products
-from onlinehash.collection._validation import labels_of
+from onlinehash.collection._validation import label_set
 from onlinehash.collection.code_index import CodeIndex
-from onlinehash.collection.history import EncoderRecord, note, now
+from onlinehash.collection.history import note_encoder
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.refresh import Outlook, Policy, WhenIdle
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores.protocol import Position, Store
+from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.hashers import OnlineHasher
@@ -38,19 +38,7 @@ class Reencoder:
     Each chunk is one short transaction that stores codes and how far they have come; between chunks others may change
     the collection, and write codes for both generations. Interrupted anywhere, it goes on from the last chunk.
 
-    Parameters
-    ----------
-    store : Store
-    index : CodeIndex or StoreIndex
-    learner : Learner
-    changes : RLock
-        Held during a chunk and while the policy is asked.
-    policy : Policy
-
-    Attributes
-    ----------
-    error : Exception or None
-        What ended the last refresh too early.
+    The lock ``changes`` is held during a chunk and while the policy is asked.
     """
 
     def __init__(
@@ -59,7 +47,7 @@ class Reencoder:
         self._store, self._index, self._learner, self._changes = store, index, learner, changes
         self._policy = policy
         self._idle = policy if isinstance(policy, WhenIdle) else None
-        self.error: Exception | None = None
+        self.error: Exception | None = None  # what ended the last refresh too early
         self._thread: Thread | None = None
         self._finished = Condition()  # notified when a generation is finished and when the thread ends
         self._halting, self._woken = Event(), Event()
@@ -86,8 +74,8 @@ class Reencoder:
 
     def would_refresh(self, n_learned: int) -> bool:
         """Return whether an idle collection that has learned so much would be refreshed."""
-        is_idle = self._idle is not None and self._index.current is not None
-        return is_idle and self._idle is not None and self._idle.is_stale(n_learned, self.version())
+        idle, current = self._idle, self._index.current
+        return idle is not None and current is not None and idle.is_stale(n_learned, current.encoder.version)
 
     def _is_stale(self) -> bool:
         """Return whether an idle collection has codes to refresh, and has not tried that yet."""
@@ -134,11 +122,12 @@ class Reencoder:
 
     def _consider(self, *, idle: bool) -> None:
         try:
-            self._consider_refresh(idle)
+            self._decide(idle)
         except OnlineHashError as error:
             self.error = error
 
-    def _consider_refresh(self, idle: bool) -> None:
+    def _decide(self, idle: bool) -> None:
+        """Begin a generation if one is due: the first, that of another hasher, of an idle collection, of the policy."""
         hasher, current, n_learned = self._learner.hasher, self._index.current, self._learner.n_learned
         if hasher is None or self._index.building is not None or not n_learned:
             return
@@ -168,12 +157,10 @@ class Reencoder:
         with single_threaded_products(self._store.count()):
             return hasher.snapshot()
 
-    def _sample(self, n_items: int) -> tuple[Features, list[tuple[Any, ...]]]:
+    def _sample(self, n_items: int) -> tuple[Features, list[frozenset[Label]]]:
         """Return vectors and labels of searchable items at random."""
         rows = self._store.rows(self._index.sample(n_items, self._store.position().seq))
-        labels = [labels_of(text) for text in rows.labels]
-        sets = [() if some is None else some if isinstance(some, tuple) else (some,) for some in labels]
-        return rows.vectors, sets
+        return rows.vectors, list(map(label_set, rows.labels))
 
     # ------------------------------------------------------------------ waiting
 
@@ -201,7 +188,8 @@ class Reencoder:
         patience = self._behind_since + idle.patience - start
         if patience > 0:
             self._hurry()
-            self._wait_until(lambda: not idle.is_far_behind(n_learned, self.version()), patience)
+            if self._thread is not current_thread():
+                self._wait(lambda: not idle.is_far_behind(n_learned, self.version()), patience)
             end = time.monotonic()
             self._next_wait = end + _REST * (end - start)
 
@@ -220,17 +208,14 @@ class Reencoder:
                 n_learned,
             )
 
-    def wait(self, *, timeout: float | None = None) -> None:
-        """Return when no generation is being made or time is up, and raise what ended one too early."""
-        with self._finished:
-            self._finished.wait_for(lambda: self._index.building is None or self._thread is None, timeout)
+    def wait(self) -> None:
+        """Return when no generation is being made, and raise what ended one too early."""
+        self._wait(lambda: self._index.building is None)
         if self.error is not None:
             raise self.error
 
-    def _wait_until(self, is_done: Callable[[], bool], timeout: float) -> None:
+    def _wait(self, is_done: Callable[[], bool], timeout: float | None = None) -> None:
         """Return when the thread has done something, has ended, or time is up."""
-        if self._thread is current_thread():
-            return
         with self._finished:
             self._finished.wait_for(lambda: is_done() or self._thread is None, timeout)
 
@@ -241,7 +226,7 @@ class Reencoder:
         with self._changes:
             if self._index.building is not None:
                 self._woken.set()  # do not wait for idle times
-            if self._thread is None and self._has_work():
+            if self._thread is None and self.is_pending():
                 self._halting.clear()
                 self._thread = Thread(target=self._work, name="onlinehash refresh", daemon=True)
                 self._thread.start()
@@ -260,9 +245,6 @@ class Reencoder:
         if thread is not None and thread is not current_thread():
             thread.join()
         self._halting.clear()
-
-    def _has_work(self) -> bool:
-        return self._index.building is not None or self._is_stale()
 
     def _run(self) -> None:
         """Encode here and now until the generation is finished."""
@@ -286,9 +268,9 @@ class Reencoder:
                         time.sleep(max(_PAUSE, _SEARCHES_FIRST * (time.thread_time() - cpu) if searched else 0.0))
                     else:
                         self._ask(idle=False)
-                elif not self._has_work():
+                elif not self.is_pending():
                     with self._changes:  # no work can come between the last look and the end
-                        if not self._has_work():
+                        if not self.is_pending():
                             self._thread = None
                             return
                 elif (rest := self._idle_from - time.monotonic()) > 0:
@@ -338,8 +320,6 @@ class Reencoder:
                 return True
             with self._store.writing():
                 self._store.finish_generation(building.number)
-                seconds = round(time.monotonic() - building.begun, 3)
-                record = (building.number, building.encoder.version, now(), self._store.count(), seconds)
-                note(self._store, EncoderRecord(*record))
+                note_encoder(self._store, building)
             self._index.cut_over()
             return False

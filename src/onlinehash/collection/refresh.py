@@ -4,53 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codes import unpack_bits
+from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.hashers.mihash_kernels import mutual_information, share_a_label
 from onlinehash.types import Features
 
+_FAR = 0.1  # share of the learned instances that the codes do not know
+
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What a policy may look at.
+    """What a policy may look at."""
 
-    Parameters
-    ----------
-    n_learned : int
-        Instances learned since the encoder in use was made.
-    encoder : Encoder
-        The one in use.
-    snapshot : callable
-        Gives the encoder that a refresh would take.
-    sample : callable
-        ``sample(n)`` gives vectors of n stored items at random and their labels, one tuple per item.
-    """
-
-    n_learned: int
-    encoder: Encoder
-    snapshot: Callable[[], Encoder]
-    sample: Callable[[int], tuple[Features, list[tuple[Any, ...]]]]
+    n_learned: int  # since the encoder in use was made
+    encoder: Encoder  # the one in use
+    snapshot: Callable[[], Encoder]  # gives the encoder that a refresh would take
+    sample: Callable[
+        [int], tuple[Features, list[frozenset[Label]]]
+    ]  # of n stored items: vectors, and a set of labels each
 
 
-class Policy(Protocol):
+class Policy:
     """Decides about a refresh."""
 
     def is_due(self, n_learned: int, looked_at: int) -> bool:
         """Return whether to look again after ``n_learned`` instances, having looked after ``looked_at``."""
+        return False
 
     def should_refresh(self, outlook: Outlook) -> bool:
         """Return whether all items should be encoded again now."""
+        return False
 
 
 @dataclass(frozen=True)
-class Never:
+class Never(Policy):
     """Keep the codes until :meth:`Collection.refresh` is called.
 
     Examples
@@ -59,17 +54,9 @@ class Never:
     False
     """
 
-    def is_due(self, n_learned: int, looked_at: int) -> bool:
-        """Return False."""
-        return False
-
-    def should_refresh(self, outlook: Outlook) -> bool:
-        """Return False."""
-        return False
-
 
 @dataclass(frozen=True)
-class Every:
+class Every(Policy):
     """Refresh after every ``n`` instances learned.
 
     Examples
@@ -92,8 +79,23 @@ class Every:
         return outlook.n_learned >= self.n
 
 
+class _Sampling(Policy):
+    """Looks at a sample of the items, the less often the more was learned."""
+
+    every: int
+    sample: int
+
+    def __post_init__(self) -> None:
+        check_positive_int("every", self.every)
+        check_positive_int("sample", self.sample)
+
+    def is_due(self, n_learned: int, looked_at: int) -> bool:
+        """Return whether enough was learned since to look again."""
+        return n_learned - looked_at >= max(self.every, looked_at // 10)
+
+
 @dataclass(frozen=True)
-class WhenDrifted:
+class WhenDrifted(_Sampling):
     """Refresh when bits have flipped: a share of those of a sample of stored items, under the encoder of now.
 
     Parameters
@@ -117,12 +119,7 @@ class WhenDrifted:
 
     def __post_init__(self) -> None:
         check_positive("share", self.share)
-        check_positive_int("every", self.every)
-        check_positive_int("sample", self.sample)
-
-    def is_due(self, n_learned: int, looked_at: int) -> bool:
-        """Return whether enough was learned since to look again."""
-        return _is_due(n_learned, looked_at, self.every)
+        super().__post_init__()
 
     def should_refresh(self, outlook: Outlook) -> bool:
         """Compare the codes of a sample."""
@@ -133,7 +130,7 @@ class WhenDrifted:
 
 
 @dataclass(frozen=True)
-class WhenInformative:
+class WhenInformative(_Sampling):
     """Refresh when distances would tell more about labels: the trigger of MIHash, on a sample of stored items.
 
     Measures the mutual information, in bits, between the Hamming distance of two items and whether they share a
@@ -161,12 +158,7 @@ class WhenInformative:
 
     def __post_init__(self) -> None:
         check_positive("gain", self.gain)
-        check_positive_int("every", self.every)
-        check_positive_int("sample", self.sample)
-
-    def is_due(self, n_learned: int, looked_at: int) -> bool:
-        """Return whether enough was learned since to look again."""
-        return _is_due(n_learned, looked_at, self.every)
+        super().__post_init__()
 
     def should_refresh(self, outlook: Outlook) -> bool:
         """Compare what the codes of a sample tell."""
@@ -184,7 +176,7 @@ class WhenInformative:
 
 
 @dataclass(frozen=True)
-class WhenIdle:
+class WhenIdle(Policy):
     """Refresh what is stale as soon as no more changes come, on top of another policy.
 
     When a load ends, the codes are those of all that was learned: an idle collection refreshes in the background,
@@ -231,27 +223,16 @@ class WhenIdle:
 
     def is_stale(self, n_learned: int, version: int) -> bool:
         """Return whether an idle collection refreshes codes of this version."""
-        return _is_behind(n_learned, version, self.share)
+        return abs(n_learned - version) >= max(1.0, self.share * n_learned)
 
     def is_far_behind(self, n_learned: int, version: int) -> bool:
         """Return whether searches wait for better codes than those of this version."""
-        return _is_behind(n_learned, version, max(self.share, _FAR))
+        return self.is_stale(n_learned, version) and abs(n_learned - version) >= _FAR * n_learned
 
 
-_FAR = 0.1
-
-
-def _is_behind(n_learned: int, version: int, share: float) -> bool:
-    return abs(n_learned - version) >= max(1.0, share * n_learned)
-
-
-def _is_due(n_learned: int, looked_at: int, every: int) -> bool:
-    return n_learned - looked_at >= max(every, looked_at // 10)
-
-
-def _numbers(labels: list[tuple[Any, ...]]) -> NDArray[np.int64]:
+def _numbers(labels: list[frozenset[Label]]) -> NDArray[np.int64]:
     """Return labels as numbers; rows with fewer than the most are filled up with -1."""
-    known: dict[Any, int] = {}
+    known: dict[Label, int] = {}
     numbers = np.full((len(labels), max(map(len, labels))), -1)
     for row, some in zip(numbers, labels, strict=True):
         row[: len(some)] = [known.setdefault(label, len(known)) for label in some]

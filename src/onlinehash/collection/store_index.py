@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,9 +10,10 @@ from numpy.typing import NDArray
 
 from onlinehash.collection._validation import label_set
 from onlinehash.collection.generation import Generation
-from onlinehash.collection.paging import Answer, Cursor, paged
+from onlinehash.collection.paging import Cursor, nothing_found, paged, unpaged
 from onlinehash.collection.stores.protocol import (
     Among,
+    Answers,
     GenerationGone,
     GenerationRow,
     Position,
@@ -28,12 +28,7 @@ T = TypeVar("T")
 
 
 class StoreIndex:
-    """Search codes where they are stored; has the methods of :class:`CodeIndex`.
-
-    Parameters
-    ----------
-    store : SearchingStore
-    """
+    """Search codes where they are stored; has the methods of :class:`CodeIndex`."""
 
     kind = "store"
     is_behind = False
@@ -92,14 +87,14 @@ class StoreIndex:
         def search(generation: Generation) -> SearchResult:
             number, encoder = generation.number, generation.encoder
 
-            def ask(n_items: int) -> list[Answer]:
+            def ask(n_items: int) -> Answers:
                 if asymmetric:
                     return self._store.search_asymmetric(number, encoder.encode_asymmetric(vectors), n_items, among)
                 return self._store.search(number, encoder.encode(vectors), n_items, among)
 
-            return replace(paged(ask, k, after, encoder.version), sequence=self._seq)
+            return paged(ask, k, after, encoder.version, self._seq)
 
-        return self._in_use(search, self._nothing(len(vectors)))
+        return self._in_use(search, nothing_found(len(vectors), self._seq))
 
     def range_search(
         self, vectors: NDArray[Any], radius: int, among: Among, max_results: int | None = None
@@ -118,13 +113,9 @@ class StoreIndex:
                     limit -= len(answers[-1][0])
                     if limit <= 0:
                         raise TooManyResultsError.of(max_results + 1, max_results)
-            ids, distances = [ids for ids, _, _ in answers], [distances for _, distances, _ in answers]
-            return SearchResult(ids, distances, generation.encoder.version, self._seq)
+            return unpaged(answers, generation.encoder.version, self._seq)
 
-        return self._in_use(search, self._nothing(len(vectors)))
-
-    def _nothing(self, n_queries: int) -> SearchResult:
-        return SearchResult([[] for _ in range(n_queries)], [[] for _ in range(n_queries)], None, self._seq)
+        return self._in_use(search, nothing_found(len(vectors), self._seq))
 
     def codes(self, ids: Sequence[Any] | None = None) -> tuple[list[Any], Codes, Encoder | None]:
         """Return the ids, all or some, that have a code in use, their codes and the encoder that made them.
@@ -133,10 +124,8 @@ class StoreIndex:
         """
 
         def ask(generation: Generation) -> tuple[list[Any], Codes, Encoder | None]:
-            if ids is None:
-                coded = self._store.codes(generation.number)
-            else:
-                coded = self._store.codes_of(generation.number, ids)
+            store, number = self._store, generation.number
+            coded = store.codes(number) if ids is None else store.codes_of(number, ids)
             return coded.ids, coded.codes, generation.encoder
 
         nothing: tuple[list[Any], Codes, Encoder | None] = [], np.empty((0, 0), np.uint8), None

@@ -1,36 +1,32 @@
-"""Items of a file into a collection and out of it, in chunks."""
+"""Items and documents of a file into a collection, and items out of it, in chunks."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from onlinehash import tables
 from onlinehash._validation import check_positive_int
 from onlinehash.collection import _validation as check
 from onlinehash.collection.check import readable_rows
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.stores.protocol import Rows
-from onlinehash.collection.types import Id
-from onlinehash.exceptions import (
-    InvalidInputError,
-    OnlineHashError,
-)
+from onlinehash.collection.stores.protocol import Place, Rows
+from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.tables.columns import Columns
+from onlinehash.tables.documents import DocumentChunk, read_documents
 from onlinehash.tables.rows import Chunk, runs
 from onlinehash.types import Progress
 
 _log = logging.getLogger(__name__)
 
 _AT_A_TIME = 1 << 22  # bytes of vectors read at a time
+
+AnyChunk = TypeVar("AnyChunk", Chunk, DocumentChunk)
 
 
 def import_items(
@@ -93,12 +89,22 @@ def import_chunks(
 ) -> Iterator[Chunk]:
     """Store the items of a file as :func:`import_items` does, and yield each batch once it is stored."""
     check_positive_int("batch", batch)
-    chunks, done, next_id = tables.read(path, columns, batch_size=batch), 0, first_id
+    return _stored(collection, path, tables.read(path, columns, batch_size=batch), first_id, _upsert)
+
+
+def _stored(
+    collection: Collection,
+    path: str | os.PathLike[str],
+    chunks: Iterator[AnyChunk],
+    first_id: int | None,
+    upsert: Callable[[Collection, str | os.PathLike[str], AnyChunk, slice], None],
+) -> Iterator[AnyChunk]:
+    """Store chunks, numbering the rows of those without ids, and yield each once it is stored."""
+    done, next_id = 0, first_id
     try:
         for chunk in chunks:
-            if chunk.ids is not None and first_id is not None:
-                raise InvalidInputError(f"first_id={first_id}, but {path} has ids of its own; leave it out.")
-            if chunk.ids is None:
+            ids = chunk.ids
+            if ids is None:
                 if next_id is None and len(collection):
                     raise InvalidInputError(
                         f"{path} has no ids, and this collection has items already; name the column with id=, or "
@@ -106,19 +112,22 @@ def import_chunks(
                     )
                 start = next_id or 0
                 next_id = start + len(chunk)
-                chunk = replace(chunk, ids=list(range(start, next_id)))  # noqa: PLW2901
-            for rows in runs(chunk.ids or ()):  # a later row replaces an earlier one with its id
-                part = chunk[rows]
-                _upsert(collection, part.typed(collection.id_type, collection.label_kind), path)
-                done += len(part)
-            yield chunk
+                ids = list(range(start, next_id))
+            elif first_id is not None:
+                raise InvalidInputError(f"first_id={first_id}, but {path} has ids of its own; leave it out.")
+            numbered = replace(chunk, ids=ids)
+            for rows in runs(ids):  # a later row replaces an earlier one with its id
+                upsert(collection, path, numbered, rows)
+                done += len(ids[rows])
+            yield numbered
     except OnlineHashError as error:
         said = f"The {done} items before were added and stay." if done else "Nothing was added."
         raise type(error)(f"{error} {said}") from error
 
 
-def _upsert(collection: Collection, chunk: Chunk, path: str | os.PathLike[str]) -> None:
-    """Store a chunk; of one that is refused, name the faulty row."""
+def _upsert(collection: Collection, path: str | os.PathLike[str], whole: Chunk, rows: slice) -> None:
+    """Store some rows of a chunk; if they are refused, name the faulty one."""
+    chunk = whole[rows].typed(collection.id_type, collection.label_kind)
     try:
         collection.upsert(chunk.ids, chunk.vectors, chunk.labels, chunk.payloads)
     except InvalidInputError as error:
@@ -133,6 +142,74 @@ def _upsert(collection: Collection, chunk: Chunk, path: str | os.PathLike[str]) 
             except InvalidInputError as own:
                 raise type(own)(f"{path}, {chunk.unit} {place}: {own}") from own
         raise type(error)(f"{path}, {chunk.unit}s {chunk.places[0]} to {chunk.places[-1]}: {error}") from error
+
+
+def import_documents(
+    collection: Collection,
+    path: str | os.PathLike[str],
+    documents: str,
+    *,
+    id: str | None = None,
+    labels: str | None = None,
+    payload: str | None = None,
+    first_id: int | None = None,
+    batch: int = 1000,
+    progress: Progress = lambda done, total: None,
+) -> int:
+    r"""Store the documents of a file in a collection that has an embedder, and return their number.
+
+    Each batch is applied whole or not at all. An error names the rows, and how many items were stored before.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path
+        ``.csv`` with a header, ``.jsonl`` or ``.parquet``.
+    documents : str
+        Column of the documents.
+    id, labels, payload : str, optional
+        Columns; by default those with the usual names.
+    first_id : int, optional
+        Number the rows from here, where the file has no ids; needed if the collection has items already.
+    batch : int, default=1000
+        Items stored at a time.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in items; the total is not known before the end.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from onlinehash import HCOH
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "tickets.csv")
+    ...     _ = file.write_text("id,text,label\n7,where is my card?,card\n8,money back!,refund\n")
+    ...     with Collection.open(Path(folder, "tickets.oh"), HCOH(8, random_state=0), embed="char_ngrams") as tickets:
+    ...         import_documents(tickets, file, "text"), tickets.search("the card", k=1).ids
+    (2, [7])
+    """
+    check_positive_int("batch", batch)
+    columns, done = Columns(id=id, labels=labels, payload=payload), 0
+
+    def chunks() -> Iterator[DocumentChunk]:
+        for chunk in read_documents(Path(path), documents, columns, batch_size=batch):
+            as_text = chunk.ids is not None and collection.id_type == "str"
+            yield replace(chunk, ids=list(map(str, chunk.ids or ()))) if as_text else chunk
+
+    for chunk in _stored(collection, path, chunks(), first_id, _upsert_documents):
+        done += len(chunk)
+        progress(done, done)
+    return done
+
+
+def _upsert_documents(collection: Collection, path: str | os.PathLike[str], chunk: DocumentChunk, rows: slice) -> None:
+    ids, labels, payloads = (None if some is None else some[rows] for some in (chunk.ids, chunk.labels, chunk.payloads))
+    if collection.label_kind == "str" and labels is not None:
+        labels = [str(label) if isinstance(label, int) else label for label in labels]
+    try:
+        collection.upsert(ids, None, labels, payloads, documents=chunk.documents[rows])
+    except InvalidInputError as error:
+        places = chunk.places[rows]
+        raise type(error)(f"{path}, rows {places[0]} to {places[-1]}: {error}") from error
 
 
 def export_items(
@@ -186,48 +263,18 @@ def export_items(
             n_items = sum(map(len, readable_rows(collection._store, problems)))
             for problem in problems:
                 _log.warning("Left out of %s: %s", path, problem)
-        if some:
-            chunks = _passing(collection, labels, where, n_items, progress)
-        else:
-            rows = readable_rows(collection._store, problems) if problems else _rows(collection)
-            chunks = _chunks(rows, n_items, progress)
-        tables.write(path, chunks, n_rows=n_items, label_type=collection.label_kind)
+        among = collection._among(labels, where=where)
+        size = max(1, _AT_A_TIME // (4 * (collection.n_features or 1)))
+        rows = readable_rows(collection._store, []) if problems else collection._listed(Place(), among, size)
+        tables.write(path, _chunks(rows, n_items, progress), n_rows=n_items, label_type=collection.label_kind)
     return n_items
 
 
-def _passing(collection: Collection, labels: Any, where: Any, total: int, progress: Progress) -> Iterator[Chunk]:
-    """Yield the items that pass, in order of id, in chunks."""
-    items, done = collection.items(labels=labels, where=where, chunk=_n_rows(collection)), 0
-    while some := list(islice(items, _n_rows(collection))):
-        vectors = np.stack([item.vectors for item in some])
-        yield Chunk(
-            [item.id for item in some], vectors, [item.labels for item in some], [item.payload for item in some]
-        )
-        done += len(some)
-        progress(done, total)
-
-
-def _n_rows(collection: Collection) -> int:
-    return max(1, _AT_A_TIME // (4 * (collection.n_features or 1)))
-
-
-def _rows(collection: Collection) -> Iterator[Rows]:
-    """Yield all items in order of id, in chunks."""
-    size = _n_rows(collection)
-    last: Id | None = None
-    while len(rows := collection._store.rows_after(last, size)):
-        yield rows
-        last = rows.ids[-1]
-
-
 def _chunks(parts: Iterable[Rows], total: int, progress: Progress) -> Iterator[Chunk]:
-    """Yield items as columns: faster than one by one."""
+    """Yield stored items as rows of a table."""
     done = 0
     for rows in parts:
         payloads = [None if text is None else json.loads(text) for text in rows.payloads]
         yield Chunk(rows.ids, rows.vectors, list(map(check.labels_of, rows.labels)), payloads)
         done += len(rows)
         progress(done, total)
-
-
-__all__ = ["export_items", "import_items"]

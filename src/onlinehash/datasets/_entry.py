@@ -101,11 +101,8 @@ class Entry(_Facts):
         return folder / self.name, folder
 
     def _find(self, folders: Sequence[Path]) -> tuple[Origin, Path] | None:
-        for origin in self.origins:
-            path = origin.find(folders)
-            if path is not None:
-                return origin, path
-        return None
+        found = ((origin, origin.find(folders)) for origin in self.origins)
+        return next(((origin, path) for origin, path in found if path is not None), None)
 
     def _fetch(self, folders: Sequence[Path], progress: Progress | None) -> tuple[Origin, Path] | None:
         for origin in self.origins:

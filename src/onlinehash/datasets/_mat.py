@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.datasets._origin import Content, Origin, checked_content, first_file
+from onlinehash.datasets._origin import Content, NamedFile, checked_content
 from onlinehash.exceptions import FileFormatError, MissingExtraError
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -30,22 +30,14 @@ _LAYOUTS = (
 
 
 @dataclass(frozen=True)
-class MatFile(Origin):
+class MatFile(NamedFile):
     """Read features and labels from a MATLAB file by their published names, else by their shapes.
 
     By shape: a matrix and the only vector with as many entries as it has rows (or columns: then it is transposed). Of
     two such pairs, the one with ``test`` in its name comes last. With ``pixels``, features beyond 1 are divided by 255.
     """
 
-    name: str
     pixels: bool = False
-
-    @property
-    def wanted(self) -> str:
-        return self.name
-
-    def find(self, folders: Sequence[Path]) -> Path | None:
-        return first_file(self.name, folders)
 
     def read(self, path: Path) -> Content:
         arrays = _read_hdf5(path) if _is_hdf5(path) else _read_version_5(path)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.datasets._origin import Content, Origin, checked_content, first_file
+from onlinehash.datasets._origin import Content, NamedFile, checked_content
 from onlinehash.datasets.files import file_sha256
 from onlinehash.exceptions import FileFormatError
 
@@ -19,7 +18,7 @@ _DAMAGED = (OSError, ValueError, TypeError, EOFError, KeyError, zipfile.BadZipFi
 
 
 @dataclass(frozen=True)
-class NpzFile(Origin):
+class NpzFile(NamedFile):
     """Read an archive with `Xq`, `scale`, `power`, `y` and `classes`, or with plain `X` and `y`.
 
     In the first schema, the features are ``(Xq * scale) ** power`` in float32, with `Xq` of 8 bits; `scale` is one
@@ -27,15 +26,11 @@ class NpzFile(Origin):
     the reference file; another file of that name is read too, and its source says so.
     """
 
-    name: str
     sha256: str = ""
 
     @property
     def wanted(self) -> str:
         return f"{self.name} (arrays Xq, scale, power, y, classes; or plain X, y)"
-
-    def find(self, folders: Sequence[Path]) -> Path | None:
-        return first_file(self.name, folders)
 
     def read(self, path: Path) -> Content:
         try:
@@ -50,13 +45,9 @@ class NpzFile(Origin):
             )
         X = arrays["X"] if "X" in arrays else _decoded(arrays["Xq"], arrays["scale"], arrays["power"], path)
         names = [str(name) for name in arrays.get("classes", np.empty(0)).ravel()]
-        return checked_content(X, arrays["y"], names, path, self._source(path))
-
-    def _source(self, path: Path) -> str:
         digest = file_sha256(path)
-        if digest == self.sha256:
-            return f"{path.name}, the reference file"
-        return f"{path.name}, sha256 {digest}: not the reference file"
+        source = "the reference file" if digest == self.sha256 else f"sha256 {digest}: not the reference file"
+        return checked_content(X, arrays["y"], names, path, f"{path.name}, {source}")
 
 
 def _decoded(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,9 +52,18 @@ class Origin(ABC):
         return False
 
 
-def first_file(name: str, folders: Sequence[Path]) -> Path | None:
-    """Return the file of that name in the first folder that has it."""
-    return next((path for folder in folders if (path := folder / name).is_file()), None)
+@dataclass(frozen=True)
+class NamedFile(Origin):
+    """One file of a fixed name."""
+
+    name: str
+
+    @property
+    def wanted(self) -> str:
+        return self.name
+
+    def find(self, folders: Sequence[Path]) -> Path | None:
+        return next((path for folder in folders if (path := folder / self.name).is_file()), None)
 
 
 def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str], path: Path, source: str) -> Content:

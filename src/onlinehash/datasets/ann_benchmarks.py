@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_positive_int
-from onlinehash.codes import hamming_distances, pack_bits
+from onlinehash.codes import pack_bits
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, MissingExtraError
 from onlinehash.types import Codes
 
@@ -65,13 +65,8 @@ class HammingSet:
                 f"distances has shape {found.shape}; {len(self.queries)} queries and k={k} need at least "
                 f"({len(self.queries)}, {k})."
             )
-        nearest = self.neighbours[:, k - 1]
-        farthest = np.array(
-            [
-                int(hamming_distances(query[np.newaxis], self.codes[row][np.newaxis])[0, 0])
-                for query, row in zip(self.queries, nearest, strict=True)
-            ]
-        )
+        differing = self.queries ^ self.codes[self.neighbours[:, k - 1]]
+        farthest = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
         return float((found[:, :k] <= farthest[:, np.newaxis]).mean())
 
 

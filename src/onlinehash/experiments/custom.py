@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width, pack_bits, pack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, UnknownNameError
-from onlinehash.features import FeatureMap, StreamFeatures, make_features
+from onlinehash.features import StreamFeatures, make_features
 from onlinehash.types import Codes, Features, Labels
 
 
@@ -246,11 +246,8 @@ class _Estimator:
         assert self._features is not None
         estimator, features = copy.deepcopy(self._estimator), self._features.freeze()
         method = "transform" if _has(estimator, "transform") else "decision_function"
-        return _Checked(f"{self._name}.{method}", _after(features, getattr(estimator, method)), self._n_bits)
-
-
-def _after(features: FeatureMap, output: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda X: output(features.transform(X))
+        output = getattr(estimator, method)
+        return _Checked(f"{self._name}.{method}", lambda X: output(features.transform(X)), self._n_bits)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ other data sets, with counts determined by the file: a fifth of the smallest cla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +21,6 @@ from onlinehash.datasets import Dataset, ProtocolSizes, describe, load_dataset
 from onlinehash.datasets.files import file_sha256
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import Labels
-
-if TYPE_CHECKING:
-    from onlinehash.tables import Chunk
 
 _LEARNING_RATE = 0.2  # of HCOH, which is its own default
 _QUERIES_PER_CLASS, _QUERIES, _PLACES = 100, 10_000, 100
@@ -107,17 +103,18 @@ def _find(name: str, labels: str | None, digest: str | None) -> Dataset:
     return load_dataset(name) if digest is None else load_own(name, labels)
 
 
-def n_features(name: str, labels: str | None = None) -> int:
-    """Return the number of features of a data set; a built-in one is not loaded.
+def data_size(name: str, labels: str | None = None) -> tuple[int, int]:
+    """Return the numbers of features and classes of a data set; a built-in one is not loaded.
 
     Examples
     --------
-    >>> n_features("mnist")
-    784
+    >>> data_size("mnist")
+    (784, 10)
     """
     if is_file_name(name):
-        return int(find_dataset(name, labels).X.shape[1])
-    return next(info.n_features for info in describe() if info.name == name)
+        own = find_dataset(name, labels)
+        return own.X.shape[1], len(own.class_names)
+    return next((info.n_features, info.n_classes) for info in describe() if info.name == name)
 
 
 def data_digest(path: str, labels: str | None) -> str:
@@ -149,13 +146,17 @@ def _read(path: Path, column: str | None) -> tuple[NDArray[np.float32], Labels]:
     _files(str(path), column)
     rows: list[NDArray[Any]] = []
     labels: list[Any] = []
-    for chunk in _with_hint(tables.read(path, tables.Columns(labels=column)), column):
-        if chunk.labels is None:
-            raise InvalidLabelsError(
-                f"{path} comes without labels; name their column, or for .npy their file, as labels."
-            )
-        rows.append(chunk.vectors)
-        labels += map(_one_label, chunk.labels, (f"{path}, {chunk.unit} {number}" for number in chunk.places))
+    try:
+        for chunk in tables.read(path, tables.Columns(labels=column)):
+            if chunk.labels is None:
+                raise InvalidLabelsError(
+                    f"{path} comes without labels; name their column, or for .npy their file, as labels."
+                )
+            rows.append(chunk.vectors)
+            labels += map(_one_label, chunk.labels, (f"{path}, {chunk.unit} {number}" for number in chunk.places))
+    except FileFormatError as error:
+        hint = "" if column else " If a column holds the labels and is not called label or labels, name it as labels."
+        raise FileFormatError(f"{error}{hint}") from error
     if not rows:
         raise FileFormatError(f"{path} has no rows.")
     try:
@@ -164,15 +165,6 @@ def _read(path: Path, column: str | None) -> tuple[NDArray[np.float32], Labels]:
         return np.ascontiguousarray(X, np.float32), check_labels(labels, len(X))
     except InvalidInputError as error:
         raise type(error)(f"{path}: {error}") from error
-
-
-def _with_hint(chunks: Iterator[Chunk], column: str | None) -> Iterator[Chunk]:
-    """Add to errors of a file a hint that the column of the labels may have to be named."""
-    try:
-        yield from chunks
-    except FileFormatError as error:
-        hint = "" if column else " If a column holds the labels and is not called label or labels, name it as labels."
-        raise FileFormatError(f"{error}{hint}") from error
 
 
 def _one_label(label: Any, place: str) -> Any:

@@ -15,24 +15,27 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from onlinehash._validation import check_choice, check_positive_int
-from onlinehash.datasets import PROTOCOLS, dataset_names, describe
+from onlinehash.datasets import PROTOCOLS, dataset_names
 from onlinehash.exceptions import FileFormatError, InvalidInputError, OnlineHashError, UnknownNameError
 from onlinehash.experiments.custom import check_settings, class_digest, load_class
-from onlinehash.experiments.own_data import data_digest, find_dataset, is_file_name
+from onlinehash.experiments.own_data import data_digest, data_size, find_dataset, is_file_name
 from onlinehash.experiments.references import REFERENCES
 from onlinehash.experiments.streams import STREAM_DEFAULTS, StreamOptions
 from onlinehash.hashers import HASHERS
 
-_RANKINGS = ("hamming", "asymmetric")
-_DATABASE_CODES = ("function", "labels", "candidates", "centred")
-_INPUTS = ("given", "hroh")
-_QUERIES = ("held out", "stream")
+_CHOICES = {  # the first is the default
+    "protocol": tuple(PROTOCOLS),
+    "ranking": ("hamming", "asymmetric"),
+    "database_codes": ("function", "labels", "candidates", "centred"),
+    "queries": ("held out", "stream"),
+    "inputs": ("given", "hroh"),
+}
 _EVALUATION = ("ranking", "database_codes")
 SHARED = (
     *("dataset", "labels", "protocol", "checkpoints", "queries", "precision_at", "inputs"),
@@ -127,10 +130,8 @@ class Run(StreamOptions):
 
         Options at their default are left out: results from before an option existed stay valid.
         """
-        optional = {name: default for name, default in STREAM_DEFAULTS.items() if name != "order"}
-        optional |= {"ranking": "hamming", "labels": None, "precision_at": None}
-        optional |= {"database_codes": "function", "inputs": "given", "queries": "held out"}
-        idle = {name for name, default in optional.items() if getattr(self, name) == default}
+        options = (option for option in fields(self) if option.name not in {"order", "checkpoints"})
+        idle = {option.name for option in options if getattr(self, option.name) == option.default}
         config = {name: value for name, value in asdict(self).items() if name not in idle}
         if is_custom(self.hasher):
             config["source"] = class_digest(self.hasher)
@@ -255,19 +256,19 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
         if setting in own:
             raise InvalidInputError(f"{setting}={own[setting]!r} would replace what {source} says; set {source}.")
     if hasher in REFERENCES:
-        stored = _stored_bits(hasher, shared["dataset"], shared.get("labels"))
+        chosen: type[Any] = REFERENCES[hasher]
+        stored = REFERENCES[hasher].stored_bits(*data_size(shared["dataset"], shared.get("labels")))
         if stored is not None:
             if "bits" in own:
                 raise FileFormatError("a reference has no bits to choose; leave out bits.")
             bits = [stored]
-        own.pop("bits", None)
-        check_settings(hasher, REFERENCES[hasher], own)
     else:
         hasher = _spelled(hasher)
         if not is_custom(hasher) and hasher not in HASHERS:
             raise UnknownNameError.among("hasher", hasher, (*HASHERS, *REFERENCES))
-        own.pop("bits", None)
-        check_settings(hasher, load_class(hasher) if is_custom(hasher) else HASHERS[hasher], own)
+        chosen = load_class(hasher) if is_custom(hasher) else HASHERS[hasher]
+    own.pop("bits", None)
+    check_settings(hasher, chosen, own)
     for n_bits in bits:
         for seed in seeds:
             yield Run(method, hasher, n_bits=n_bits, seed=seed, params=own, **shared)
@@ -295,15 +296,12 @@ def _check_shared(shared: dict[str, Any]) -> None:
             f"{UnknownNameError.among('data set', dataset, dataset_names())} A file of your own ends in .npy, .npz, "
             ".csv, .jsonl or .parquet."
         )
-    check_choice("protocol", shared.get("protocol", "online"), tuple(PROTOCOLS))
-    check_choice("ranking", shared.get("ranking", "hamming"), _RANKINGS)
-    check_choice("database_codes", shared.get("database_codes", "function"), _DATABASE_CODES)
-    check_choice("queries", shared.get("queries", "held out"), _QUERIES)
-    check_choice("inputs", shared.get("inputs", "given"), _INPUTS)
+    for setting, choices in _CHOICES.items():
+        check_choice(setting, shared.get(setting, choices[0]), choices)
     if "precision_at" in shared:
         check_positive_int("precision_at", shared["precision_at"])
     points = shared.get("checkpoints", 0)
-    if not _is_whole(points) or points < 0:
+    if type(points) is not int or points < 0:
         raise InvalidInputError(f"checkpoints={points!r} is not a number of points; use an integer of at least 0.")
 
 
@@ -314,21 +312,8 @@ def _text(name: str, value: Any) -> str:
 
 
 def _whole_numbers(name: str, values: Any, *, least: int) -> list[int]:
-    if isinstance(values, list) and values and all(_is_whole(value) and value >= least for value in values):
+    if isinstance(values, list) and values and all(type(value) is int and value >= least for value in values):
         return values
     raise FileFormatError(
         f"{name}={values!r} is not a list of integers of at least {least}; write for example {_NEEDED[name]}."
     )
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _stored_bits(reference: str, dataset: str, labels: str | None) -> int | None:
-    """Return the bits per item that a reference stores; None if the plan says how many."""
-    if is_file_name(dataset):
-        own = find_dataset(dataset, labels)
-        return REFERENCES[reference].stored_bits(own.X.shape[1], len(own.class_names))
-    info = next(info for info in describe() if info.name == dataset)
-    return REFERENCES[reference].stored_bits(info.n_features, info.n_classes)

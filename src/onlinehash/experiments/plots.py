@@ -22,18 +22,9 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLoca
 from scipy.optimize import isotonic_regression
 
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.experiments import tables
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.tables import (
-    Cells,
-    areas,
-    base_name,
-    curves,
-    learning_seconds,
-    lengths_of,
-    measured,
-    separate_references,
-    study,
-)
+from onlinehash.experiments.tables import Cells, base_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,22 +74,23 @@ def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> str:
     >>> map_against_bits(results).startswith("<svg")
     True
     """
-    learned, references = separate_references(results)
+    learned, references = tables.separate_references(results)
     levels = {
-        method: next(iter(row.values())) for method, row in measured(references, "mean_average_precision").items()
+        method: next(iter(row.values()))
+        for method, row in tables.measured(references, "mean_average_precision").items()
     }
-    cells = measured(learned, "mean_average_precision")
+    cells = tables.measured(learned, "mean_average_precision")
     return _against_bits(cells, label, f"{label} against the number of bits", levels)
 
 
 def auc_against_bits(results: Iterable[Result], *, label: str = "area under the mAP curve") -> str:
     """Draw AUC, the mean over the checkpoints of the learning curve, against the number of bits."""
-    return _against_bits(areas(results), label, "Area under the learning curve against the number of bits")
+    return _against_bits(tables.areas(results), label, "Area under the learning curve against the number of bits")
 
 
 def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> str:
     """Draw learning curves: mAP against the number of instances, one panel per length, all with the same axes."""
-    drawn = curves(results)
+    drawn = tables.curves(results)
     lengths = sorted({n_bits for row in drawn.values() for n_bits in row})
     if not lengths:
         raise InvalidInputError("There is no learning curve to draw; set checkpoints in the plan.")
@@ -108,10 +100,10 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     n_legend_columns = 3 if max(map(len, drawn)) <= _SHORT_NAME else 2
     legend_height = 0.0 if spare else 14.0 * math.ceil(len(drawn) / n_legend_columns) + 12
     figure = _figure(n_rows * (300.0 if n_columns == 1 else 168.0) + legend_height, layout="constrained")
-    panels: Any = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+    panels: list[Any] = list(figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False).flat)
     top = _top(max(value for row in drawn.values() for _, values in row.values() for value in values))
     last = max(instances[-1] for row in drawn.values() for instances, _ in row.values())
-    for panel, n_bits in zip(panels.flat, lengths, strict=False):
+    for panel, n_bits in zip(panels, lengths, strict=False):
         for place, (method, row) in enumerate(drawn.items()):
             if n_bits not in row:
                 continue
@@ -124,9 +116,9 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
         panel.xaxis.set_major_locator(FixedLocator([0, last / 2, last]))
         panel.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 2000 else f"{value:g}")
         _dress(panel)
-    for panel in list(panels.flat)[len(lengths) :]:
+    for panel in panels[len(lengths) :]:
         panel.set_axis_off()
-    for panel in list(panels.flat)[len(lengths) - n_columns : len(lengths)]:
+    for panel in panels[len(lengths) - n_columns : len(lengths)]:
         panel.tick_params(labelbottom=True)
         first, _, end = panel.get_xticklabels()  # otherwise they overlap with those of the next panel
         first.set_horizontalalignment("left")
@@ -136,20 +128,17 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     handles = [Line2D([], [], label=method, **_look(method)) for method in drawn]
     options: dict[str, Any] = {"handles": handles, "frameon": False, "labelcolor": _INK, "handlelength": 2.8}
     if spare:
-        list(panels.flat)[-1].legend(loc="center", fontsize=_FONT, **options)
+        panels[-1].legend(loc="center", fontsize=_FONT, **options)
     else:
         options |= {"ncols": n_legend_columns, "fontsize": _FONT - 1, "columnspacing": 1.2}
         figure.legend(loc="outside upper center", **options)
     return _svg(figure, f"{label} against the number of instances learned from, {', '.join(map(str, lengths))} bits")
 
 
-def learning_time(results: Iterable[Result], *, n_bits: int | None = None) -> str:
-    """Draw the CPU seconds of learning the stream at one length, as bars on a logarithmic scale.
-
-    The default length is 32 bits if all methods have it, otherwise the longest that most have.
-    """
-    cells = learning_seconds(separate_references(results)[0])
-    n_bits = timed_length(cells) if n_bits is None else n_bits
+def learning_time(results: Iterable[Result]) -> str:
+    """Draw the CPU seconds of learning the stream at the length of :func:`timed_length`, as bars on a log scale."""
+    cells = tables.learning_seconds(tables.separate_references(results)[0])
+    n_bits = timed_length(cells)
     seconds = {method: row[n_bits] for method, row in cells.items() if row.get(n_bits, 0) > 0}
     if not seconds:
         raise InvalidInputError(f"No result has a time of learning at {n_bits} bits.")
@@ -161,8 +150,8 @@ def learning_time(results: Iterable[Result], *, n_bits: int | None = None) -> st
         bar = {"color": colour if filled else "none", "edgecolor": colour, "linestyle": "-" if filled else "--"}
         axes.barh(place, seconds[method] - low, left=low, height=0.68, linewidth=1, **bar)
         text: dict[str, Any] = {"va": "center", "fontsize": _FONT - 1, "color": _INK, "annotation_clip": False}
-        end = (seconds[method], place)
-        axes.annotate(f"{_rounded(seconds[method])} s", end, (4, 0), textcoords="offset points", **text)
+        label = f"{seconds[method]:{'.3g' if seconds[method] < 100 else '.0f'}} s"
+        axes.annotate(label, (seconds[method], place), (4, 0), textcoords="offset points", **text)
     axes.set_xscale("log")
     axes.set_xlim(low, max(10 * low, max(seconds.values()) * 1.1))
     axes.set_ylim(-0.6, len(ordered) - 0.4)
@@ -179,7 +168,9 @@ def map_of_two_streams(
 
     ``names`` are the names of the two kinds of stream; the second has an open marker.
     """
-    sides = [measured(separate_references(results)[0], "mean_average_precision") for results in (first, second)]
+    sides = [
+        tables.measured(tables.separate_references(results)[0], "mean_average_precision") for results in (first, second)
+    ]
     methods = [method for method in sides[0] if all(n_bits in side.get(method, {}) for side in sides)]
     if not methods:
         raise InvalidInputError(f"No method has results for both streams at {n_bits} bits.")
@@ -206,7 +197,7 @@ def map_of_two_streams(
 
 def map_against_parameter(results: Iterable[Result], *, label: str = "mAP") -> str:
     """Draw mAP against the one parameter in which the methods of the results differ."""
-    found = study(results, "mean_average_precision")
+    found = tables.study(results, "mean_average_precision")
     if found is None:
         raise InvalidInputError("The results do not differ in exactly one number; this is not a study of a parameter.")
     name = found.parameter.replace("_", " ")
@@ -226,7 +217,7 @@ def timed_length(cells: Mapping[str, Mapping[int, float]]) -> int:
 def _against_bits(cells: Cells, label: str, title: str, levels: Mapping[str, float] | None = None) -> str:
     if not cells:
         raise InvalidInputError(f"There are no results to draw {label} from.")
-    lengths = lengths_of(cells)
+    lengths = tables.lengths_of(cells)
     level_lines = {name: dict.fromkeys((lengths[0], lengths[-1]), value) for name, value in (levels or {}).items()}
     return _lines(cells | level_lines, label, "bits", title, lengths, "log", levels=tuple(level_lines))
 
@@ -345,10 +336,6 @@ def _top(value: float) -> float:
     """Return a round end of an axis from 0 that is not below the largest value."""
     step = 10.0 ** math.floor(math.log10(max(value, 1e-3)))
     return next(factor * step for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * step >= value)
-
-
-def _rounded(value: float) -> str:
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
 def _figure(height: float, layout: Any = None) -> Figure:

@@ -10,33 +10,11 @@ from pathlib import Path
 from statistics import median
 
 from onlinehash.exceptions import DataNotFoundError
-from onlinehash.experiments import plots
+from onlinehash.experiments import plots, tables
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.report_tables import NO_PRINT, form_seconds, form_signed, html_table
 from onlinehash.experiments.results import Result, is_stale, read_results
-from onlinehash.experiments.tables import (
-    Cells,
-    Difference,
-    Printed,
-    Study,
-    areas,
-    as_in_the_paper,
-    base_name,
-    beside,
-    curves,
-    differences,
-    explanation,
-    form_value,
-    groups,
-    learning_seconds,
-    lengths_of,
-    measured,
-    printed_for,
-    printed_seconds,
-    separate_references,
-    spread,
-    study,
-)
+from onlinehash.experiments.tables import Cells, form_value
 
 _CLOSE, _LARGE = 0.02, 0.05
 _UNSEEN = {
@@ -61,16 +39,8 @@ class Chapter:
     command: str
 
 
-def make_report(plans: Iterable[Plan], results_folder: Path) -> str:
-    """Return the report of plans as one self-contained HTML page.
-
-    The folder holds one ``.jsonl`` file per plan, with the name of the plan.
-    """
-    return render([read_chapter(plan, results_folder) for plan in plans])
-
-
 def read_chapter(plan: Plan, results_folder: Path, command: str | None = None) -> Chapter:
-    """Read the results of a plan, which must have some."""
+    """Read the results of a plan, which must have some, from the folder of its ``.jsonl`` file."""
     path = results_folder / f"{plan.name}.jsonl"
     results = read_results(path, plan.runs)
     command = command or f"onlinehash reproduce {plan.name}.toml"
@@ -126,7 +96,7 @@ def _duration(seconds: float) -> str:
 
 def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
     plan, results = chapter.plan, chapter.results
-    parts = groups(results)
+    parts = tables.groups(results)
     seeds = sorted({result["config"]["seed"] for result in results})
     state = f"{len(results)} of {len(plan.runs)} runs are done. " if len(results) < len(plan.runs) else ""
     n_stale = sum(map(is_stale, results))
@@ -153,8 +123,11 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
 
 def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
     """Return a table of mAP at one number of bits, one column per kind of stream."""
-    learned, _ = separate_references(results)
-    by_part = {name: measured(separate_references(part)[0], "mean_average_precision") for name, part in parts.items()}
+    learned, _ = tables.separate_references(results)
+    by_part = {
+        name: tables.measured(tables.separate_references(part)[0], "mean_average_precision")
+        for name, part in parts.items()
+    }
     n_bits = plots.timed_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
     methods = dict.fromkeys(method for cells in by_part.values() for method in cells)
     rows = {
@@ -165,79 +138,61 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
     }
     caption = f"mAP at {n_bits} bits, all streams"
     table = html_table(caption, {m: row for m, row in rows.items() if row}, NO_PRINT, columns=dict(enumerate(by_part)))
-    studied = study(learned, "mean_average_precision")
+    studied = tables.study(learned, "mean_average_precision")
     return table + (_figure_grid([_study_figure(learned, "mAP", studied)]) if studied else "")
 
 
 def _part(results: list[Result]) -> str:
-    learned, references = separate_references(results)
-    dataset = results[0]["config"]["dataset"]
-    label, precision_label = _labels(results)
-    ours = measured(learned, "mean_average_precision")
+    learned, references = tables.separate_references(results)
+    dataset, metrics = results[0]["config"]["dataset"], results[0]["metrics"]
+    label, precision_label = _at("mAP", metrics.get("map_at")), _at("Precision", metrics.get("precision_at"))
+    ours = tables.measured(learned, "mean_average_precision")
     theirs, theirs_precision = (
-        printed_for(dataset, measure) if as_in_the_paper(results) else NO_PRINT
+        tables.printed_for(dataset, measure) if tables.as_in_the_paper(results) else NO_PRINT
         for measure in ("mean_average_precision", "precision")
     )
-    precision = measured(learned, "precision")
-    seconds = learning_seconds(learned)
-    found = differences(ours, theirs.cells) if theirs.comparable else []
-    studied = study(learned, "mean_average_precision")
-    times = ""
-    if not studied:
-        caption = "CPU seconds to learn the stream"
-        times = html_table(caption, seconds, printed_seconds(dataset), form=form_seconds, rising=True)
-    return "\n".join(
-        [
-            _story(ours, areas(learned), {} if studied else seconds, label, theirs),
-            _compared(found, label),
-            _figures(results, label, studied),
-            html_table(label, ours, theirs, references=measured(references, "mean_average_precision"),
-                   seeds=spread(learned, "mean_average_precision")),
-            html_table(precision_label, precision, theirs_precision, references=measured(references, "precision"),
-                   seeds=spread(learned, "precision")),
-            *_new_item_tables(learned, references, label),
-            *_unseen_tables(learned, references),
-            _notes(ours, theirs),
-            times,
-        ]
-    )  # fmt: skip
+    seconds = tables.learning_seconds(learned)
+    found = tables.differences(ours, theirs.cells) if theirs.comparable else []
+    studied = tables.study(learned, "mean_average_precision")
+
+    def table(caption: str, measure: str, printed: tables.Printed = NO_PRINT) -> str:
+        cells, of_references = (tables.measured(some, measure) for some in (learned, references))
+        return html_table(caption, cells, printed, references=of_references, seeds=tables.spread(learned, measure))
+
+    parts = [
+        _story(ours, tables.areas(learned), {} if studied else seconds, label, theirs),
+        _compared(found, label),
+        _figures(results, label, studied),
+        table(label, "mean_average_precision", theirs),
+        table(precision_label, "precision", theirs_precision),
+    ]
+    if tables.measured(learned, "new_items.mean_average_precision"):
+        parts.append(table(f"{label} among items never learned from", "new_items.mean_average_precision"))
+    parts += [*_unseen_tables(learned, references), _notes(ours, theirs)]
+    caption, printed = "CPU seconds to learn the stream", tables.printed_seconds(dataset)
+    times = "" if studied else html_table(caption, seconds, printed, form=form_seconds, rising=True)
+    return "\n".join([*parts, times])
 
 
-def _labels(results: Sequence[Result]) -> tuple[str, str]:
-    """Return the names of mAP and precision with their ranking lengths, if the results have them."""
-    metrics = results[0]["metrics"]
-    map_at, precision_at = metrics.get("map_at"), metrics.get("precision_at")
-    return (
-        "mAP" if map_at is None else f"mAP@{map_at}",
-        "Precision" if precision_at is None else f"Precision@{precision_at}",
-    )
-
-
-def _new_item_tables(learned: list[Result], references: list[Result], label: str) -> list[str]:
-    """Return the table of mAP among items never learned from, if the results have it."""
-    measure = "new_items.mean_average_precision"
-    if not (cells := measured(learned, measure)):
-        return []
-    of_references = measured(references, measure)
-    caption = f"{label} among items never learned from"
-    return [html_table(caption, cells, NO_PRINT, references=of_references, seeds=spread(learned, measure))]
+def _at(measure: str, length: int | None) -> str:
+    return measure if length is None else f"{measure}@{length}"
 
 
 def _unseen_tables(learned: list[Result], references: list[Result]) -> list[str]:
     """Return the tables of the three searches of runs with unseen classes."""
     return [
-        html_table(caption, measured(learned, name), NO_PRINT, references=measured(references, name))
+        html_table(caption, tables.measured(learned, name), NO_PRINT, references=tables.measured(references, name))
         for name, caption in _UNSEEN.items()
         if all(name in result["metrics"] for result in [*learned, *references])
     ]
 
 
-def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: Printed) -> str:
+def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: tables.Printed) -> str:
     """Return a paragraph: the leading methods and the times."""
     if not ours:
         return ""
     sentences = [f"<strong>{_lead(ours, f'has the highest {label}')}</strong>"]
-    in_paper = {method: row for method, row in ours.items() if beside(method, ours, theirs.cells)}
+    in_paper = {method: row for method, row in ours.items() if tables.beside(method, ours, theirs.cells)}
     if in_paper and _lead(in_paper, "") != _lead(ours, ""):
         sentences.append("Among the methods of the paper, " + _lead(in_paper, "leads"))
     if area:
@@ -258,7 +213,7 @@ def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: Printed
 def _lead(cells: Cells, verb: str) -> str:
     """Return the leading method per number of bits: 'HCOH leads at 8 (.5) and 16 bits (.6), LSH at 32 bits (.7).'."""
     won: dict[str, list[tuple[int, float]]] = {}
-    for n_bits in lengths_of(cells):
+    for n_bits in tables.lengths_of(cells):
         row = {method: values[n_bits] for method, values in cells.items() if n_bits in values}
         best = max(row, key=lambda method: row[method])
         won.setdefault(best, []).append((n_bits, row[best]))
@@ -279,7 +234,7 @@ def _listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def _compared(found: list[Difference], label: str) -> str:
+def _compared(found: list[tables.Difference], label: str) -> str:
     """Return a paragraph on the differences from printed values, with explanations of the largest."""
     if not found:
         return ""
@@ -289,7 +244,7 @@ def _compared(found: list[Difference], label: str) -> str:
         f"{len(found)} cells have a printed {label}: {close} of them are within {form_value(_CLOSE)} of it, "
         f"half of them within {form_value(median(sizes))}."
     )
-    farthest: dict[str, list[Difference]] = {}
+    farthest: dict[str, list[tables.Difference]] = {}
     for difference in found:
         if abs(difference.size) >= _LARGE:
             farthest.setdefault(difference.method, []).append(difference)
@@ -298,30 +253,30 @@ def _compared(found: list[Difference], label: str) -> str:
     items = [
         f"<li><b>{escape(method)}</b>: "
         + _listed([f"{form_signed(d.size)} at {d.n_bits}" for d in sorted(cells, key=lambda d: d.n_bits)])
-        + f" bits. {escape(explanation(method))}</li>"
+        + f" bits. {escape(tables.explanation(method))}</li>"
         for method, cells in farthest.items()
     ]
     return f"<p>{text} Off by {form_value(_LARGE)} or more:</p><ul>{''.join(items)}</ul>"
 
 
-def _notes(ours: Cells, theirs: Printed) -> str:
+def _notes(ours: Cells, theirs: tables.Printed) -> str:
     """Return explanations of released variants."""
-    bases = dict.fromkeys(base_name(method) for method in ours if method.endswith("(as released)"))
+    bases = dict.fromkeys(tables.base_name(method) for method in ours if method.endswith("(as released)"))
     if not theirs.cells or not bases:
         return ""
-    items = "".join(f"<dt>{escape(base)}</dt><dd>{escape(explanation(base))}</dd>" for base in bases)
+    items = "".join(f"<dt>{escape(base)}</dt><dd>{escape(tables.explanation(base))}</dd>" for base in bases)
     return f"<details><summary>What \u201cas released\u201d means, and why</summary><dl>{items}</dl></details>"
 
 
-def _figures(results: list[Result], label: str, studied: Study | None) -> str:
-    learned, _ = separate_references(results)
+def _figures(results: list[Result], label: str, studied: tables.Study | None) -> str:
+    learned, _ = tables.separate_references(results)
     figures = []
     if studied is not None:
         figures.append(_study_figure(learned, label, studied))
-    elif len(lengths_of(measured(learned, "mean_average_precision"))) > 1:
+    elif len(tables.lengths_of(tables.measured(learned, "mean_average_precision"))) > 1:
         figures.append(_figure(f"{label} against the number of bits", plots.map_against_bits(results, label=label)))
-    drawn = curves(learned)
-    if len({n_bits for row in drawn.values() for n_bits in row}) > 1:
+    drawn = tables.areas(learned)
+    if len(tables.lengths_of(drawn)) > 1:
         area = plots.auc_against_bits(learned, label=f"area under the {label} curve")
         figures.append(_figure("Area under the learning curve", area))
     if learned and studied is None:
@@ -331,7 +286,7 @@ def _figures(results: list[Result], label: str, studied: Study | None) -> str:
     return _figure_grid(figures)
 
 
-def _study_figure(results: list[Result], label: str, studied: Study) -> str:
+def _study_figure(results: list[Result], label: str, studied: tables.Study) -> str:
     caption = f"{label} against {studied.parameter.replace('_', ' ')}"
     return _figure(caption, plots.map_against_parameter(results, label=label))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
-from onlinehash.experiments.own_data import n_features
+from onlinehash.experiments.own_data import data_size
 from onlinehash.experiments.plan import Run, is_custom
 from onlinehash.experiments.references import REFERENCES, takes_bits
 from onlinehash.experiments.results import (
@@ -114,13 +114,12 @@ def check_parameters(runs: Iterable[Run]) -> None:
             continue
         seen.append(setup)
         params = {key: value for key, value in run.params.items() if (key, value) != ("codebook", "published")}
-        rows, labels = np.zeros((2, n_features(run.dataset, run.labels)), np.float32), np.array([0, 1])
+        rows, labels = np.zeros((2, data_size(run.dataset, run.labels)[0]), np.float32), np.array([0, 1])
         place = f"Method {run.method!r}, {run.n_bits} bits"
         try:
-            method = REFERENCES[run.hasher] if run.hasher in REFERENCES else HASHERS[run.hasher]
             if run.hasher in HASHERS or takes_bits(run.hasher):
                 params = {"n_bits": run.n_bits, "random_state": run.seed} | params
-            method(**params).partial_fit(rows, labels)
+            (REFERENCES | HASHERS)[run.hasher](**params).partial_fit(rows, labels)
         except OnlineHashError as error:
             raise type(error)(f"{place}: {error}") from error
         except (TypeError, ValueError) as error:  # the rows are fine, so it is a parameter

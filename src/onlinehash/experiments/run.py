@@ -236,15 +236,14 @@ def make_learner(run: Run, split: Split) -> Learner:
     params: dict[str, Any] = {"preprocess": split.preprocess} | run.params
     if params.get("codebook") == "published" and not is_custom(run.hasher):
         params["codebook"] = hadamard_codewords(np.unique(split.database.y).tolist(), run.n_bits, seed=run.seed)
-    if run.hasher in REFERENCES:
-        sized = {"n_bits": run.n_bits, "random_state": run.seed} if takes_bits(run.hasher) else {}
-        return REFERENCES[run.hasher](**sized | params)
     if is_custom(run.hasher):
         classes = np.unique(split.database.y)
         return make_custom(
             run.hasher, run.params, n_bits=run.n_bits, seed=run.seed, preprocess=split.preprocess, classes=classes
         )
-    return HASHERS[run.hasher](**{"n_bits": run.n_bits, "random_state": run.seed} | params)
+    if run.hasher in HASHERS or takes_bits(run.hasher):
+        params = {"n_bits": run.n_bits, "random_state": run.seed} | params
+    return (REFERENCES | HASHERS)[run.hasher](**params)
 
 
 Sides = tuple[NDArray[Any], Labels, NDArray[Any], Labels]

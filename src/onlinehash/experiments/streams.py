@@ -19,8 +19,6 @@ from onlinehash.datasets import Split
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Batch, Features, Labels
 
-ORDERS = ("shuffled", "sorted", "groups")
-DRIFTS = ("none", "rotation")
 _CHUNK = 1 << 20  # elements of the stream rotated at a time
 
 _GROUPS, _ROTATION, _NOISE, _MISSING, _UNSEEN = range(1, 6)  # one random generator per option
@@ -65,18 +63,13 @@ class StreamOptions:
     unseen: float = 0.0
 
     def __post_init__(self) -> None:
-        check_choice("order", self.order, ORDERS)
-        check_choice("drift", self.drift, DRIFTS)
+        check_choice("order", self.order, ("shuffled", "sorted", "groups"))
+        check_choice("drift", self.drift, ("none", "rotation"))
         for name in ("label_noise", "missing_labels", "unseen"):
             share = getattr(self, name)
             if not _is_number(share) or not 0 <= share < 1:
                 raise InvalidInputError(f"{name}={share!r} is not a share; use a number from 0 to below 1.")
-        if (
-            not isinstance(self.groups, int)
-            or isinstance(self.groups, bool)
-            or self.groups < 0
-            or ((self.order == "groups") != (self.groups != 0))
-        ):
+        if type(self.groups) is not int or self.groups < 0 or (self.order == "groups") != (self.groups != 0):
             raise InvalidInputError(
                 f'order={self.order!r} and groups={self.groups!r} do not fit; write order = "groups" with groups = 5, '
                 "and no groups with another order."

@@ -164,18 +164,18 @@ def measured(results: Iterable[Result], measure: str) -> Cells:
     >>> measured([result], "new_items.precision"), measured([result], "recall")
     ({'HCOH': {16: 0.5}}, {})
     """
-    values = spread(results, measure)
-    return {method: {n_bits: mean(seeds) for n_bits, seeds in row.items()} for method, row in values.items()}
+    return _means(spread(results, measure))
 
 
 def learning_seconds(results: Iterable[Result]) -> Cells:
     """Return the mean over seeds of the CPU seconds of learning the stream."""
-    return _means(results, lambda result: result["seconds"]["learning"])
+    return _means(_collected(results, lambda result: result["seconds"]["learning"]))
 
 
 def areas(results: Iterable[Result]) -> Cells:
     """Return the mean over seeds of AUC as the paper defines it, the mean over checkpoints, for runs with a curve."""
-    return _means((result for result in results if result["curve"]), lambda result: mean(result["curve"]["values"]))
+    drawn = (result for result in results if result["curve"])
+    return _means(_collected(drawn, lambda result: mean(result["curve"]["values"])))
 
 
 def spread(results: Iterable[Result], measure: str) -> Spread:
@@ -316,6 +316,5 @@ def _collected(results: Iterable[Result], value_of: Callable[[Result], Any]) -> 
     return {method: dict(row) for method, row in values.items()}
 
 
-def _means(results: Iterable[Result], value_of: Callable[[Result], float]) -> Cells:
-    collected = _collected(results, value_of)
-    return {method: {n_bits: mean(values) for n_bits, values in row.items()} for method, row in collected.items()}
+def _means(values: Spread) -> Cells:
+    return {method: {n_bits: mean(seeds) for n_bits, seeds in row.items()} for method, row in values.items()}

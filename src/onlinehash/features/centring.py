@@ -112,7 +112,7 @@ class RunningCentring:
     def learn(self, X: Features, out: Features) -> None:
         """Update the mean row by row, and write the centred rows to the head of ``out``."""
         _check_fit(X, self.mean, out)
-        _centre_running(read_only(X), self.mean, self.n_seen, out)
+        _centre_running(read_only(X), self.mean, self.n_seen, out, np.empty(X.shape[1], out.dtype))
         self.n_seen += len(X)
 
     def freeze(self) -> Centring:
@@ -168,56 +168,47 @@ def _subtract(X: Any, mean: Any, out: Any) -> None:
             out[i, f] = X[i, f] - mean[f]
 
 
-@kernel()
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def _centre(X: Any, mean: Any, out: Any) -> None:
     n_rows, n_features = X.shape
     for i in range(n_rows):
-        _subtract(X[i : i + 1], mean, out[i : i + 1])
-        _to_unit_length(out[i], n_features)
-
-
-@kernel()
-def _centre_running(X: Any, mean: Any, n_seen: int, out: Any) -> None:
-    n_rows, n_features = X.shape
-    fours = n_rows - n_rows % 4
-    for i in range(0, fours, 4):
-        _centre_four(X[i : i + 4], mean, n_seen + i, out[i : i + 4])
-    for i in range(fours, n_rows):
-        share = 1.0 / (n_seen + i + 1)
+        x, row = X[i], out[i]
+        squares = 0.0
         for f in range(n_features):
-            mean[f] += (X[i, f] - mean[f]) * share
-            out[i, f] = X[i, f] - mean[f]
-        _to_unit_length(out[i], n_features)
-
-
-@kernel()
-def _centre_four(X: Any, mean: Any, n_seen: int, out: Any) -> None:
-    """Centre four rows, and read and write the mean once for all."""
-    n_features = X.shape[1]
-    x0, x1, x2, x3 = X[0], X[1], X[2], X[3]
-    out0, out1, out2, out3 = out[0], out[1], out[2], out[3]
-    share0, share1, share2, share3 = 1.0 / (n_seen + 1), 1.0 / (n_seen + 2), 1.0 / (n_seen + 3), 1.0 / (n_seen + 4)
-    for f in range(n_features):
-        current = mean[f]
-        current += (x0[f] - current) * share0
-        out0[f] = x0[f] - current
-        current += (x1[f] - current) * share1
-        out1[f] = x1[f] - current
-        current += (x2[f] - current) * share2
-        out2[f] = x2[f] - current
-        current += (x3[f] - current) * share3
-        out3[f] = x3[f] - current
-        mean[f] = current
-    for row in range(4):
-        _to_unit_length(out[row], n_features)
-
-
-@kernel(fastmath={"contract", "reassoc", "nsz"})
-def _to_unit_length(row: Any, n_features: int) -> None:
-    squares = 0.0
-    for f in range(n_features):
-        squares += np.float64(row[f]) * np.float64(row[f])
-    if squares > 0.0:
-        scale = row.dtype.type(1.0 / np.sqrt(squares))
+            centred = x[f] - mean[f]
+            row[f] = centred
+            squares += centred * centred
+        scale = row.dtype.type(1.0 / np.sqrt(squares) if squares > 0.0 else 1.0)
         for f in range(n_features):
             row[f] *= scale
+
+
+@kernel()
+def _centre_running(X: Any, mean: Any, n_seen: int, out: Any, spare: Any) -> None:
+    n_rows = X.shape[0]
+    for i in range(0, n_rows - 1, 2):
+        _centre_pair(X[i], X[i + 1], mean, 1.0 / (n_seen + i + 1), 1.0 / (n_seen + i + 2), out[i], out[i + 1])
+    if n_rows % 2:
+        last = n_rows - 1
+        _centre_pair(X[last], X[last], mean, 1.0 / (n_seen + n_rows), 0.0, out[last], spare)
+
+
+@kernel(fastmath={"contract", "reassoc", "nsz"}, inner=True)
+def _centre_pair(x0: Any, x1: Any, mean: Any, share0: float, share1: float, out0: Any, out1: Any) -> None:
+    """Move the mean by two rows, and write them less the mean, at unit length: it is read and written once for both."""
+    n_features = x0.shape[0]
+    squares0, squares1 = 0.0, 0.0
+    for f in range(n_features):
+        mean0 = mean[f] + (x0[f] - mean[f]) * share0
+        mean1 = mean0 + (x1[f] - mean0) * share1
+        mean[f] = mean1
+        centred0, centred1 = x0[f] - mean0, x1[f] - mean1
+        out0[f], out1[f] = centred0, centred1
+        squares0 += centred0 * centred0
+        squares1 += centred1 * centred1
+    scale0 = out0.dtype.type(1.0 / np.sqrt(squares0) if squares0 > 0.0 else 1.0)
+    scale1 = out1.dtype.type(1.0 / np.sqrt(squares1) if squares1 > 0.0 else 1.0)
+    for f in range(n_features):
+        out0[f] *= scale0
+    for f in range(n_features):
+        out1[f] *= scale1

@@ -52,7 +52,7 @@ class Fourier:
         """Draw frequencies and phases."""
         rng = np.random.default_rng([seed, n_components, 4])
         frequencies = rng.standard_normal((n_components, n_features)) / np.sqrt(bandwidth)
-        return cls(frequencies, _draw_phases(n_components, rng))
+        return cls(frequencies, rng.uniform(0.0, 2.0 * np.pi, n_components))
 
     @property
     def n_inputs(self) -> int:
@@ -120,7 +120,7 @@ class HadamardFourier:
         order = max(16, 1 << (n_features - 1).bit_length())  # fewer rows would repeat too few frequencies
         n_blocks = -(-n_components // order)
         signs = rng.choice(np.array([-1, 1], np.int8), (n_blocks, 3, order))
-        return cls(signs, _draw_phases(n_components, rng), bandwidth, n_features)
+        return cls(signs, rng.uniform(0.0, 2.0 * np.pi, n_components), bandwidth, n_features)
 
     @property
     def n_outputs(self) -> int:
@@ -170,10 +170,6 @@ class HadamardFourier:
         _rotate(read_only(rows), read_only(self.signs), rows.dtype.type(scale), columns, tile, target)
         if target is not angles:
             angles[:] = target[: len(angles)]
-
-
-def _draw_phases(n_components: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    return rng.uniform(0.0, 2.0 * np.pi, n_components)
 
 
 def _transformed(features: Fourier | HadamardFourier, X: Features) -> Features:

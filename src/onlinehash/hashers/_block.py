@@ -66,29 +66,32 @@ class BlockUpdate:
         return gradients
 
 
-@kernel(fastmath={"contract"})
-def write_tanh(values: Any) -> None:
-    """Replace values by their tanh, to the precision of their type.
+@kernel(fastmath={"contract"}, inner=True)
+def write_tanh(values: Any, out: Any) -> None:
+    """Write the tanh of values to ``out``, to the precision of their type.
 
     In single precision, Lambert's continued fraction of a quarter of the value, and tanh(2 a) = 2 t / (1 + t^2) twice:
     unlike the function of the C library, this becomes vector instructions.
     """
-    number = values.dtype.type
     if values.itemsize > 4:
         for i in range(values.shape[0]):
-            values[i] = math.tanh(values[i])
+            out[i] = math.tanh(values[i])
         return
+    number = values.dtype.type
+    one, ten, quarter = number(1), number(10), number(0.25)
+    a0, a1, a2, a3 = number(34459425), number(4729725), number(135135), number(990)
+    b1, b2, b3, b4 = number(16216200), number(945945), number(13860), number(45)
     for i in range(values.shape[0]):
-        a = number(0.25) * min(max(values[i], number(-10)), number(10))
+        a = values[i]
+        a = ten if a > ten else a
+        a = quarter * (-ten if a < -ten else a)
         s = a * a
-        above = number(34459425) + s * (number(4729725) + s * (number(135135) + s * (number(990) + s)))
-        below = number(34459425) + s * (number(16216200) + s * (number(945945) + s * (number(13860) + s * number(45))))
-        t = a * above / below
-        t = (t + t) / (number(1) + t * t)
-        values[i] = (t + t) / (number(1) + t * t)
+        t = a * (a0 + s * (a1 + s * (a2 + s * (a3 + s)))) / (a0 + s * (b1 + s * (b2 + s * (b3 + s * b4))))
+        t = (t + t) / (one + t * t)
+        out[i] = (t + t) / (one + t * t)
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract"}, inner=True)
 def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> None:
     """Apply the gradients of the first ``n_earlier`` rows to row ``i``: z_i = Z_i - sum_j K_ij g_j."""
     row = projections[i]
@@ -172,21 +175,29 @@ def _products(left: Any, right: Any, n_left: int, n_right: int, n_columns: int, 
 
 @kernel(fastmath={"contract"})
 def _subtract_products(weights: Any, rows: Any, n_columns: int, gradients: Any) -> None:
-    """Subtract ``gradients.T @ rows`` from weights, one row per bit, by tiles of 4 bits x 8 rows."""
+    """Subtract ``gradients.T @ rows`` from weights, one row per bit, by tiles of 4 bits x 4 rows."""
     n_rows, n_bits = gradients.shape
-    n_tiled = n_rows - n_rows % 8
+    n_tiled = n_rows - n_rows % 4
+    last = n_bits - 1
     for b in range(0, n_bits, 4):
         # A tile at the edge repeats the last bit, and writes the same result to it again.
-        b1, b2, b3 = min(b + 1, n_bits - 1), min(b + 2, n_bits - 1), min(b + 3, n_bits - 1)
+        b1 = b + 1 if b < last else last
+        b2 = b + 2 if b + 1 < last else last
+        b3 = b + 3 if b + 2 < last else last
         w0, w1, w2, w3 = weights[b], weights[b1], weights[b2], weights[b3]
-        for i in range(0, n_tiled, 8):
+        for i in range(0, n_tiled, 4):
             x0, x1, x2, x3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
-            x4, x5, x6, x7 = rows[i + 4], rows[i + 5], rows[i + 6], rows[i + 7]
-            g0, g1 = _eight(gradients, i, b), _eight(gradients, i, b1)
-            g2, g3 = _eight(gradients, i, b2), _eight(gradients, i, b3)
+            g0, g1, g2, g3 = gradients[i], gradients[i + 1], gradients[i + 2], gradients[i + 3]
+            g00, g01, g02, g03 = g0[b], g0[b1], g0[b2], g0[b3]
+            g10, g11, g12, g13 = g1[b], g1[b1], g1[b2], g1[b3]
+            g20, g21, g22, g23 = g2[b], g2[b1], g2[b2], g2[b3]
+            g30, g31, g32, g33 = g3[b], g3[b1], g3[b2], g3[b3]
             for f in range(n_columns):
-                u = x0[f], x1[f], x2[f], x3[f], x4[f], x5[f], x6[f], x7[f]
-                c0, c1, c2, c3 = _less(w0[f], g0, u), _less(w1[f], g1, u), _less(w2[f], g2, u), _less(w3[f], g3, u)
+                u0, u1, u2, u3 = x0[f], x1[f], x2[f], x3[f]
+                c0 = w0[f] - g00 * u0 - g10 * u1 - g20 * u2 - g30 * u3
+                c1 = w1[f] - g01 * u0 - g11 * u1 - g21 * u2 - g31 * u3
+                c2 = w2[f] - g02 * u0 - g12 * u1 - g22 * u2 - g32 * u3
+                c3 = w3[f] - g03 * u0 - g13 * u1 - g23 * u2 - g33 * u3
                 w0[f], w1[f], w2[f], w3[f] = c0, c1, c2, c3
     for i in range(n_tiled, n_rows):
         row = rows[i]
@@ -194,15 +205,3 @@ def _subtract_products(weights: Any, rows: Any, n_columns: int, gradients: Any) 
             w, g = weights[b], gradients[i, b]
             for f in range(n_columns):
                 w[f] -= g * row[f]
-
-
-@kernel()
-def _eight(gradients: Any, i: int, b: int) -> Any:
-    g = gradients[i : i + 8, b]
-    return g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7]
-
-
-@kernel(fastmath={"contract"})
-def _less(w: Any, g: Any, u: Any) -> Any:
-    w = w - g[0] * u[0] - g[1] * u[1] - g[2] * u[2] - g[3] * u[3]
-    return w - g[4] * u[4] - g[5] * u[5] - g[6] * u[6] - g[7] * u[7]

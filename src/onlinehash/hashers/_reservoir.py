@@ -12,7 +12,7 @@ class Reservoir:
     --------
     >>> reservoir = Reservoir(2)
     >>> [reservoir.offer(key) for key in (0.5, 0.9, 0.7, 0.8)]  # the third takes the place of the second
-    [0, 1, 1, None]
+    [0, 1, 1, -1]
     """
 
     def __init__(self, capacity: int) -> None:
@@ -20,8 +20,8 @@ class Reservoir:
         self.size = 0
         self._last: int | None = None  # the place to replace next; found when it is needed
 
-    def offer(self, key: float) -> int | None:
-        """Return the place that a row with this random key takes, or None if it does not stay."""
+    def offer(self, key: float) -> int:
+        """Return the place that a row with this random key takes, or -1 if it does not stay."""
         if self.size < len(self.keys):
             place = self.size
             self.size += 1
@@ -30,7 +30,7 @@ class Reservoir:
                 self._last = int(self.keys.argmax())
             place = self._last
             if key >= self.keys[place]:
-                return None
+                return -1
         self.keys[place] = key
         self._last = None
         return place

@@ -297,11 +297,13 @@ class RidgeFactor:
         roots = np.sqrt(counts)[:, None]
         if self._strips is None:
             self._strips = _Strips(self.lower)
-        half = self._strips.solve(rows.astype(np.float32) * roots.astype(np.float32))
+        short = rows.astype(np.float32)
+        outputs = short @ weights.astype(np.float32)
+        half = self._strips.solve(short * roots.astype(np.float32))
         inner = np.zeros((len(rows), len(rows)), np.float32)  # only the lower triangle is written and read
         lower_gram(half, len(half), half.shape[1], inner)
         inner[np.diag_indices_from(inner)] += 1
-        residuals = lapack.dposv(inner.astype(np.float64), roots * (targets - rows @ weights), lower=1)[1]
+        residuals = lapack.dposv(inner.astype(np.float64), roots * (targets - outputs), lower=1)[1]
         return np.asarray(weights + self._strips.solve_transposed(residuals.T.astype(np.float32) @ half).T)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._kernel import kernel
@@ -103,11 +104,12 @@ class HCOH(CodewordHasher):
 def _replay(projections: Any, gram: Any, targets: Any, batch_size: int, rate: Any) -> None:
     """Turn projections into gradients, batch by batch; a row is affected by the steps of earlier batches only."""
     n_rows, n_bits = projections.shape
+    outputs = np.empty_like(projections[0])
     for i in range(n_rows):
         subtract_earlier(projections, gram, i, i - i % batch_size)
         row = projections[i]
-        write_tanh(row)
+        write_tanh(row, outputs)
         for b in range(n_bits):
-            f = row[b]
+            f = outputs[b]
             # Differs from the paper's P = (1 - tanh) * tanh, because the derivative of tanh is 1 - tanh^2.
             row[b] = rate * (f - targets[i, b]) * (1 - f * f)

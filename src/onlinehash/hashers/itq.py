@@ -96,7 +96,7 @@ class ITQ(PrincipalHasher):
         keys = np.random.default_rng([self.seed_, self._moments.n_seen]).random(len(rows))
         for row, key in zip(rows, keys, strict=True):
             place = self._reservoir.offer(key)
-            if place is not None:
+            if place >= 0:
                 self._sample[place] = row
         centred = self._moments.add_spread(rows)
         with single_threaded_products(len(rows)):

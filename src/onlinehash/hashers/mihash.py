@@ -16,14 +16,14 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._anchors import head_rows
 from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._block import block_rows, lower_gram, subtract_earlier, write_products
+from onlinehash.hashers._block import block_rows, lower_gram, write_products
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
 from onlinehash.hashers._parameters import Changeable
 from onlinehash.hashers._reservoir import Reservoir
 from onlinehash.hashers._rows import Weights
 from onlinehash.hashers._traits import Traits
-from onlinehash.hashers.mihash_kernels import NO_LABEL, ascend, follow, mutual_information, share_a_label
+from onlinehash.hashers.mihash_kernels import NO_LABEL, mutual_information, replay, share_a_label
 from onlinehash.types import Features, LabelSets, Targets
 
 _BLOCK = 100
@@ -130,7 +130,6 @@ class MIHash(WithNumberedClasses, LinearHasher):
         self._make_scratch(n_features)
 
     def _make_scratch(self, n_features: int) -> None:
-        self._soft = np.empty_like(self._halves)
         self._block = block_rows(_BLOCK, n_features, self._dtype)
         self._gram = np.zeros((len(self._block),) * 2, self._dtype)
 
@@ -146,10 +145,9 @@ class MIHash(WithNumberedClasses, LinearHasher):
         self._halves[: len(head)] = self.slope / 2 * (rows @ self._weights)
         self._item_codes[: len(head)] = pack_signs(rows @ self._in_use)
 
-    def _place(self, place: int | None, row: Features, labels: NDArray[np.int64]) -> None:
-        if place is not None:
-            self._items[place] = row
-            self._item_labels[place] = labels
+    def _place(self, place: int, row: Features, labels: NDArray[np.int64]) -> None:
+        self._items[place] = row
+        self._item_labels[place] = labels
 
     def _numbered(self, targets: Targets) -> NDArray[np.int64]:
         """Return the numbers of the labels of every row, padded to the largest label set so far."""
@@ -196,9 +194,9 @@ class MIHash(WithNumberedClasses, LinearHasher):
         """Learn from a few rows in stream order; the weights themselves change once, at the end."""
         n_rows, n_features = rows.shape
         n_items = self._reservoir.size
-        shapes = {len(self._items), len(self._halves), len(self._soft), len(self._item_labels), self.reservoir_size}
+        sizes = {len(self._items), len(self._halves), len(self._item_labels), self.reservoir_size}
         n_bits = self._weights.shape[1]
-        if len(shapes) > 1 or self._halves.shape[1] != n_bits or self._soft.shape[1] != n_bits:
+        if len(sizes) > 1 or self._halves.shape[1] != n_bits:
             raise InvalidInputError(
                 f"A reservoir of {self.reservoir_size} items and weights of {n_bits} bits do not fit the state: "
                 f"{self._items.shape} items, {self._halves.shape} projections."
@@ -213,36 +211,35 @@ class MIHash(WithNumberedClasses, LinearHasher):
         write_products(self._block, self._items, n_features, cross)
         neighbours = np.zeros((n_rows, width), bool)
         neighbours[:, :n_items] = share_a_label(labels, self._item_labels[:n_items])
-        in_block = share_a_label(labels, labels)
         codes = pack_signs(block @ self._in_use)
-        exact = self.gradient == "exact"
-        halves, soft = self._halves[:n_items], self._soft[:n_items]
-        for i, place in enumerate(self._offer(n_rows)):
-            row = gradients[i]
-            subtract_earlier(gradients, self._gram, i, i)
-            projection = None if place is None else row.copy()
-            np.tanh(halves, out=soft)  # 2 phi - 1
-            rate = self.learning_rate / (1 + self.decay * (self._n_learned + i))
-            ascend(row, soft, neighbours[i], self.slope, self.n_bins, rate, exact)
-            follow(halves, cross[i], row, self.slope)
-            if place is not None:
-                self._halves[place] = self.slope / 2 * (projection - self._gram[i, i] * row)
-                self._item_codes[place] = codes[i]
-                self._place(place, block[i], labels[i])
-                cross[i + 1 :, place] = self._gram[i + 1 : n_rows, i]
-                neighbours[i + 1 :, place] = in_block[i + 1 :, i]
-                if place == n_items:
-                    n_items += 1
-                    halves, soft = self._halves[:n_items], self._soft[:n_items]
+        places = self._offer(n_rows)
+        rates = self.learning_rate / (1 + self.decay * (self._n_learned + np.arange(n_rows)))
+        replay(
+            gradients,
+            self._gram,
+            share_a_label(labels, labels),
+            self._halves,
+            cross,
+            neighbours,
+            n_items,
+            places,
+            rates,
+            self.slope,
+            self.n_bins,
+            self.gradient == "exact",
+        )
+        for i in np.flatnonzero(places >= 0):
+            self._item_codes[places[i]] = codes[i]
+            self._place(places[i], block[i], labels[i])
         self._weights -= block.T @ gradients
 
-    def _offer(self, n_rows: int) -> list[int | None]:
-        """Return the places of the next rows in the reservoir; the head of the stream is in it already."""
+    def _offer(self, n_rows: int) -> NDArray[np.int64]:
+        """Return the places of the next rows in the reservoir, -1 for none; the head of the stream is in it already."""
         there = min(self._n_unoffered, n_rows)
         self._n_unoffered -= there
         keys = self._uniforms(self._n_keys, n_rows - there)
         self._n_keys += len(keys)
-        return [None] * there + [self._reservoir.offer(key) for key in keys]
+        return np.array([-1] * there + [self._reservoir.offer(key) for key in keys])
 
     def _decide(self) -> None:
         """Replace the hash functions in use if the learned ones separate neighbours from others better."""

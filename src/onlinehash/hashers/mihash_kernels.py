@@ -12,6 +12,7 @@ from onlinehash._validation import check_codes
 from onlinehash.codes.hamming import as_words, distance_dtype
 from onlinehash.codes.kernels import distances
 from onlinehash.exceptions import InvalidInputError
+from onlinehash.hashers._block import subtract_earlier, write_tanh
 
 NO_LABEL = -1
 
@@ -46,31 +47,33 @@ def mutual_information(codes: NDArray[np.uint8], neighbours: NDArray[np.bool_], 
 @kernel()
 def _mutual_information(words: Any, neighbours: Any, n_bits: int, n_log_n: Any, buffer: Any) -> Any:
     n_items = words.shape[0]
-    counts = np.empty((4, 2 * n_bits + 2), np.int64)
-    places = np.empty(n_items, np.uint16)  # of a distance among far, then among near items
+    fours = n_items - n_items % 4
+    places = np.empty(n_items, np.uint16)  # of a distance: an even one for far, the next for near items
+    counts = np.empty((4, 2 * n_bits + 2), np.int32)  # four tables: equal neighbours do not wait for each other
+    c0, c1, c2, c3 = counts[0], counts[1], counts[2], counts[3]
     total = 0.0
     for j in range(n_items):
         distances(words[j], words, buffer)
+        is_near = neighbours[j]
         for i in range(n_items):
-            places[i] = 2 * np.uint16(buffer[i]) + neighbours[j, i]
+            places[i] = np.uint16(2) * np.uint16(buffer[i]) + np.uint16(is_near[i])
         counts[:] = 0
-        for i in range(0, n_items - n_items % 4, 4):  # four tables: equal neighbours do not wait for each other
-            counts[0, places[i]] += 1
-            counts[1, places[i + 1]] += 1
-            counts[2, places[i + 2]] += 1
-            counts[3, places[i + 3]] += 1
-        for i in range(n_items - n_items % 4, n_items):
-            counts[0, places[i]] += 1
+        for i in range(0, fours, 4):
+            c0[places[i]] += 1
+            c1[places[i + 1]] += 1
+            c2[places[i + 2]] += 1
+            c3[places[i + 3]] += 1
+        for i in range(fours, n_items):
+            c0[places[i]] += 1
+        for p in range(2 * n_bits + 2):
+            c0[p] += c1[p] + c2[p] + c3[p]
+        c0[2 * n_bits - 2] += c0[2 * n_bits]  # the two largest distances
+        c0[2 * n_bits - 1] += c0[2 * n_bits + 1]
         # n H = n log n - sum of c log c: entropies of counts, from a table of n log n.
         gain = n_log_n[n_items]
         n_near = 0
         for d in range(n_bits):
-            last = 2 if d == n_bits - 1 else 1
-            far, near = 0, 0
-            for t in range(4):
-                for e in range(d, d + last):
-                    far += counts[t, 2 * e]
-                    near += counts[t, 2 * e + 1]
+            far, near = c0[2 * d], c0[2 * d + 1]
             n_near += near
             gain += n_log_n[near] + n_log_n[far] - n_log_n[near + far]
         gain -= n_log_n[n_near] + n_log_n[n_items - n_near]
@@ -78,8 +81,52 @@ def _mutual_information(words: Any, neighbours: Any, n_bits: int, n_log_n: Any, 
     return total / n_items
 
 
-@kernel(fastmath={"contract", "reassoc", "nsz"})
-def ascend(row: Any, soft: Any, neighbours: Any, slope: float, n_bins: int, rate: float, exact: bool) -> None:
+@kernel(fastmath={"contract"})
+def replay(
+    projections: Any,
+    gram: Any,
+    in_block: Any,
+    halves: Any,
+    cross: Any,
+    neighbours: Any,
+    n_items: int,
+    places: Any,
+    rates: Any,
+    slope: float,
+    n_bins: int,
+    exact: bool,
+) -> None:
+    """Turn the projections of a block into gradients, in place and in stream order; the reservoir follows.
+
+    ``halves`` are the projections of the reservoir times slope / 2, ``cross`` the products of the block with its items
+    and ``neighbours`` their relation; ``gram`` and ``in_block`` are the same within the block, for the rows whose
+    ``places`` in the reservoir are not -1.
+    """
+    n_rows, n_bits = projections.shape
+    half = halves.dtype.type(slope / 2)
+    soft = np.empty_like(halves)
+    before = np.empty_like(projections[0])
+    for i in range(n_rows):
+        row, place = projections[i], places[i]
+        subtract_earlier(projections, gram, i, i)
+        before[:] = row
+        write_tanh(halves[:n_items].reshape(-1), soft[:n_items].reshape(-1))  # 2 phi - 1
+        _ascend(row, soft[:n_items], neighbours[i], slope, n_bins, rates[i], exact)
+        for s in range(n_items):  # r W changes by -(r x) g^T
+            step = half * cross[i, s]
+            for b in range(n_bits):
+                halves[s, b] -= step * row[b]
+        if place >= 0:
+            for b in range(n_bits):
+                halves[place, b] = half * (before[b] - gram[i, i] * row[b])
+            for later in range(i + 1, n_rows):
+                cross[later, place] = gram[later, i]
+                neighbours[later, place] = in_block[later, i]
+            n_items = max(n_items, place + 1)
+
+
+@kernel(fastmath={"contract", "reassoc", "nsz"}, inner=True)
+def _ascend(row: Any, soft: Any, neighbours: Any, slope: float, n_bins: int, rate: float, exact: bool) -> None:
     """Turn the projection of one instance into its gradient, in place, by the soft distances to the reservoir."""
     n_items, n_bits = soft.shape
     mine = np.empty_like(row)
@@ -87,20 +134,27 @@ def ascend(row: Any, soft: Any, neighbours: Any, slope: float, n_bins: int, rate
         mine[b] = np.tanh(row[b] * slope / 2)
     # Soft histogram: a distance between two centres is shared by them. Place 0 stands for a centre below the first.
     width = n_bits / n_bins
-    upper = np.empty(n_items, np.int64)
-    counts = np.zeros((2, n_bins + 2))
-    n_near = 0
+    upper = np.empty(n_items, np.int32)
+    below = np.empty(n_items)  # share of the lower centre
     for s in range(n_items):
         product = row.dtype.type(0)
         for b in range(n_bits):
             product += mine[b] * soft[s, b]
-        position = (n_bits - np.float64(product)) / 2 / width
-        u: int = min(max(int(np.ceil(position)), 0), n_bins)
-        near = np.int64(neighbours[s])
+        below[s] = (n_bits - np.float64(product)) / 2 / width
+    for s in range(n_items):
+        position = below[s]
+        place = np.ceil(position)
+        place = place if place > 0.0 else 0.0
+        place = place if place < n_bins else float(n_bins)
+        upper[s] = np.int32(place)
+        below[s] = place - position
+    counts = np.zeros((2, n_bins + 2))
+    n_near = 0
+    for s in range(n_items):
+        near, u = np.int64(neighbours[s]), upper[s]
         n_near += int(near)
-        counts[near, u + 1] += 1 - (u - position)
-        counts[near, u] += u - position
-        upper[s] = u
+        counts[near, u + 1] += 1 - below[s]
+        counts[near, u] += below[s]
     # d(-MI)/dD of an item: the slope, between its two centres, of log p(D) - log p(D | near or far).
     surprise = np.zeros((2, n_bins + 2))
     for c in range(1, n_bins + 2):
@@ -121,16 +175,6 @@ def ascend(row: Any, soft: Any, neighbours: Any, slope: float, n_bins: int, rate
         row[b] = rate * slope * (1 - mine[b] * mine[b]) / 4 * inner
 
 
-@kernel()
+@kernel(inner=True)
 def _one_plus_log2(share: float) -> float:
     return 1.0 + np.log2(share) if share > 0 else 1.0
-
-
-@kernel(fastmath={"contract"})
-def follow(halves: Any, products: Any, gradient: Any, slope: float) -> None:
-    """Move the projections r W of the reservoir with the weights, by -(r x) g^T; they are kept times slope / 2."""
-    n_items, n_bits = halves.shape
-    change = (gradient * (slope / 2)).astype(halves.dtype)
-    for s in range(n_items):
-        for b in range(n_bits):
-            halves[s, b] -= products[s] * change[b]

@@ -13,27 +13,18 @@ from numpy.typing import NDArray
 
 from onlinehash.service import schemas
 from onlinehash.service.parsing import JSON, NPY
-from onlinehash.types import Codes, SearchResult
+from onlinehash.types import SearchResult
 
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True)
 class ArrayAnswer:
-    """An answer with an array.
-
-    Parameters
-    ----------
-    array : ndarray
-    rest : Struct or dict
-        All but the array.
-    whole : callable
-        Returns all of it, to be written as JSON.
-    """
+    """An answer with an array."""
 
     array: NDArray[Any]
-    rest: Any
-    whole: Callable[[], Any]
+    rest: Any  # all but the array
+    whole: Callable[[], Any]  # returns all of it, to be written as JSON
 
     def write(self, as_array: bool) -> tuple[bytes, str]:
         """Return the content and its media type."""
@@ -43,15 +34,6 @@ class ArrayAnswer:
         np.save(file, self.array, allow_pickle=False)
         file.write(_encode(self.rest))
         return file.getvalue(), NPY
-
-
-def codes_answer(codes: Codes, version: int, n_bits: int) -> ArrayAnswer:
-    """Return the answer of codes."""
-    return ArrayAnswer(
-        codes,
-        {"version": version, "n_bits": n_bits},
-        lambda: schemas.EncodeAnswer(version, n_bits, [row.tobytes().hex() for row in codes]),
-    )
 
 
 def found_answer(answer: schemas.SearchAnswer, found: SearchResult) -> ArrayAnswer:

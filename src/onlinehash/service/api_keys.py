@@ -80,10 +80,7 @@ class ApiKeys:
 class WrongKeys:
     """Wrong API keys per address, in the minute that runs.
 
-    Parameters
-    ----------
-    most : int
-        Wrong keys per minute and address; a right key is taken all the same, so that nobody can lock others out.
+    A right key is taken however many wrong ones came, so that nobody can lock others out.
     """
 
     def __init__(self, most: int) -> None:

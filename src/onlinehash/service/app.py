@@ -7,7 +7,8 @@ import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,20 @@ from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service import schemas
 from onlinehash.service.api_keys import ApiKeys, WrongKeys
-from onlinehash.service.endpoints import Endpoint, demand_key, not_allowed, respond
+from onlinehash.service.endpoints import Content, Endpoint, ReadOnly, demand_key
 from onlinehash.service.handlers import Service
 from onlinehash.service.limits import Limits
 from onlinehash.service.metrics import MEDIA_TYPE, Metrics
 from onlinehash.service.middleware import RequestMiddleware
 from onlinehash.service.openapi import make_document
 from onlinehash.service.operations import OPERATIONS, Operation
-from onlinehash.service.pages import make_pages
+from onlinehash.service.parsing import JSON
 from onlinehash.service.problems import Problem
 
+STATIC = Path(__file__).with_name("static")  # the web page
+_PATHS = {"index.html": "/", "docs.html": "/docs"}
 _API = "/api/v1"
+_SEVERAL = f"{_API}/collections/{{collection}}"
 
 
 class Application:
@@ -71,27 +75,23 @@ class Application:
 
     # ------------------------------------------------------------------ routes
 
-    def _paths(self) -> Iterator[tuple[str, Operation]]:
-        """Yield the operations with their full paths; a service of several collections names one in each."""
-        prefix = _API if len(self.services) == 1 else f"{_API}/collections/{{collection}}"
-        return ((prefix + operation.path, operation) for operation in OPERATIONS)
-
     def _routes(self) -> Iterator[BaseRoute]:
         by_path: dict[str, list[Operation]] = {}
         for operation in OPERATIONS:
             by_path.setdefault(operation.path, []).append(operation)
-        for prefix in (_API, f"{_API}/collections/{{collection}}"):
-            if prefix != _API or len(self.services) == 1:
-                for path, operations in by_path.items():
-                    pattern = prefix + path
-                    yield Route(pattern, Endpoint(pattern, operations, self.services, self._wrong_keys))
+        for prefix in (_API, _SEVERAL) if len(self.services) == 1 else (_SEVERAL,):
+            for path, operations in by_path.items():
+                pattern = prefix + path
+                yield Route(pattern, Endpoint(pattern, operations, self.services, self._wrong_keys))
         for operation in _OWN:
-            yield Route(operation.path, _Own(self, operation))
+            methods = ("GET", "HEAD") if operation.tag == "health" else ("GET",)
+            yield Route(operation.path, ReadOnly(operation.path, partial(operation.handler, self), methods))
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        listed = ((operation.path, operation) for operation in _OWN if operation.tag)
-        return make_document((*self._paths(), *listed), self.root_path)
+        prefix = _API if len(self.services) == 1 else _SEVERAL
+        own = ((operation.path, operation) for operation in _OWN if operation.tag)
+        return make_document([*((prefix + one.path, one) for one in OPERATIONS), *own], self.root_path)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
@@ -99,17 +99,17 @@ class Application:
 
     # ------------------------------------------------------------------ own operations
 
-    async def healthz(self, request: Request) -> msgspec.Struct:
+    async def healthz(self, request: Request) -> Content:
         """Return the health status: the process runs."""
-        return schemas.HealthAnswer()
+        return _json(schemas.HealthAnswer())
 
-    async def readyz(self, request: Request) -> msgspec.Struct:
+    async def readyz(self, request: Request) -> Content:
         """Return the readiness status: the collections can be read, and the service accepts requests."""
         for service in self.services.values():
-            await service.executors.operations.run(service.ready)
-        return schemas.HealthAnswer()
+            await service.executors.operations.run(service.check_ready)
+        return _json(schemas.HealthAnswer())
 
-    async def metrics(self, request: Request) -> bytes:
+    async def metrics(self, request: Request) -> Content:
         """Return metrics for Prometheus."""
         self._demand_any(request)
         for name, service in self.services.items():
@@ -119,22 +119,21 @@ class Application:
                 "body_bytes": service.bodies.n_bytes,
             }
             self._metrics.set(name, await service.executors.operations.run(service.collection.stats), gauges)
-        return self._metrics.text()
+        return self._metrics.text(), MEDIA_TYPE
 
-    async def collections(self, request: Request) -> msgspec.Struct:
+    async def collections(self, request: Request) -> Content:
         """List the collections that the API key may read."""
         self._demand_any(request)
-        return schemas.CollectionsAnswer(
-            [
-                schemas.CollectionAnswer(name, len(service.collection), service.collection.readonly)
-                for name, service in self.services.items()
-                if _may_read(request, service)
-            ]
-        )
+        readable = [
+            schemas.CollectionAnswer(name, len(service.collection), service.collection.readonly)
+            for name, service in self.services.items()
+            if _may_read(request, service)
+        ]
+        return _json(schemas.CollectionsAnswer(readable))
 
-    async def document(self, request: Request) -> dict[str, Any]:
+    async def document(self, request: Request) -> Content:
         """Return this document."""
-        return self._document
+        return _json(self._document)
 
     def _demand_any(self, request: Request) -> None:
         """Demand a key that reads any of the collections."""
@@ -151,30 +150,33 @@ _OWN = (
 )
 
 
-class _Own:
-    """An operation of the application itself."""
-
-    def __init__(self, application: Application, operation: Operation) -> None:
-        self._application, self._operation = application, operation
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["pattern"] = self._operation.path
-        methods = ["GET", "HEAD"] if self._operation.tag == "health" else ["GET"]
-        if scope["method"] not in methods:
-            raise not_allowed(scope, methods)
-        answer = await self._operation.handler(self._application, Request(scope, receive))
-        if isinstance(answer, bytes):
-            await respond(send, answer, self._operation.media[0])
-        else:
-            await respond(send, msgspec.json.encode(answer))
-
-
 def _may_read(request: Request, service: Service) -> bool:
     try:
         demand_key(request, service.keys)
     except Problem:
         return False
     return True
+
+
+def _json(answer: Any) -> Content:
+    return msgspec.json.encode(answer), JSON
+
+
+def make_pages(folder: Path = STATIC) -> Iterator[BaseRoute]:
+    """Yield one route per file of a folder; ``index.html`` is at ``/`` and ``docs.html`` at ``/docs``.
+
+    The files are read once, so that no request path reaches the file system.
+    """
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            name = file.relative_to(folder).as_posix()
+            path, media = _PATHS.get(name, f"/{name}"), guess_type(name)[0] or "application/octet-stream"
+            content = file.read_bytes(), f"{media}; charset=utf-8" if media.startswith("text/") else media
+            yield Route(path, ReadOnly(path, partial(_page, content)))
+
+
+async def _page(content: Content, request: Request) -> Content:
+    return content
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:

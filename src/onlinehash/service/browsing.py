@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import msgspec
 import numpy as np
 
 from onlinehash.collection import Collection, Item
+from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
 from onlinehash.service.answers import ArrayAnswer
 from onlinehash.service.limits import Limits
@@ -19,17 +19,14 @@ from onlinehash.types import Features
 
 _AT_A_TIME = 500  # items read at a time: a payload has up to 64 KiB
 _ALL = ("labels", "payload", "vectors")
+_INT64_DIGITS = 19
 
 
-class Browsing(ABC):
+class Browsing:
     """List, count and show the items of a collection."""
 
     collection: Collection
     limits: Limits
-
-    @abstractmethod
-    def _id(self, text: str) -> int | str:
-        """Return the id that a path names."""
 
     def get_one(self, id: str) -> msgspec.Raw:
         """Return one item, with its code."""
@@ -78,6 +75,15 @@ class Browsing(ABC):
         """Yield items in the order of their ids, some at a time."""
         step = self._n_at_a_time()
         return (self.collection.get(ids[start : start + step]) for start in range(0, len(ids), step))
+
+    def _id(self, text: str) -> int | str:
+        """Return the id that a path names, an integer if the ids of the collection are integers."""
+        digits = text.removeprefix("-")
+        if digits.isascii() and digits.isdecimal() and len(digits) <= _INT64_DIGITS and int(text) in self.collection:
+            return int(text)
+        if text not in self.collection:
+            raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
+        return text
 
     def _n_at_a_time(self) -> int:
         return max(1, min(_AT_A_TIME, self.limits.max_values // (self.collection.n_features or 1)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from abc import ABC, abstractmethod
 from base64 import b64encode
 from dataclasses import asdict
 from pathlib import Path
@@ -17,22 +16,22 @@ from starlette.responses import FileResponse
 from onlinehash.collection import Collection
 from onlinehash.exceptions import IncompleteMigrationError, InvalidInputError, StorageError
 from onlinehash.hashers import HASHERS, OnlineHasher, make_hasher
-from onlinehash.service import care_schemas, repeats
+from onlinehash.service import care_schemas
 from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
 from onlinehash.service.parsing import BINARY, rows_of
 from onlinehash.service.problems import Problem, invalid, over_limit
+from onlinehash.service.repeats import own_name
 from onlinehash.types import Progress
 
 _COPY = "copy.oh"
 _POLL = 0.1  # seconds between two looks at a refresh
 _PARTS = 100  # of the progress of one of several parts
 _LARGEST = 16_384  # integer parameters of a hasher: some take the square of that in memory
-_RESERVED = f"{repeats.CHECKPOINT.partition('/')[0]}/"
 _LOADED = ("fastembed", "onnx", "sentence-transformers", "timm", "torchvision")  # embedders that load what is named
 
 
-class Care(ABC):
+class Care:
     """The handlers of a collection's care.
 
     What may take long is a job: it is started by one request, and others ask for its state.
@@ -44,12 +43,13 @@ class Care(ABC):
     _backup: tempfile.TemporaryDirectory[str] | None = None
     _digest = b""
 
-    @abstractmethod
-    def _demand_writer(self) -> None: ...
+    def _demand_writer(self) -> None:
+        if self.collection.readonly:
+            raise Problem(403, "read-only", "This service only reads; send changes to the one that writes.")
 
     def job(self) -> care_schemas.JobAnswer:
         """Return the state of the job that runs, or else of the last one."""
-        return self.jobs.last()
+        return self.jobs.last
 
     def check(self, request: care_schemas.CheckRequest) -> care_schemas.JobAnswer:
         """Start a job that verifies everything that is stored; searches and changes go on."""
@@ -207,31 +207,18 @@ class Care(ABC):
 
     def get_checkpoint(self, name: str) -> care_schemas.CheckpointAnswer:
         """Return the JSON value that a change last stored under a name; null if none did."""
-        return care_schemas.CheckpointAnswer(self.collection.checkpoint(_own(name)))
+        return care_schemas.CheckpointAnswer(self.collection.checkpoint(own_name(name)))
 
     def put_checkpoint(self, request: care_schemas.CheckpointRequest, name: str) -> care_schemas.CheckpointAnswer:
         """Store a JSON value under a name, without a change of items."""
         self._demand_writer()
-        self.collection.upsert([], [], checkpoint={_own(name): request.value})
+        self.collection.upsert([], [], checkpoint={own_name(name): request.value})
         return care_schemas.CheckpointAnswer(request.value)
 
     def close(self) -> None:
         """End the job that runs, and delete the backup."""
         self.jobs.close()
         self._drop_backup()
-
-
-def own_checkpoint(checkpoint: dict[str, Any] | None, noted: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the checkpoint of a client and that of the service, to commit with a change."""
-    for name in checkpoint or ():
-        _own(name)
-    return None if checkpoint is None and noted is None else {**(checkpoint or {}), **(noted or {})}
-
-
-def _own(name: str) -> str:
-    if name.startswith(_RESERVED):
-        raise invalid("checkpoint", f"checkpoint names that begin with {_RESERVED!r} belong to the service.", name)
-    return name
 
 
 def _part(progress: Progress, part: int, n_parts: int) -> Progress:

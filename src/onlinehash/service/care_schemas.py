@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from onlinehash.service.schemas import LAST, Ids, Vectors
+from onlinehash.service.schemas import LAST, Ids, Positive, Vectors
 
 JobName = Literal["backup", "check", "compact", "change_hasher", "migrate"]
 
@@ -14,16 +14,14 @@ JobName = Literal["backup", "check", "compact", "change_hasher", "migrate"]
 class CheckRequest(Struct, forbid_unknown_fields=True):
     """How much to check."""
 
-    sample: Annotated[
-        Annotated[int, Meta(ge=0, le=LAST)], Meta(description="Items whose codes are computed again, about.")
-    ] = 1000
+    sample: Annotated[int, Meta(ge=0, le=LAST, description="Items whose codes are computed again, about.")] = 1000
 
 
 class HasherRequest(Struct, forbid_unknown_fields=True):
     """A hasher; without a method, the present one with another number of bits."""
 
     method: Annotated[str | None, Meta(description="Name of the hasher.", examples=["hroh"])] = None
-    n_bits: Annotated[int, Meta(ge=1, le=LAST)] | None = None
+    n_bits: Positive | None = None
     params: Annotated[dict[str, Any], Meta(description="Its other parameters.", examples=[{"random_state": 0}])] = {}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -65,45 +65,51 @@ class Endpoint:
         self, operation: Operation, service: Service, request: Request, params: dict[str, str]
     ) -> Content | Response:
         """Read the body, run the handler, and return its answer as bytes, or a file."""
-        kind, handler = operation.request, operation.handler
+        kind, handler, body = operation.request, operation.handler, b""
         executor: Executor = getattr(service.executors, operation.executor or "reading")
         deadline = Deadline(service.limits.timeout, request.receive)
-        if kind is None:
-            return await self._run(operation, service, request, deadline, b"", lambda: handler(service, **params))
-        media = media_type(request, *operation.media)
-        executor.check()
-        body = await service.bodies.read(request)
-        request.scope["is_read"] = True
-        read = partial(decode, kind, media, body, dict(request.query_params), service.limits)
+        read: Callable[[], Any] | None = None
+
+        def call() -> Any:
+            return handler(service, **params) if read is None else handler(service, read(), **params)
+
         try:
+            if kind is not None:
+                media = media_type(request, *operation.media)
+                executor.check()
+                body = await service.bodies.read(request)
+                request.scope["is_read"] = True
+                read = partial(decode, kind, media, body, dict(request.query_params), service.limits)
             if not operation.executor:
                 answer = await handler(service, read, deadline, len(body) > _LARGE)
                 if not isinstance(answer, ArrayAnswer):
                     return _encode(answer), JSON
                 return await deadline.wait(executor.submit(partial(answer.write, _accepts_array(request))))
-            return await self._run(
-                operation, service, request, deadline, body, lambda: handler(service, read(), **params)
-            )
+            if operation.executor != "writing":
+                return await deadline.wait(executor.submit(lambda: _content(call(), _accepts_array(request))))
+            key = request.headers.get("idempotency-key", "")
+            # A deletion that is repeated may allow for ids that are gone.
+            checksum = 0 if handler is Service.delete else crc32(body + request.url.path.encode())
+            # It is completed even if the client leaves.
+            return await executor.run(lambda: (_encode(service.once(key, checksum, call, operation.answer)), JSON))
         finally:
             service.bodies.release(body)
 
-    async def _run(
-        self,
-        operation: Operation,
-        service: Service,
-        request: Request,
-        deadline: Deadline,
-        body: bytes,
-        call: Callable[[], Any],
-    ) -> Content | Response:
-        """Run a handler in a thread; a change is completed even if its client leaves."""
-        executor: Executor = getattr(service.executors, operation.executor)
-        if operation.executor != "writing":
-            return await deadline.wait(executor.submit(lambda: _content(call(), _accepts_array(request))))
-        key = request.headers.get("idempotency-key", "")
-        # A deletion that is repeated may allow for ids that are gone.
-        checksum = 0 if operation.handler is Service.delete else crc32(body + request.url.path.encode())
-        return await executor.run(lambda: (_encode(service.once(key, checksum, call, operation.answer)), JSON))
+
+class ReadOnly:
+    """What can be read at one path."""
+
+    def __init__(
+        self, path: str, read: Callable[[Request], Awaitable[Content]], methods: Iterable[str] = ("GET", "HEAD")
+    ) -> None:
+        self._path, self._read, self._methods = path, read, methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        scope["pattern"] = self._path
+        if scope["method"] not in self._methods:
+            raise not_allowed(scope, self._methods)
+        await respond(send, *await self._read(Request(scope, receive)))
 
 
 def _content(answer: Any, as_array: bool) -> Content | Response:

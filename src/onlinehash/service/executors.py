@@ -18,14 +18,7 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """The time until which a request may run, and whether its client has left.
-
-    Parameters
-    ----------
-    seconds : float
-    receive : callable
-        The ASGI channel.
-    """
+    """The time until which a request may run, and whether its client has left."""
 
     def __init__(self, seconds: float, receive: Receive) -> None:
         self._seconds, self._end, self._receive = seconds, monotonic() + seconds, receive

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -17,10 +16,10 @@ from onlinehash.collection import Collection
 from onlinehash.collection.paging import Cursor
 from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
-from onlinehash.service.answers import ArrayAnswer, codes_answer, found_answer
+from onlinehash.service.answers import ArrayAnswer, found_answer
 from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.browsing import Browsing, Listed, PayloadBudget
-from onlinehash.service.care import Care, own_checkpoint
+from onlinehash.service.care import Care
 from onlinehash.service.executors import Deadline, Executors
 from onlinehash.service.insight import Insight, Remembered
 from onlinehash.service.jobs import Jobs
@@ -32,7 +31,6 @@ from onlinehash.service.repeats import RecentChanges
 from onlinehash.service.searching import Search, Searches
 from onlinehash.types import SearchResult
 
-_INT64_DIGITS = 19
 _POLL = 0.05  # seconds between two checks of a running refresh
 
 
@@ -48,9 +46,7 @@ class Service(Browsing, Care, Insight):
         self.executors, self.bodies = Executors(limits), BodyReader(limits)
         self._recent, self.jobs = RecentChanges(collection), Jobs()
         self._searches = Searches(collection, self.executors.reading, limits)
-        self._remembered = Remembered(collection)
-        self._counting = Lock()
-        self._counted: tuple[int, schemas.LabelCountsAnswer] | None = None
+        self._remembered, self._counted = Remembered(collection), Remembered(collection)
 
     # ------------------------------------------------------------------ items
 
@@ -120,27 +116,13 @@ class Service(Browsing, Care, Insight):
 
     def create_index(self, request: schemas.IndexRequest) -> schemas.IndexesAnswer:
         """Make filters by a path in the payload fast, or listing and counting by label (`$labels`)."""
-        return self._change_indexes(lambda noted: self.collection.create_index(request.path, checkpoint=noted))
+        self._change(0, None, lambda noted: self.collection.create_index(request.path, checkpoint=noted))
+        return self.indexes()
 
     def drop_index(self, path: str) -> schemas.IndexesAnswer:
         """Drop the index of a path in the payload."""
-        return self._change_indexes(lambda noted: self.collection.drop_index(path, checkpoint=noted))
-
-    def _change_indexes(self, change: Callable[[Mapping[str, Any] | None], object]) -> schemas.IndexesAnswer:
-        self._demand_writer()
-        noted = self._recent.checkpoint(0)
-        change(noted)
-        self._recent.committed(noted)
+        self._change(0, None, lambda noted: self.collection.drop_index(path, checkpoint=noted))
         return self.indexes()
-
-    def _id(self, text: str) -> int | str:
-        """Return the id that a path names, an integer if the ids of the collection are integers."""
-        digits = text.removeprefix("-")
-        if digits.isascii() and digits.isdecimal() and len(digits) <= _INT64_DIGITS and int(text) in self.collection:
-            return int(text)
-        if text not in self.collection:
-            raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
-        return text
 
     def _check_documents(self, documents: list[Any] | None) -> None:
         """Refuse text where images are embedded: it would be the path of a file here."""
@@ -158,15 +140,10 @@ class Service(Browsing, Care, Insight):
         return None if request.vectors is None else rows_of(request.vectors, self.limits)
 
     def _change(
-        self,
-        n_items: int,
-        checkpoint: dict[str, Any] | None,
-        change: Callable[[Mapping[str, Any] | None], object],
+        self, n_items: int, checkpoint: dict[str, Any] | None, change: Callable[[dict[str, Any] | None], object]
     ) -> schemas.ChangeAnswer:
         self._demand_writer()
-        noted = self._recent.checkpoint(n_items)
-        change(own_checkpoint(checkpoint, noted))
-        self._recent.committed(noted)
+        self._recent.apply(n_items, checkpoint, change)
         return schemas.ChangeAnswer(n_items, len(self.collection))
 
     def once(
@@ -177,10 +154,6 @@ class Service(Browsing, Care, Insight):
         if changed is None:
             return change()
         return self.indexes() if kind is schemas.IndexesAnswer else schemas.ChangeAnswer(changed, len(self.collection))
-
-    def _demand_writer(self) -> None:
-        if self.collection.readonly:
-            raise Problem(403, "read-only", "This service only reads; send changes to the one that writes.")
 
     # ------------------------------------------------------------------ searching
 
@@ -249,18 +222,9 @@ class Service(Browsing, Care, Insight):
         if request.by_id is not None:
             self._check_vectors(n_queries)
             k += 1  # a stored item finds itself
-        return Search(
-            queries,
-            k,
-            request.radius,
-            {
-                name: value
-                for name, value in (filters | {"include": request.include or None}).items()
-                if value is not None
-            },
-            {name: value for name, value in ranking.items() if value not in (None, False)},
-            max_hits,
-        )
+        given = {**filters, **ranking, "include": request.include or None}
+        options = {name: value for name, value in given.items() if value is not None and value is not False}
+        return Search(queries, k, request.radius, options, max_hits)
 
     def _check_after(self, request: schemas.SearchRequest, n_queries: int) -> None:
         if request.by_id is not None or n_queries != 1:
@@ -300,7 +264,10 @@ class Service(Browsing, Care, Insight):
         encoder = self.collection.encoder
         if encoder is None:
             raise Problem(409, "not-learned", "There is no encoder yet; add labelled items first.")
-        return codes_answer(encoder.encode(vectors), encoder.version, encoder.n_bits)
+        codes, state = encoder.encode(vectors), {"version": encoder.version, "n_bits": encoder.n_bits}
+        return ArrayAnswer(
+            codes, state, lambda: schemas.EncodeAnswer(**state, codes=[row.tobytes().hex() for row in codes])
+        )
 
     # ------------------------------------------------------------------ state
 
@@ -311,11 +278,7 @@ class Service(Browsing, Care, Insight):
 
     def label_counts(self) -> schemas.LabelCountsAnswer:
         """Count items by label."""
-        with self._counting:  # counted once between two changes
-            sequence = self.collection.sequence
-            if self._counted is None or self._counted[0] != sequence:
-                self._counted = sequence, _counts(self.collection.label_counts())
-            return self._counted[1]
+        return self._counted.get(None, lambda: _counts(self.collection.label_counts()))
 
     def passing_label_counts(self, request: schemas.WhereRequest) -> schemas.LabelCountsAnswer:
         """Count items by label, those whose payload passes a filter."""
@@ -344,12 +307,11 @@ class Service(Browsing, Care, Insight):
         super().close()
         self.executors.close()
 
-    def ready(self) -> schemas.HealthAnswer:
-        """Return the readiness status: the collection can be read, and the service accepts requests."""
+    def check_ready(self) -> None:
+        """Raise if the collection cannot be read, or the service is stopping."""
         if self.executors.stopping:
             raise Problem(503, "stopping", "The service is stopping.")
         self.collection.stats()
-        return schemas.HealthAnswer()
 
 
 def _counts(counts: dict[Any, int]) -> schemas.LabelCountsAnswer:

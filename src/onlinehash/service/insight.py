@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from onlinehash.service.limits import Limits
 from onlinehash.service.media import ImageFile, open_image
 from onlinehash.service.problems import Problem, over_limit
 
+T = TypeVar("T")
+_REMEMBERED = 8  # answers
+
 
 class Remembered:
     """Answers that hold until the collection changes, each made once."""
@@ -26,7 +29,7 @@ class Remembered:
         self._moment: tuple[int, int] | None = None
         self._answers: dict[Any, Any] = {}
 
-    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+    def get(self, key: Any, make: Callable[[], T]) -> T:
         """Return the answer of a key; others that ask wait until it is made."""
         with self._lock:
             moment = self._collection.sequence, self._collection.generation
@@ -34,10 +37,8 @@ class Remembered:
                 self._moment, self._answers = moment, {}
             if key not in self._answers:
                 self._answers[key] = make()
-            return self._answers[key]
-
-
-_REMEMBERED = 8
+            answer: T = self._answers[key]
+            return answer
 
 
 class Insight:
@@ -76,8 +77,7 @@ class Insight:
         """
         if request.limit > self.limits.max_batch_size:
             raise over_limit("limit", request.limit, self.limits.max_batch_size, "ask for fewer items")
-        answer: answers.MapAnswer = self._remembered.get(("map", request.limit), lambda: self._map(request.limit))
-        return answer
+        return self._remembered.get(("map", request.limit), lambda: self._map(request.limit))
 
     def _map(self, limit: int) -> answers.MapAnswer:
         found = self.collection.map(limit)
@@ -87,8 +87,7 @@ class Insight:
 
     def codewords(self) -> answers.CodewordsAnswer:
         """Return the codewords of the largest classes, and the share of ones per bit among a sample of their items."""
-        answer: answers.CodewordsAnswer = self._remembered.get("codewords", self._codewords)
-        return answer
+        return self._remembered.get("codewords", self._codewords)
 
     def _codewords(self) -> answers.CodewordsAnswer:
         found = self.collection.codewords()

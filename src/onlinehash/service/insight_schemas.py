@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from onlinehash.service.schemas import Id, Label, Labels
+from onlinehash.service.schemas import Id, Label, Labels, Positive
 
 Version = Annotated[int | None, Meta(description="Version of the encoder in use; null before the first.")]
 
@@ -15,7 +15,7 @@ Version = Annotated[int | None, Meta(description="Version of the encoder in use;
 class MapRequest(Struct, forbid_unknown_fields=True):
     """How many items to show."""
 
-    limit: Annotated[int, Meta(ge=1, le=(1 << 63) - 1, description="Items at most.")] = 2000
+    limit: Annotated[Positive, Meta(description="Items at most.")] = 2000
 
 
 class EncoderRecord(Struct):

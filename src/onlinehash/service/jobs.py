@@ -27,25 +27,21 @@ class Jobs:
 
     def __init__(self) -> None:
         self._lock, self._thread, self._stopping = Lock(), Thread(), False
-        self._last = JobAnswer(0, None, "none")
-
-    def last(self) -> JobAnswer:
-        """Return the state of the last job."""
-        return self._last
+        self.last = JobAnswer(0, None, "none")
 
     def start(self, name: JobName, work: Work) -> JobAnswer:
         """Start a job; refuse it while another runs."""
         with self._lock:
             if self._stopping:
                 raise Problem(503, "stopping", "The service is stopping; try again when it is back.", headers=LATER)
-            if self._last.state == "running":
+            if self.last.state == "running":
                 raise Problem(
                     409,
                     "job",
-                    f"{self._last.job} is running ({self._last.progress:.0%}), and only one job runs at a time; wait "
+                    f"{self.last.job} is running ({self.last.progress:.0%}), and only one job runs at a time; wait "
                     "until GET /job says that it is done.",
                 )
-            self._last = job = JobAnswer(self._last.number + 1, name, "running")
+            self.last = job = JobAnswer(self.last.number + 1, name, "running")
             self._thread = Thread(target=self._run, args=(job, work), name=f"onlinehash {name}")
             self._thread.start()
             return job

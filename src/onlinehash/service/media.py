@@ -17,7 +17,7 @@ from onlinehash.exceptions import MissingExtraError
 from onlinehash.service.problems import Problem, invalid, over_limit
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "AVIF")
-_SUFFIXES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp", ".avif": "avif"}
+_SUFFIXES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"}
 IMAGES = tuple(f"image/{name.lower()}" for name in FORMATS)
 """Media types of the images that are served and searched for."""
 
@@ -28,15 +28,7 @@ _CHUNK = 1 << 16  # bytes read at a time
 
 
 def open_image(folder: Path, name: str) -> ImageFile:
-    """Return an image below a folder; links that lead out of it, and what is no image, are not there.
-
-    Parameters
-    ----------
-    folder : Path
-        Without symbolic links.
-    name : str
-        Path below it, with slashes.
-    """
+    """Return an image below a resolved folder; links that lead out of it, and what is no image, are not there."""
     file = _opened(folder, name)
     if file is None:
         kinds = ", ".join(FORMATS).lower()
@@ -54,10 +46,9 @@ def _opened(folder: Path, name: str) -> BinaryIO | None:
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
         return None
-    kind = _SUFFIXES.get(Path(name).suffix.lower())
     try:
         real = folder.joinpath(*parts).resolve(strict=True)
-        if kind is None or not real.is_relative_to(folder):
+        if Path(name).suffix.lower() not in _SUFFIXES or not real.is_relative_to(folder):
             return None
         file = os.fdopen(_descriptor(folder, real.relative_to(folder).parts), "rb")
     except (OSError, RuntimeError, ValueError):  # RuntimeError: links that lead to each other

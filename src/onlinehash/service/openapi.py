@@ -10,7 +10,7 @@ import msgspec
 
 from onlinehash import __version__
 from onlinehash.service import schemas
-from onlinehash.service.operations import ANY, Operation
+from onlinehash.service.operations import Operation
 from onlinehash.service.parsing import JSON, NPY
 from onlinehash.service.problems import MEDIA_TYPE
 
@@ -71,7 +71,6 @@ def make_document(paths: Iterable[tuple[str, Operation]], root_path: str) -> dic
 def _describe(path: str, operation: Operation, components: dict[str, Any]) -> dict[str, Any]:
     text = inspect.getdoc(operation.handler) or ""
     name = operation.handler.__name__
-    always = (400, *ANY) if operation.tag != "health" else (400, 403, 421, 503)
     refused = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="ProblemAnswer")}}}
     answered = operation.media[0] if operation.answer is msgspec.Struct else JSON
     schema = {"type": "string"} if answered != JSON else {"$ref": _REF.format(name=operation.answer.__name__)}
@@ -90,15 +89,11 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
                 "description": "Done.",
                 "content": {answered: {"schema": schema}} | ({NPY: {"schema": _BYTES}} if operation.arrays else {}),
             },
-            **{
-                str(status): {"description": _REASONS[status], "content": refused}
-                for status in sorted({*always, *operation.refusals})
-            },
+            **{str(status): {"description": _REASONS[status], "content": refused} for status in _refusals(operation)},
         },
     }
     if operation.answer is msgspec.Struct and len(operation.media) > 1:
-        binary = {"schema": {"type": "string", "format": "binary"}}
-        described["responses"]["200"]["content"] = dict.fromkeys(operation.media, binary)
+        described["responses"]["200"]["content"] = {media: {"schema": _BYTES} for media in operation.media}
     if operation.request is not None:
         described["requestBody"] = {
             "required": True,
@@ -113,3 +108,15 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
             for option, schema in components["SearchOptions"]["properties"].items()
         ]
     return described
+
+
+def _refusals(operation: Operation) -> list[int]:
+    """Return the statuses of refusals."""
+    found = {400, 403, 421, 503, *operation.refusals}
+    if operation.tag != "health":
+        found |= {401, 429}
+    if operation.request is not None:
+        found |= {408, 413, 415, 422}
+    if "{" in operation.path:
+        found |= {404, 422}
+    return sorted(found)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from onlinehash.exceptions import FileFormatError, MissingExtraError
 from onlinehash.service import care_schemas, schemas
@@ -39,12 +39,7 @@ class BodyReader:
         size = 0
         try:
             async with asyncio.timeout(self._limits.body_timeout):
-                more = True
-                while more:
-                    message = await request.receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientDisconnect
-                    part, more = message.get("body", b""), message.get("more_body", False)
+                async for part in request.stream():
                     size += len(part)
                     self.n_bytes += len(part)
                     parts.append(part)

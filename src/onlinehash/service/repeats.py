@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from onlinehash.collection import Collection
 from onlinehash.service.problems import invalid
 
-CHECKPOINT = "service/changes"
+_RESERVED = "service/"
+_CHECKPOINT = f"{_RESERVED}changes"
 _KEPT = 128  # changes
 _LONGEST = 128  # characters of a key
+
+
+def own_name(name: str) -> str:
+    """Return the name of a checkpoint; refuse those of the service."""
+    if name.startswith(_RESERVED):
+        raise invalid("checkpoint", f"checkpoint names that begin with {_RESERVED!r} belong to the service.", name)
+    return name
 
 
 class RecentChanges:
@@ -17,10 +26,6 @@ class RecentChanges:
 
     They are committed in the same transaction as the items, so that a change and its key are stored both or not at
     all.
-
-    Parameters
-    ----------
-    collection : Collection
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -31,12 +36,7 @@ class RecentChanges:
     def begin(self, key: str, checksum: int) -> int | None:
         """Begin a change; return the number of items that it has changed if it was applied already.
 
-        Parameters
-        ----------
-        key : str
-            Empty if the client gave none.
-        checksum : int
-            Of the request; the same key for another request is refused.
+        The key is empty if the client gave none. The same key for a request of another checksum is refused.
         """
         self._key, self._checksum = key, checksum
         if not key:
@@ -44,7 +44,7 @@ class RecentChanges:
         if len(key) > _LONGEST or not key.isascii() or not key.isprintable():
             raise invalid("Idempotency-Key", f"Idempotency-Key is not 1 to {_LONGEST} printable ASCII characters.", key)
         if self._recent is None:
-            self._recent = self._collection.checkpoint(CHECKPOINT) or []
+            self._recent = self._collection.checkpoint(_CHECKPOINT) or []
         for known, checked, changed in self._recent:
             if known == key:
                 if checked != checksum:
@@ -53,13 +53,15 @@ class RecentChanges:
                 return int(changed)
         return None
 
-    def checkpoint(self, changed: int) -> dict[str, Any] | None:
-        """Return what to commit with the change that has begun."""
+    def apply(
+        self, changed: int, checkpoint: dict[str, Any] | None, change: Callable[[dict[str, Any] | None], object]
+    ) -> None:
+        """Apply the change that has begun to a number of items, and commit its key with the checkpoint."""
+        for name in checkpoint or ():
+            own_name(name)
         if not self._key:
-            return None
-        return {CHECKPOINT: [*(self._recent or []), [self._key, self._checksum, changed]][-_KEPT:]}
-
-    def committed(self, checkpoint: dict[str, Any] | None) -> None:
-        """Remember a change that was applied."""
-        if checkpoint is not None:
-            self._recent = checkpoint[CHECKPOINT]
+            change(checkpoint)
+            return
+        recent = [*(self._recent or []), [self._key, self._checksum, changed]][-_KEPT:]
+        change({**(checkpoint or {}), _CHECKPOINT: recent})
+        self._recent = recent

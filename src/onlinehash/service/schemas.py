@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 LAST = (1 << 63) - 1
 
 Int64 = Annotated[int, Meta(ge=-LAST - 1, le=LAST)]
+Positive = Annotated[int, Meta(ge=1, le=LAST)]
 Id = Int64 | str
 Label = Int64 | str
 Labels = Label | list[Label] | None
@@ -94,7 +95,7 @@ class ListRequest(CountRequest):
     cursor: Annotated[
         str | None, Meta(description="Instead of after: that of the page before, which had the same order.")
     ] = None
-    limit: Annotated[Annotated[int, Meta(ge=1, le=LAST)], Meta(description="Items at most.")] = 100
+    limit: Annotated[Positive, Meta(description="Items at most.")] = 100
 
 
 class IndexRequest(Struct, forbid_unknown_fields=True):
@@ -122,9 +123,7 @@ class EncodeRequest(Struct, forbid_unknown_fields=True):
 class SearchOptions(Struct, forbid_unknown_fields=True, kw_only=True):
     """Search options; in the query string if the body is an array."""
 
-    k: Annotated[
-        Annotated[int, Meta(ge=1, le=LAST)] | None, Meta(description="Neighbours per query, 10 by default.")
-    ] = None
+    k: Annotated[Positive | None, Meta(description="Neighbours per query, 10 by default.")] = None
     radius: Annotated[
         Annotated[int, Meta(ge=0, le=LAST)] | None,
         Meta(description="Find all items within this distance instead; without k, rescore, asymmetric and after."),

@@ -29,7 +29,7 @@ _COLUMNS = ("ids", "distances", "cursor", "labels", "payload", "vectors")
 
 @dataclass(frozen=True)
 class Search:
-    """A search: queries, and either k or a radius; ``filters`` and ``ranking`` are arguments of the collection.
+    """A search: queries, and either k or a radius; ``options`` are further arguments of the collection.
 
     The queries are vectors, or a list of documents. A range search finds at most ``max_hits``.
     """
@@ -37,14 +37,13 @@ class Search:
     queries: NDArray[Any] | list[str]
     k: int
     radius: int | None
-    filters: dict[str, Any]
-    ranking: dict[str, Any]
+    options: dict[str, Any]
     max_hits: int
 
     @property
     def is_plain(self) -> bool:
         """Whether the search can share a scan with others."""
-        alone = self.radius is not None or self.filters or self.ranking or isinstance(self.queries, list)
+        alone = self.radius is not None or self.options or isinstance(self.queries, list)
         return not alone and len(self.queries) <= _JOINED
 
 
@@ -53,12 +52,6 @@ class Searches:
 
     Requests that arrive together, or while a scan runs, are searched in one scan, which costs far less than one per
     request. A short scan runs on the event loop, a longer one in a thread.
-
-    Parameters
-    ----------
-    collection : Collection
-    executor : Executor
-    limits : Limits
     """
 
     def __init__(self, collection: Collection, executor: Executor, limits: Limits) -> None:
@@ -179,10 +172,10 @@ class Searches:
 
     def _piece(self, search: Search, some: slice, wait: bool, n_hits: int, n_bytes: int) -> SearchResult:
         queries, most = search.queries[some], self._limits.max_payload_bytes
-        given = {**search.filters, "wait": wait, "max_payload_bytes": most - n_bytes}
+        given = {**search.options, "wait": wait, "max_payload_bytes": most - n_bytes}
         try:
             if search.radius is None:
-                return self._collection.search(queries, search.k, **given, **search.ranking)
+                return self._collection.search(queries, search.k, **given)
             return self._collection.range_search(queries, search.radius, **given, max_results=search.max_hits - n_hits)
         except LargeResultError:
             raise over_limit("payload", most + 1, most, "ask for fewer items, or leave the payload out") from None

@@ -374,7 +374,7 @@ def test_a_commit_is_settled_even_if_another_has_written_since(small, place, ser
     store = collection._store
     found, find_out = [], store._find_out
 
-    def cannot_connect():
+    def cannot_connect(url, **kwargs):
         raise StorageError("Cannot connect.")
 
     def lost(self, sql, *args, execute=psycopg.Connection.execute, **kwargs):
@@ -386,7 +386,7 @@ def test_a_commit_is_settled_even_if_another_has_written_since(small, place, ser
 
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.Connection, "execute", lost)
-        patch.setattr(store, "_connect", cannot_connect)
+        patch.setattr(postgres_server, "connect", cannot_connect)
         with pytest.raises(StorageError, match="not known before the server is back"):
             collection.upsert(50, X[0], y[0])
     with place.open() as other:

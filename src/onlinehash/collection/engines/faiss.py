@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
-from onlinehash.collection.engines.engine import Engine
+from onlinehash.collection.engines import Engine
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
 from onlinehash.indexes.engines import FaissIndex
@@ -21,7 +20,7 @@ class FaissEngine(Engine):
     def __init__(self, n_lists: int | None) -> None:
         self._n_lists = n_lists
 
-    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
+    def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
         """Return an empty index: faiss keeps nothing on disk."""
         return FaissIndex(n_bits, self._n_lists)
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
-from onlinehash.collection.engines.engine import Engine
+from onlinehash.collection.engines import Engine
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
 from onlinehash.indexes.engines.gpu import GpuIndex, cupy, demand_gpu
@@ -19,7 +18,7 @@ class GpuEngine(Engine):
     def __init__(self) -> None:
         demand_gpu()
 
-    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
+    def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
         """Return an empty index: a GPU keeps nothing."""
         return GpuIndex(n_bits)
 

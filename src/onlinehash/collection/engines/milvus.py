@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from onlinehash.collection.engines.adaptive_index import AdaptiveIndex
-from onlinehash.collection.engines.engine import Engine
+from onlinehash.collection.engines import Engine
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
 from onlinehash.indexes.engines.milvus import MilvusIndex
@@ -43,7 +42,7 @@ class MilvusEngine(Engine):
     def __repr__(self) -> str:
         return f"<MilvusEngine {self._name!r} in {self._milvus.place}>"
 
-    def open(self, number: int, n_bits: int, built: AdaptiveIndex | None = None) -> Index:
+    def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
         """Return the index of a generation, with what it holds already."""
         if number not in self._open:
             self._open[number] = MilvusIndex(n_bits, self._uri, name=f"{self._name}_{number}")

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
-from onlinehash.collection.filters import Filter
+from onlinehash.collection.filters import Filter, parse_path
 from onlinehash.collection.stores import postgres_schema as schema
-from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.postgres_care import PostgresCare
+from onlinehash.collection.stores.blobs import to_blobs
 from onlinehash.collection.stores.postgres_codes import FETCH
-from onlinehash.collection.stores.postgres_listing import COLUMNS, PostgresListing
+from onlinehash.collection.stores.postgres_items import COLUMNS
 from onlinehash.collection.stores.postgres_migration import PostgresMigration
 from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
 from onlinehash.collection.types import Id
-from onlinehash.types import Codes
+from onlinehash.exceptions import DamagedError, InvalidInputError
+from onlinehash.types import Codes, Progress
 
 
-class PostgresStore(PostgresCare, PostgresMigration, PostgresListing):
+class PostgresStore(PostgresMigration):
     """Keep a collection in a schema of a PostgreSQL database, and search it there.
 
     What was written survives as PostgreSQL is set up to let it. Other processes may read meanwhile.
@@ -62,18 +63,14 @@ class PostgresStore(PostgresCare, PostgresMigration, PostgresListing):
         if where is not None:
             yield from (id for (id,) in self._passing("id", where, "ORDER BY id"))
             return
-        last: Id | None = None
-        while found := self._after("id", last, FETCH):
+        after, last = "", None
+        while found := self._passing("id", None, f"{after} ORDER BY id LIMIT {FETCH}", last=last):
             yield from (id for (id,) in found)
-            last = found[-1][0]
+            after, last = "AND id > %(last)s", found[-1][0]
 
     def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
         """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
-        columns, by = "labels, count(*)", "GROUP BY labels"
-        if where is None:
-            counts = dict(self._items(f"SELECT {columns} FROM {self._schema}.items {by}"))
-        else:
-            counts = dict(self._passing(columns, where, by))
+        counts = dict(self._passing("labels, count(*)", where, "GROUP BY labels"))
         self._demand_intact(all(map(_is_json, counts)), "the label of an item")
         return counts
 
@@ -83,32 +80,13 @@ class PostgresStore(PostgresCare, PostgresMigration, PostgresListing):
         found = {row[0]: row for row in self._items(sql, list(ids))}
         return self._rows([found[id] for id in ids if id in found])
 
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
-        return self._rows(self._after(COLUMNS, id, limit))
-
-    def _after(self, columns: str, id: Id | None, limit: int) -> list[tuple[Any, ...]]:
-        select = f"SELECT {columns} FROM {self._schema}.items"
-        if id is None:
-            return self._items(f"{select} ORDER BY id LIMIT %s", limit)
-        return self._items(f"{select} WHERE id > %s ORDER BY id LIMIT %s", id, limit)
-
-    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
-        for id, seq, vectors, labels, payload, checksum, payload_checksum in found:
-            intact = checksum == schema.checksum(seq, id, labels, content=vectors)
-            if payload_checksum is not None:
-                intact = intact and payload_checksum == schema.checksum(id, payload)
-            self._demand_intact(intact, f"the item with id {id!r}")
-        ids, seqs, blobs, texts, payloads = ([row[column] for row in found] for column in range(5))
-        return Rows(ids, seqs, from_blobs(blobs, self.setting("vector_dtype", "float32")), texts, payloads)
-
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same ids."""
         if self._kind() is None:
             self.put_setting("id_type", "TEXT" if isinstance(rows.ids[0], str) else "INTEGER")
-            for statement in schema.ITEMS.format(schema=self._schema, kind=self._kind()).split(";\n"):
-                self._write(statement)
-            self._create_indexes()
+            self._write(schema.ITEMS.format(schema=self._schema, kind=self._kind()))
+            for name in self.setting("indexes", []):
+                self.create_index(parse_path(name))
         n_before = self._retire(rows.ids)
         columns = zip(rows.seqs, rows.ids, to_blobs(rows.vectors), rows.labels, rows.payloads, strict=True)
         items = (
@@ -215,6 +193,40 @@ class PostgresStore(PostgresCare, PostgresMigration, PostgresListing):
         """Return the last sequence number of every committed batch after a sequence number."""
         found = self._query(f"SELECT seq FROM {self._schema}.commits WHERE seq > %s ORDER BY seq", after)
         return [seq for (seq,) in found]
+
+    # ------------------------------------------------------------------ care
+
+    file = None
+
+    def reopen(self) -> Self:
+        """Open the same collection again, on connections of its own."""
+        return type(self)(self._schema.strip('"').removeprefix("onlinehash_"), self._url, readonly=True)
+
+    def structure(self) -> Iterator[str]:
+        """Yield what is wrong with the settings and counters; PostgreSQL's own amcheck verifies tables and indexes."""
+        for setting in self._query(f"SELECT name, value, checksum FROM {self._schema}.settings ORDER BY name"):
+            try:
+                self._parsed(*setting)
+            except DamagedError as error:
+                yield error.problem
+        if self._kind() is not None:
+            ((n_items,),) = self._query(f"SELECT count(*) FROM {self._schema}.items")
+            if n_items != self.count():
+                yield f"there are {n_items} items of {self.count()}"
+
+    def backup(self, path: Path, progress: Progress) -> None:
+        """Refuse: PostgreSQL has better."""
+        raise InvalidInputError(
+            f"{self.place} is backed up by PostgreSQL itself. Run: pg_dump --schema={self._schema.strip(chr(34))} ... "
+            "To write its items to a file, call export_items."
+        )
+
+    def compact(self, progress: Progress) -> None:
+        """Refuse: PostgreSQL does it."""
+        raise InvalidInputError(
+            f"{self.place} is compacted by PostgreSQL itself, in the background. To give space back to the disk, run: "
+            f"VACUUM FULL {self._schema}.items"
+        )
 
 
 def _is_json(text: str | None) -> bool:

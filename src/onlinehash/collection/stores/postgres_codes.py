@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores import postgres_schema as schema
+from onlinehash.collection.stores.label_texts import texts_of
 from onlinehash.collection.stores.postgres_filters import condition
 from onlinehash.collection.stores.postgres_server import PostgresSchema
 from onlinehash.collection.stores.protocol import (
@@ -28,7 +29,6 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DamagedError
 from onlinehash.indexes.engines.postgres_client import (
     CodeScan,
-    Connection,
     LockNotAvailable,
     UndefinedTable,
     code_from,
@@ -44,13 +44,7 @@ _FIXED = ("id_type", "vector_dtype")  # settings that never change
 
 
 class PostgresCodes(PostgresSchema):
-    """Read, write and search generations: encoders, and the codes they made.
-
-    Parameters
-    ----------
-    name, url, readonly, create
-        As for :class:`PostgresStore`.
-    """
+    """Read, write and search generations: encoders, and the codes they made."""
 
     def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
         self._known: dict[str, Any] = {}  # settings that never change
@@ -66,15 +60,11 @@ class PostgresCodes(PostgresSchema):
             return self._settings[name]
         if name in self._known:
             return self._known[name]
-        value = self._stored_setting(name, default)
+        found = self._query(f"SELECT value, checksum FROM {self._schema}.settings WHERE name = %s", name)
+        value = self._parsed(name, *found[0]) if found else default
         if name in _FIXED and value is not None and not self._is_writing:
             self._known[name] = value
         return value
-
-    def _stored_setting(self, name: str, default: Any) -> Any:
-        """Return a setting as it is stored."""
-        found = self._query(f"SELECT value, checksum FROM {self._schema}.settings WHERE name = %s", name)
-        return self._parsed(name, *found[0]) if found else default
 
     def _parsed(self, name: str, value: str, checksum: int) -> Any:
         """Return the value of a setting from what is stored."""
@@ -126,12 +116,8 @@ class PostgresCodes(PostgresSchema):
 
     def generations(self) -> list[GenerationRow]:
         """Return the generations: the one in use, one that is being made, or both."""
-        return [
-            GenerationRow(*row)
-            for row in self._query(
-                f"SELECT number, current, encoder, cursor FROM {self._schema}.generations ORDER BY number"
-            )
-        ]
+        sql = f"SELECT number, current, encoder, cursor FROM {self._schema}.generations ORDER BY number"
+        return [GenerationRow(*row) for row in self._query(sql)]
 
     def begin_generation(self, encoder: bytes) -> int:
         """Start a generation in place of any that was being made; return its number."""
@@ -221,27 +207,23 @@ class PostgresCodes(PostgresSchema):
 
     def search(self, number: int, queries: Codes, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query, of the codes of a generation."""
-        return self._scanned(number, queries, among, lambda scan, connection: scan.search(connection, queries, k))
+        return self._scanned(CodeScan.search, number, among, queries, k)
 
     def search_asymmetric(self, number: int, queries: QueryValues, k: int, among: Among) -> Answers:
         """Return the k nearest items of every query that keeps its real values, by asymmetric distance."""
-        return self._scanned(
-            number, queries, among, lambda scan, connection: scan.search_asymmetric(connection, queries, k)
-        )
+        return self._scanned(CodeScan.search_asymmetric, number, among, queries, k)
 
     def range_search(self, number: int, queries: Codes, radius: int, among: Among, limit: int | None = None) -> Answers:
         """Return all items at most ``radius`` away from every query, or the nearest ``limit`` of each."""
-        return self._scanned(
-            number, queries, among, lambda scan, connection: scan.range_search(connection, queries, radius, limit)
-        )
+        return self._scanned(CodeScan.range_search, number, among, queries, radius, limit)
 
     def _scanned(
-        self, number: int, queries: NDArray[Any], among: Among, ask: Callable[[CodeScan, Connection], Answers]
+        self, search: Callable[..., Answers], number: int, among: Among, queries: NDArray[Any], *how: Any
     ) -> Answers:
         where, values = ["true"], dict[str, Any]()
         if among.labels is not None:
             where.append("labels && %(labels)s::text[]")
-            values["labels"] = [json.dumps(label) for label in among.labels]
+            values["labels"] = texts_of(among.labels)
         if among.ids is not None:
             where.append(f"id = ANY(%(ids)s::{self._listed()})")
             values["ids"] = among.ids
@@ -249,29 +231,16 @@ class PostgresCodes(PostgresSchema):
             passes, given = condition(among.where)
             where.append(f"id IN (SELECT id FROM {self._schema}.items WHERE {passes})")
             values |= given
-        scan = CodeScan(
-            self._table(number),
-            self._bits(number),
-            self._pgvector,
-            " AND ".join(where),
-            values,
-            self._approximate,
-            "seq",
-        )
+        n_bits, passes = self._bits(number), " AND ".join(where)
+        scan = CodeScan(self._table(number), n_bits, self._pgvector, passes, values, self._approximate, "seq")
         moment = self.reading() if len(queries) > 1 else nullcontext()  # a query is one statement, which sees one
-        with self._errors(), moment, self._connection() as connection:
-            try:
-                return ask(scan, connection)
-            except UndefinedTable:
-                raise GenerationGone from None
+        with self._errors(), moment, self._connection() as connection, _generation():
+            return search(scan, connection, queries, *how)
 
     def _of(self, number: int, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Ask about the table of a generation."""
-        with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
-            try:
-                return cursor.execute(sql.format(table=self._table(number)), values).fetchall()
-            except UndefinedTable:
-                raise GenerationGone from None
+        with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor, _generation():
+            return cursor.execute(sql.format(table=self._table(number)), values).fetchall()
 
     def codes_of(self, number: int, ids: Sequence[Any]) -> CodedItems:
         """Return the items of ids that have a code in a generation, in that order."""
@@ -280,8 +249,8 @@ class PostgresCodes(PostgresSchema):
                   WHERE items.id = ANY(%s::{self._listed()})"""
         found = {row[0]: row for row in self._of(number, sql, list(ids))}
         rows = [found[id] for id in ids if id in found]
-        codes = from_bits([row[3] for row in rows]) if rows else np.empty((0, 0), np.uint8)
-        return CodedItems([row[0] for row in rows], [row[1] for row in rows], codes, [row[2] for row in rows])
+        coded, seqs, labels, codes = ([row[column] for row in rows] for column in range(4))
+        return CodedItems(coded, seqs, from_bits(codes), labels)
 
     def coded(self, number: int, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in a generation."""
@@ -303,6 +272,15 @@ class PostgresCodes(PostgresSchema):
         kind = "hashtextextended" if self.setting("id_type") == "TEXT" else "hashint8extended"
         sql = f"SELECT id FROM {{table}} ORDER BY {kind}(id, %s), id LIMIT %s"
         return sorted(id for (id,) in self._of(number, sql, seed, n_items))
+
+
+@contextmanager
+def _generation() -> Iterator[None]:
+    """Say that a generation is gone, if its table is."""
+    try:
+        yield
+    except UndefinedTable:
+        raise GenerationGone from None
 
 
 # One label is its JSON, several are a list in JSON: both become a list of texts.

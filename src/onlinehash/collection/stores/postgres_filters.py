@@ -77,13 +77,8 @@ def _start(path: FieldPath) -> str:
     return f'(left({_text(path)}, {PREFIX}) COLLATE "C")'
 
 
-def index_names(path: FieldPath) -> list[str]:
-    """Return the names of the indexes of a path: of numbers, and of strings; or of labels: by id, and by arrival."""
-    name, kinds = (index_name(path), ("number", "string")) if path != (LABELS,) else ("items_by_labels", ("id", "seq"))
-    return [f"{name}_{kind}" for kind in kinds]
-
-
-def create_indexes(table: str, path: FieldPath) -> list[str]:
-    """Return the statements that make the indexes of a path, or of labels."""
-    indexed = (_number(path), _start(path)) if path != (LABELS,) else (f"{LABELS_START}, id", f"{LABELS_START}, seq")
-    return [f"CREATE INDEX {name} ON {table} ({part})" for name, part in zip(index_names(path), indexed, strict=True)]
+def indexes_of(path: FieldPath) -> dict[str, str]:
+    """Return what the indexes of a path hold, by name: numbers, and strings; or labels, by id and by arrival."""
+    if path == (LABELS,):
+        return {f"items_by_labels_{column}": f"{LABELS_START}, {column}" for column in ("id", "seq")}
+    return {f"{index_name(path)}_number": _number(path), f"{index_name(path)}_string": _start(path)}

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any
-
 from onlinehash.collection.stores import postgres_schema as schema
-from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.postgres_codes import PostgresCodes
+from onlinehash.collection.stores.blobs import to_blobs
+from onlinehash.collection.stores.postgres_items import PostgresItems
 from onlinehash.collection.stores.protocol import Rows
 
 
-class PostgresMigration(PostgresCodes, ABC):
+class PostgresMigration(PostgresItems):
     """Read and write new vectors by sequence number; those of items that were replaced or deleted since are ignored.
 
     The checksum of a new vector is that of its item once it has it.
-
-    Parameters
-    ----------
-    name, url, readonly, create
-        As for :class:`PostgresStore`.
     """
 
     def begin_migration(self, hasher: bytes) -> None:
         """Make room for new vectors, and keep the hasher that is to learn from them."""
-        for statement in schema.MIGRATION.format(schema=self._schema).split(";\n"):
-            self._write(statement)
+        self._write(schema.MIGRATION.format(schema=self._schema))
         self._write(f"INSERT INTO {self._schema}.new_hasher VALUES (0, %s)", hasher)
 
     def new_hasher(self) -> bytes:
@@ -67,24 +58,16 @@ class PostgresMigration(PostgresCodes, ABC):
             )
         )
 
-    @abstractmethod
-    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
-        """Return rows of items, verified."""
-
     def new_vectors(self, after: int, limit: int) -> Rows:
         """Return the next items that have a new vector, in order of arrival, with that and without payloads."""
         found = self._query(
-            f"""SELECT id, items.seq, new.vectors, labels, new.checksum
+            f"""SELECT id, items.seq, new.vectors, labels, NULL, new.checksum, NULL
                 FROM {self._schema}.items JOIN {self._schema}.new_vectors new USING (seq)
                 WHERE items.seq > %s ORDER BY items.seq LIMIT %s""",
             after,
             limit,
         )
-        for id, seq, vector, labels, checksum in found:
-            intact = checksum == schema.checksum(seq, id, labels, content=vector)
-            self._demand_intact(intact, f"the new vector of item {id!r}")
-        ids, seqs, blobs, texts = ([row[column] for row in found] for column in range(4))
-        return Rows(ids, seqs, from_blobs(blobs, self.setting("vector_dtype")), texts, [])
+        return self._rows(found, "the new vector of item")
 
     def adopt_new_vectors(self) -> None:
         """Put the new vectors of all items in place of the old ones."""

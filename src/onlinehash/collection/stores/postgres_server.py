@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any
 
 from onlinehash._validation import check_process
@@ -46,14 +46,6 @@ class PostgresSchema:
 
     Every write transaction stores its own id. If the connection is lost during COMMIT, nothing else is read or written
     before the server has ended that session and it is known whether the id was committed.
-
-    Parameters
-    ----------
-    name : str
-    url : str
-    readonly : bool
-    create : bool
-        Make it if there is none.
     """
 
     def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
@@ -94,8 +86,7 @@ class PostgresSchema:
             if not create:
                 raise DataNotFoundError(f"{self.place} is not there; pass a hasher to create it.")
             with self.writing():
-                for statement in schema.TABLES.format(schema=self._schema).split(";\n"):
-                    self._write(statement)
+                self._write(schema.TABLES.format(schema=self._schema))
                 self._settings["schema_version"] = schema.VERSION
         self._check()
         with self.writing():
@@ -104,27 +95,22 @@ class PostgresSchema:
     def _exists(self) -> bool:
         return bool(self._query("SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema.strip('"')))
 
-    def _has(self, table: str) -> bool:
-        return self._query("SELECT to_regclass(%s)", f"{self._schema}.{table}") != [(None,)]
-
     def _check(self) -> None:
         """Refuse a schema that is not ours, or of another version."""
         if not self._exists():
             raise DataNotFoundError(f"{self.place} is not there; create it: Collection.open(name, hasher, store=...).")
-        version = self._version() if self._has("settings") else None
-        if version is None:
+        found = []
+        if self._query("SELECT to_regclass(%s)", f"{self._schema}.settings") != [(None,)]:
+            found = self._query(f"SELECT value FROM {self._schema}.settings WHERE name = 'schema_version'")
+        if not found or not found[0][0].isdecimal():
             raise FileFormatError(f"{self._schema} is a schema, but not of a collection that onlinehash wrote.")
+        version = int(found[0][0])
         if version < schema.VERSION:
             way_out = "Export the items with the version that wrote it, and add them to a new collection."
         else:
             way_out = "Upgrade onlinehash."
         if version != schema.VERSION:
             raise FileFormatError(f"{self.place} has schema {version}; this version reads {schema.VERSION}. {way_out}")
-
-    def _version(self) -> int | None:
-        """Return the version of the schema; older ones have no checksums."""
-        found = self._query(f"SELECT value FROM {self._schema}.settings WHERE name = 'schema_version'")
-        return int(found[0][0]) if found and found[0][0].isdecimal() else None
 
     # ------------------------------------------------------------------ the right to write
 
@@ -194,8 +180,9 @@ class PostgresSchema:
         deadline = time.monotonic() + patience
         while True:
             try:
-                with errors(self.place, "Try again."):
-                    committed = self._ask_about(transaction)
+                with errors(self.place, "Try again."), closing(connect(self._url)) as connection:
+                    self._end_session(connection)
+                    committed = self._is_committed(connection, transaction)
                 self._in_doubt = None
                 return committed
             except StorageError as error:
@@ -205,14 +192,6 @@ class PostgresSchema:
                         "before the server is back. Read then, before you repeat the call."
                     ) from error
             time.sleep(0.1)
-
-    def _ask_about(self, transaction: str) -> bool:
-        connection = self._connect()
-        try:
-            self._end_session(connection)
-            return self._is_committed(connection, transaction)
-        finally:
-            self._let_go(connection)
 
     def _is_committed(self, connection: Connection, transaction: str) -> bool:
         """Return whether a transaction whose session has ended was committed."""
@@ -368,9 +347,10 @@ class PostgresSchema:
     def _is_writing(self) -> bool:
         return not self.readonly and getattr(self._local, "active", None) is self._writer
 
-    def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _query(self, sql: str, *values: Any, **named: Any) -> list[tuple[Any, ...]]:
+        """Return what is found, with values by place or by name."""
         with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
-            return cursor.execute(sql, values).fetchall()
+            return cursor.execute(sql, named or values).fetchall()
 
     def _write(self, sql: str, *values: Any) -> int:
         """Change something, in the transaction of :meth:`writing`; return how many rows."""

@@ -126,8 +126,11 @@ class Among(NamedTuple):
     where: Filter | None = None
 
 
-Answers = list[tuple[list[Any], list[Any], list[int]]]
-"""Ids, distances and sequence numbers of what was found for every query."""
+Answer = tuple[list[Any], list[Any], list[int]]
+"""Ids, distances and sequence numbers of what was found for a query."""
+
+Answers = list[Answer]
+"""What was found for every query."""
 
 
 class GenerationGone(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
@@ -203,9 +206,6 @@ class Store(Protocol):
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
-
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
 
     def listed(self, place: Place, limit: int, labels: Sequence[Label] | None, where: Filter | None) -> Rows:
         """Return the next items in an order, of those that have any of the labels and pass a filter."""

@@ -21,15 +21,7 @@ _STEPS_PER_ROW = 4.5  # of SQLite when it compacts a table, measured
 
 
 class FileCare(CodeTables):
-    """Check, copy and compact the file.
-
-    Parameters
-    ----------
-    path : Path
-    readonly : bool
-    partial : bool
-        Accept a write-ahead log of which SQLite cannot read the end.
-    """
+    """Check, copy and compact the file."""
 
     def __init__(self, path: Path, *, readonly: bool = False, partial: bool = False) -> None:
         self._partial = partial

@@ -28,11 +28,6 @@ class ListedItems(FilteredItems):
 
     In order of id, the table of ids is read, which has no vectors; in order of arrival, that of the items. Both have
     an index of labels, if wanted.
-
-    Parameters
-    ----------
-    path : Path
-    readonly : bool
     """
 
     @abstractmethod

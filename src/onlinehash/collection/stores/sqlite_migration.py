@@ -19,13 +19,7 @@ _AT_A_TIME = 1000  # rows
 
 
 class MigrationTables(CodeTables, ABC):
-    """Read and write new vectors by sequence number; those of items that were replaced or deleted since are ignored.
-
-    Parameters
-    ----------
-    path : Path
-    readonly : bool
-    """
+    """Read and write new vectors by sequence number; those of items that were replaced or deleted since are ignored."""
 
     def begin_migration(self, hasher: bytes) -> None:
         """Make room for new vectors, and keep the hasher that is to learn from them."""

@@ -45,11 +45,6 @@ class SettingsFile(Database):
 
     The counters are one setting, the head. Every transaction writes it if it is what it was, so that a writer that was
     overtaken by another changes nothing.
-
-    Parameters
-    ----------
-    path : Path
-    readonly : bool
     """
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:

@@ -91,6 +91,11 @@ def class_encoder(scores: Encoder) -> ReferenceEncoder:
     return ReferenceEncoder(lambda X: pack_bits(classes == scores.project(X).argmax(axis=1)[:, np.newaxis]))
 
 
+def class_bits(n_features: int, n_classes: int) -> int:
+    """Return the bits of a class index."""
+    return max(1, (n_classes - 1).bit_length())
+
+
 def chunks(X: Features) -> Iterator[slice]:
     """Return slices of rows that are processed at a time."""
     step = max(1, _CHUNK // X.shape[1])

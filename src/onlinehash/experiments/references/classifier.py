@@ -11,7 +11,7 @@ from scipy.linalg import solve
 from onlinehash._validation import check_positive
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import NotLearnedError
-from onlinehash.experiments.references._base import Reference, ReferenceEncoder, class_encoder
+from onlinehash.experiments.references._base import Reference, ReferenceEncoder, class_bits, class_encoder
 from onlinehash.types import Features, Labels
 
 
@@ -42,10 +42,7 @@ class ClassifierReference(Reference):
         self._gram: NDArray[np.float64] | None = None
         self._sums: dict[Any, NDArray[np.float64]] = {}
 
-    @staticmethod
-    def stored_bits(n_features: int, n_classes: int) -> int:
-        """Return the bits of a class index."""
-        return max(1, (n_classes - 1).bit_length())
+    stored_bits = staticmethod(class_bits)
 
     def _learn(self, X: Features, y: Labels | None) -> None:
         if y is None:

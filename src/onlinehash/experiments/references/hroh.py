@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from onlinehash.experiments.references._base import Reference, ReferenceEncoder, class_encoder
-from onlinehash.experiments.references.classifier import ClassifierReference
+from onlinehash.experiments.references._base import Reference, ReferenceEncoder, class_bits, class_encoder
 from onlinehash.hashers import HROH
 from onlinehash.types import Features, Labels
 
@@ -32,10 +31,7 @@ class HROHReference(Reference):
         super().__init__(preprocess)
         self._hasher = HROH(8, sharpness=1.0, assignment="arrival", preprocess=preprocess, random_state=random_state)
 
-    @staticmethod
-    def stored_bits(n_features: int, n_classes: int) -> int:
-        """Return the bits of a class index."""
-        return ClassifierReference.stored_bits(n_features, n_classes)
+    stored_bits = staticmethod(class_bits)
 
     def partial_fit(self, X: Features, y: Labels | None = None) -> HROHReference:
         """Learn from the next rows of the stream; NaN is a missing label."""

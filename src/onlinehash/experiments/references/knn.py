@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive_int
 from onlinehash.codes import pack_bits
-from onlinehash.experiments.references._base import KeepingReference, ReferenceEncoder, chunks
-from onlinehash.experiments.references.classifier import ClassifierReference
+from onlinehash.experiments.references._base import KeepingReference, ReferenceEncoder, chunks, class_bits
 from onlinehash.types import Codes, Features
 
 _SCORES = 1 << 24  # scores in memory at a time
@@ -39,10 +38,7 @@ class NeighboursReference(KeepingReference):
         super().__init__(preprocess)
         self.n_neighbors = check_positive_int("n_neighbors", n_neighbors)
 
-    @staticmethod
-    def stored_bits(n_features: int, n_classes: int) -> int:
-        """Return the bits of a class index."""
-        return ClassifierReference.stored_bits(n_features, n_classes)
+    stored_bits = staticmethod(class_bits)
 
     def snapshot(self) -> ReferenceEncoder:
         """Return an encoder to the class of the nearest neighbours, one-hot."""

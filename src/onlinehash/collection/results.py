@@ -1,4 +1,4 @@
-"""What a search result carries besides ids and distances."""
+"""Search results, completed from the store: ordered by stored vectors, and with more of the items found."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.collection import _validation as check
@@ -46,15 +47,8 @@ def including(
 ) -> SearchResult | None:
     """Return a result of several queries with parts of the items found; None if one of them has changed since.
 
-    Parameters
-    ----------
-    found : SearchResult
-    store : Store
-    parts : tuple of str
-    last : bool
-        Take items as they are now, without those that are gone.
-    max_payload_bytes : int, optional
-        Raise as soon as the payloads of all hits have more.
+    With ``last``, items are taken as they are now, without those that are gone. More than ``max_payload_bytes`` in the
+    payloads of all hits is an error.
     """
     n_hits = Counter(id for ids in found.ids for id in ids)
     columns: dict[str, dict[Any, Any]] = {part: {} for part in parts}
@@ -94,3 +88,32 @@ def rows_in_pieces(store: Store, ids: list[Any]) -> Iterator[Rows]:
         rows = store.rows(ids[start : start + step])
         if len(rows):
             yield rows
+
+
+def rescored(found: SearchResult, queries: NDArray[Any], store: Store, measure: str, k: int) -> SearchResult:
+    """Return the k nearest of what was found, by the distance of the stored vectors; ties in order of arrival."""
+    ids, distances = [], []
+    for query, row in zip(queries, found, strict=True):
+        rows = store.rows(row.ids)
+        measured = vector_distances(query, rows.vectors, measure).tolist()
+        ranked = sorted(zip(measured, rows.seqs, rows.ids, strict=True))[:k]
+        ids.append([id for _, _, id in ranked])
+        distances.append([distance for distance, _, _ in ranked])
+    return replace(found, ids=ids, distances=distances, cursor=None)
+
+
+def vector_distances(query: NDArray[Any], vectors: NDArray[Any], measure: str) -> NDArray[np.float64]:
+    """Return the Euclidean distances, or one minus the cosines of the angles (1 where a vector is zero).
+
+    Examples
+    --------
+    >>> vector_distances(np.zeros(2), np.array([[3.0, 4.0], [0.0, 1.0]]), "l2")
+    array([5., 1.])
+    """
+    if not len(vectors):
+        return np.empty(0)
+    rows, q = vectors.astype(np.float64), np.asarray(query, np.float64)
+    if measure == "l2":
+        return np.asarray(np.sqrt(((rows - q) ** 2).sum(axis=1)))
+    lengths = np.sqrt((rows**2).sum(axis=1)) * np.sqrt(q @ q)
+    return np.asarray(1.0 - np.divide(rows @ q, lengths, out=np.zeros(len(rows)), where=lengths > 0))
