@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH, Collection
-from onlinehash.collection import Never
+from onlinehash.collection import Never, code_index
 
 
-def test_items_that_come_one_by_one_are_found_at_once(tmp_path, data):
+def test_items_that_come_one_by_one_are_found_at_once(tmp_path, data, monkeypatch):
     """More items than are applied together, some of them several times, with searches and deletions in between."""
+    monkeypatch.setattr(code_index, "_WAITING", 8)
     X, y = data.take(300)
     rng = np.random.default_rng(0)
     last: dict[str, int] = {}

@@ -146,7 +146,7 @@ def test_closing_waits_for_a_read_that_has_begun(path):
         threads[0].start()
         entered.wait()
         threads[1].start()
-        while not store._closed:
+        while not store._users.closed:
             pass
         with pytest.raises(StorageError, match="is closed"):
             store.count()

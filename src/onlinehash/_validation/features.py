@@ -23,6 +23,8 @@ def check_features(
     With ``n_features``, X must have the width that ``owner`` learned from. With ``on_device``, an array on a device
     stays there.
     """
+    if type(X) is np.ndarray and X.dtype.kind in "fiub" and X.ndim == 2 and X.size and n_features == X.shape[1]:
+        return X  # the common case, quickly
     stays = on_device and is_on_device(X)
     if not stays and (type(X) is not np.ndarray or X.dtype.kind == "O"):
         X = as_array(X)

@@ -75,7 +75,7 @@ def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeate
 
 def check_names(vectors: Any, store: Store) -> dict[str, Any]:
     """Return the feature names of vectors as a setting, if the store has none yet; raise if it has others."""
-    if check_feature_names(vectors) is None:
+    if type(vectors) is np.ndarray or check_feature_names(vectors) is None:
         return {}
     known = store.setting("feature_names")
     names = check_feature_names(vectors, known)

@@ -27,7 +27,7 @@ from onlinehash.indexes import Index
 from onlinehash.types import Codes, SearchResult
 
 _log = logging.getLogger(__name__)
-_WAITING = 64  # upserts of one item that are applied together
+_WAITING = 512  # upserts of one item that are applied together
 
 
 class CodeIndex:

@@ -25,7 +25,7 @@ from onlinehash.collection.prequential import WithPrequentialQuality
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.protocol import Rows, SearchingStore
+from onlinehash.collection.stores.protocol import Position, Rows, SearchingStore
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError, OnlineHashError, StorageError
 from onlinehash.hashers import OnlineHasher
 
@@ -116,12 +116,13 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         kept = open_store(path, store, readonly=readonly, create=given is not None)
         index: CodeIndex | StoreIndex | None = None
         try:
-            if kept.setting("vector_dtype") is None:
+            is_new = kept.setting("vector_dtype") is None
+            if is_new:
                 if given is None:
                     raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
                 with kept.writing():
                     kept.put_setting("vector_dtype", vector_dtype or "float32")
-                    kept.put_setting("refresh", pack_policy(WhenIdle()))
+                    kept.put_setting("refresh", packed or pack_policy(WhenIdle()))
                     kept.put_setting(PAYLOAD_CHANGES, 0)
                     Learner(kept).replace(given, 0)
             stored_dtype = kept.setting("vector_dtype")
@@ -136,10 +137,13 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
                 collection._catch_up()
                 collection._documents.use(embed, None)
                 return collection
+            if is_new and given is not None:
+                collection._learner.hasher, collection._learner.n_learned = given, given.version_
             collection._read()
-            collection._learner.check_recipe(hasher)
+            if not is_new:
+                collection._learner.check_recipe(hasher)
             collection._documents.use(embed, keep_documents)
-            if packed is not None:
+            if packed not in (None, kept.setting("refresh")):
                 with kept.writing():
                     kept.put_setting("refresh", packed)
             collection._reencoder.after_change()
@@ -179,7 +183,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             self._closed = True
             if not self._learner.is_saved:
                 # A state that cannot be written is no loss: what it has learned is learned again.
-                with suppress(StorageError), self._learner.changing() as hasher, self._store.writing():
+                with suppress(StorageError), self._learner as hasher, self._store.writing():
                     self._learner.save(hasher, self._position.seq)
             self._learner.hasher = None
             self._index.close()
@@ -245,15 +249,17 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
                 with self._store.writing():
                     self._put_settings(noted)
                 return
+            n_rows = len(listed)
             names = check.check_names(vectors, self._store)
-            rows = self._check_vectors(vectors, len(listed), single)
-            column = check.check_label_column(labels, len(listed), single, self.label_kind)
-            payloads = check.payload_texts(payload, len(listed), single)
-            settings = {"label_kind": column.type, **names, **noted}
-            self._search_before_learning(listed, rows, column)
-            with self._learner.changing() as hasher:
+            rows = self._check_vectors(vectors, n_rows, single)
+            column = check.check_label_column(labels, n_rows, single, self.label_kind)
+            payloads = check.payload_texts(payload, n_rows, single)
+            if self._quality is not None:
+                self._search_before_learning(self._quality, listed, rows, column)
+            with self._learner as hasher:
                 self._learner.learn(hasher, rows, column)
-                self._put(hasher, Rows(listed, self._next_seqs(len(listed)), rows, column.texts, payloads), settings)
+                new = Rows(listed, self._next_seqs(n_rows), rows, column.texts, payloads)
+                self._put(hasher, new, {"label_kind": column.type, **names, **noted})
             self._reencoder.after_change()
 
     def update(
@@ -295,7 +301,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
                 payloads = check.payload_texts(payload, len(listed), single)
             if vectors is not None or labels is not ...:
                 new = Rows(listed, self._next_seqs(len(listed)), rows, texts, payloads)
-                with self._learner.changing() as hasher:
+                with self._learner as hasher:
                     self._learner.learn_again(hasher, new)
                     self._put(hasher, new, {"label_kind": kind, **names, **noted})
                 self._reencoder.after_change()
@@ -345,7 +351,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
                     self._put_settings(noted)
                 return 0
             first, last = self._position.seq + 1, self._position.seq + len(listed)
-            with self._learner.changing() as hasher:
+            with self._learner as hasher:
                 if unlearn:
                     self._learner.unlearn(hasher, self._store.rows(listed))
                     self._n_unlearned += 1
@@ -374,10 +380,12 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         generations = (self._index.current, self._index.building)
         codes = {one.number: one.encode(rows.vectors) for one in generations if one is not None}
         name_features(hasher, settings.get("feature_names"))
+        n_learned, last = hasher.version_, rows.seqs[-1]
         with self._store.writing():
-            self._put_settings({"n_features": rows.vectors.shape[1], **settings, "n_learned": hasher.version_})
+            self._put_settings({"n_features": rows.vectors.shape[1], **settings, "n_learned": n_learned})
             self._store.put(rows, codes)
-            self._note_quality(hasher.version_, rows.seqs[-1])
-            self._learner.save(hasher, rows.seqs[-1], if_due=True)
-        self._position = self._position._replace(seq=rows.seqs[-1])
+            if self._quality is not None:
+                self._note_quality(self._quality, n_learned, last)
+            self._learner.save(hasher, last, if_due=True)
+        self._position = Position(last, self._position.generation)
         self._index.put(rows.ids, rows.seqs, codes, rows.labels)

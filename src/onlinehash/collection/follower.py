@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -54,30 +54,28 @@ class StoreFollower:
             raise StorageError("This collection is closed; open it again.")
         check_process("This collection", self._process)
 
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """Keep other changes out; in a forked process the lock may be held by a thread that is not there."""
-        self._check_open()
-        with self._changes:
-            self._check_open()
-            yield
+    def _exclusive(self) -> AbstractContextManager[None]:
+        """Keep other changes out."""
+        return _Exclusive(self, self._check_open)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> AbstractContextManager[None]:
         """Keep other changes out, with the hasher and the index in step with the store."""
-        with self._exclusive():
-            if self._store.readonly:
-                raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
-            if self._learner.hasher is None:
-                with self._store.writing():  # where another might have written meanwhile, not before it is ruled out
-                    self._read()
-            yield
+        return _Exclusive(self, self._prepare_change)
+
+    def _prepare_change(self) -> None:
+        self._check_open()
+        if self._store.readonly:
+            raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
+        if self._learner.hasher is None:
+            with self._store.writing():  # where another might have written meanwhile, not before it is ruled out
+                self._read()
 
     def _read(self) -> None:
         """Read the hasher and all codes from the store."""
         self._position = self._store.position()
         self._index.read(self._position)
-        self._learner.read()
+        if self._learner.hasher is None:
+            self._learner.read()
         self._reencoder.read()
 
     def _put_settings(self, settings: Mapping[str, Any]) -> None:
@@ -115,3 +113,22 @@ class StoreFollower:
     def _has_migrated(self) -> bool:
         """Return whether another process has changed the embedding model since the index was brought up to date."""
         return self._store.readonly and bool(self._store.setting("n_migrations", 0) != self._n_migrations)
+
+
+class _Exclusive:
+    """A block that keeps other changes out: an object, because each change enters it and a generator takes longer."""
+
+    def __init__(self, follower: StoreFollower, prepare: Callable[[], None]) -> None:
+        self._follower, self._prepare = follower, prepare
+
+    def __enter__(self) -> None:
+        self._follower._check_open()  # in a forked process the lock may be held by a thread that is not there
+        self._follower._changes.acquire()
+        try:
+            self._prepare()
+        except BaseException:
+            self._follower._changes.release()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._follower._changes.release()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -56,7 +55,7 @@ class Learner:
             n_rows = bisect_right(rows.seqs, last)
             learn_stored(hasher, rows.vectors[:n_rows], rows.labels[:n_rows])
             after = last
-        _learn_stream(hasher, self._store, after, retired=True)
+        name_features(hasher, self._store.setting("feature_names"))
         self.hasher, self.n_learned = hasher, hasher.version_
         self._unsaved, self._state_size = self._store.position().seq - self._store.state_seq(), len(state)
 
@@ -65,50 +64,49 @@ class Learner:
         """Whether the store has the last state."""
         return self.hasher is None or not self._unsaved
 
-    @contextmanager
-    def changing(self) -> Iterator[OnlineHasher]:
+    def __enter__(self) -> OnlineHasher:
         """Change the hasher and the store in the block; after an error, the hasher must be read again."""
-        hasher, self.hasher = self._ready(), None
-        yield hasher
-        self.hasher, self.n_learned = hasher, hasher.version_
+        self._changing, self.hasher = self._ready(), None
+        return self._changing
 
-    @contextmanager
-    def _refusing(self, hasher: OnlineHasher) -> Iterator[None]:
-        """Keep a hasher that refuses its input: it has not changed."""
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:
+            self.hasher, self.n_learned = self._changing, self._changing.version_
+
+    def _teach(self, hasher: OnlineHasher, lesson: Callable[..., object], *rows: Any) -> None:
+        """Change a hasher, inside the block; one that refuses its input has not changed."""
         try:
-            yield
+            lesson(*rows)
         except OnlineHashError:
             self.hasher = hasher
             raise
 
     def learn(self, hasher: OnlineHasher, vectors: NDArray[Any], labels: LabelColumn) -> None:
-        """Learn from checked rows, inside :meth:`changing`."""
+        """Learn from checked rows."""
         targets, labelled = labels.targets, labels.labelled
+        if hasher.supervised and isinstance(targets, LabelSets) and not hasher.multi_label:
+            self.hasher, name = hasher, type(hasher).__name__
+            raise InvalidLabelsError(f"{name} learns from one label per row; labels holds several.")
         self._unsaved += vectors.nbytes
-        with self._refusing(hasher):
-            if hasher.supervised and isinstance(targets, LabelSets) and not hasher.multi_label:
-                name = type(hasher).__name__
-                raise InvalidLabelsError(f"{name} learns from one label per row; labels holds several.")
-            if targets is not None or not hasher.supervised:
-                hasher._learn_checked(vectors.astype(np.float32, copy=False), targets, labelled)
+        if targets is not None or not hasher.supervised:
+            self._teach(hasher, hasher._learn_checked, vectors.astype(np.float32, copy=False), targets, labelled)
 
     def learn_again(self, hasher: OnlineHasher, rows: Rows) -> None:
-        """Learn from rows as they are stored, inside :meth:`changing`."""
+        """Learn from rows as they are stored."""
         self._unsaved += rows.vectors.nbytes
-        with self._refusing(hasher):
-            learn_stored(hasher, rows.vectors, rows.labels)
+        self._teach(hasher, learn_stored, hasher, rows.vectors, rows.labels)
 
     def unlearn(self, hasher: OnlineHasher, rows: Rows) -> None:
-        """Unlearn rows that were learned as they are stored, inside :meth:`changing`."""
-        with self._refusing(hasher):
-            if not hasher.unlearns:
-                raise InvalidInputError(
-                    f"unlearn=True, but {hasher!r} cannot unlearn; HROH can. To learn again from what is left, delete, "
-                    "then call collection.change_hasher(...)."
-                )
-            vectors, y = _labelled(rows.vectors, rows.labels)
-            if len(vectors):
-                cast(Any, hasher).unlearn(vectors, y)
+        """Unlearn rows that were learned as they are stored."""
+        if not hasher.unlearns:
+            self.hasher = hasher
+            raise InvalidInputError(
+                f"unlearn=True, but {hasher!r} cannot unlearn; HROH can. To learn again from what is left, delete, "
+                "then call collection.change_hasher(...)."
+            )
+        vectors, y = _labelled(rows.vectors, rows.labels)
+        if len(vectors):
+            self._teach(hasher, cast(Any, hasher).unlearn, vectors, y)
 
     def _ready(self) -> OnlineHasher:
         assert self.hasher is not None
@@ -153,7 +151,7 @@ class Learner:
             if resized is not None:
                 return resized
             new = type(now)(**{**now.get_params(deep=False), "n_bits": check_n_bits(other)})
-        _learn_stream(new, self._store, 0, retired=False, progress=progress)
+        _learn_stream(new, self._store, progress)
         return new
 
 
@@ -178,18 +176,11 @@ def _labelled(vectors: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDAr
     return rows if labelled.all() else rows[labelled], y
 
 
-def _learn_stream(
-    hasher: OnlineHasher,
-    store: Store,
-    after: int,
-    *,
-    retired: bool,
-    progress: Progress = lambda done, total: None,
-) -> None:
-    """Learn from stored items in order of arrival."""
-    n_items, n_done = store.count(), 0
+def _learn_stream(hasher: OnlineHasher, store: Store, progress: Progress) -> None:
+    """Learn from all stored items in order of arrival."""
+    n_items, n_done, after = store.count(), 0, 0
     limit = max(1, _AT_A_TIME // (4 * store.setting("n_features", 1)))  # for bounded memory
-    while len(rows := store.stream(after, limit, retired=retired, labelled=hasher.supervised)):
+    while len(rows := store.stream(after, limit, labelled=hasher.supervised)):
         learn_stored(hasher, rows.vectors, rows.labels)
         after, n_done = rows.seqs[-1], n_done + len(rows)
         progress(min(n_done, n_items), n_items)

@@ -47,22 +47,23 @@ class WriterLock:
                     "at a time. Close the other, or open this one with readonly=True."
                 ) from None
             identity = os.fstat(file)
-            if self._is_in_place(identity):
-                self._identity = identity
+            self._identity = identity.st_dev, identity.st_ino
+            if self._is_in_place():
                 os.ftruncate(file, 0)
                 os.write(file, f"{os.getpid()}\n".encode())
                 return file
             os.close(file)  # removed after it was opened: lock the next one
 
-    def _is_in_place(self, identity: os.stat_result) -> bool:
+    def _is_in_place(self) -> bool:
         try:
-            return os.path.samestat(identity, os.stat(self._name))  # noqa: PTH116 (faster, for every change)
+            found = os.stat(self._name)  # noqa: PTH116 (faster, for every change)
         except FileNotFoundError:
             return False
+        return (found.st_dev, found.st_ino) == self._identity
 
     def renew(self) -> None:
         """Take the lock again if its file was removed, unless another has taken it meanwhile."""
-        if not self._is_in_place(self._identity):
+        if not self._is_in_place():
             old, self._file = self._file, self._take()
             os.close(old)
 

@@ -70,10 +70,10 @@ class WithPrequentialQuality(CollectionReader):
         average = _number(quality.mean_average_precision)
         return replace(stats, precision=quality.precision, mean_average_precision=average, n_queries=quality.n_queries)
 
-    def _note_quality(self, n_learned: int, sequence: int) -> None:
+    def _note_quality(self, quality: Prequential, n_learned: int, sequence: int) -> None:
         """Record the quality, in the transaction that is under way, unless that was done a moment ago."""
-        quality, time = self._quality, monotonic()
-        if quality is None or not quality.n_queries:
+        time = monotonic()
+        if not quality.n_queries:
             return
         if self._recorded is not None:
             learned_at, recorded_at, n_queries = self._recorded
@@ -83,16 +83,18 @@ class WithPrequentialQuality(CollectionReader):
         precision, average = round(quality.precision, 6), _number(quality.mean_average_precision)
         note(self._store, QualityRecord(sequence, n_learned, now(), precision, average, quality.n_queries))
 
-    def _search_before_learning(self, ids: Sequence[Id], vectors: NDArray[np.generic], labels: LabelColumn) -> None:
+    def _search_before_learning(
+        self, quality: Prequential, ids: Sequence[Id], vectors: NDArray[np.generic], labels: LabelColumn
+    ) -> None:
         """Search for some of the items that are about to be stored."""
-        if self._quality is None or self._index.current is None:
+        if self._index.current is None:
             return
         labelled = [row for row, text in enumerate(labels.texts) if text is not None]
         n_queries = min(self._per_call, len(labelled))
         if not n_queries:
             return
         rows = [labelled[i * len(labelled) // n_queries] for i in range(n_queries)]
-        k = self._quality.k
+        k = quality.k
         # One more: an item that is there already finds itself.
         try:
             found = self._index.search(np.asarray(vectors[rows], np.float32), k + 1, Among())
@@ -106,7 +108,7 @@ class WithPrequentialQuality(CollectionReader):
             relevant = np.array([not wanted.isdisjoint(labels_by_id[id]) for id in nearest], bool)
             places = np.flatnonzero(relevant) + 1
             average = (np.arange(1, len(places) + 1) / places).mean() if len(places) else np.nan
-            self._quality.add(relevant.mean() if len(relevant) else 0.0, average)
+            quality.add(relevant.mean() if len(relevant) else 0.0, average)
 
 
 def _number(value: float) -> float | None:

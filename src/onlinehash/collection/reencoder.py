@@ -80,7 +80,7 @@ class Reencoder:
     def _is_stale(self) -> bool:
         """Return whether an idle collection has codes to refresh, and has not tried that yet."""
         n_learned = self._learner.n_learned
-        return n_learned != self._refreshed_at and self.would_refresh(n_learned)
+        return self._idle is not None and n_learned != self._refreshed_at and self.would_refresh(n_learned)
 
     def is_pending(self) -> bool:
         """Return whether codes are being refreshed, or will be once the collection is idle."""
@@ -98,8 +98,10 @@ class Reencoder:
         A refresh that fails does not undo the change: see :attr:`error`.
         """
         self._consider(idle=False)
-        self._idle_from = time.monotonic() + (0.0 if self._idle is None else self._idle.seconds)
-        self.start()
+        if self._idle is not None:
+            self._idle_from = time.monotonic() + self._idle.seconds
+        if self._idle is not None or self._index.building is not None:
+            self.start()
 
     def begin(self, encoder: Encoder, number: int | None = None) -> None:
         """Start a generation; ``number`` is that of one which the store has begun already."""
@@ -127,9 +129,12 @@ class Reencoder:
     def _decide(self, idle: bool) -> None:
         """Begin a generation if one is due: the first, that of another hasher, of an idle collection, of the policy."""
         hasher, current, n_learned = self._learner.hasher, self._index.current, self._learner.n_learned
-        if hasher is None or self._index.building is not None or not n_learned or not self._store.count():
+        if hasher is None or self._index.building is not None or not n_learned:
             return
-        if current is None or (current.encoder.method, current.encoder.n_bits) != (hasher.name, hasher.n_bits):
+        is_other = current is None or (current.encoder.method, current.encoder.n_bits) != (hasher.name, hasher.n_bits)
+        if not (is_other or idle or self._policy.is_due(n_learned, self._looked_at)) or not self._store.count():
+            return
+        if current is None or is_other:
             self.begin(self._snapshot(hasher))
             self._run()
             return
@@ -137,8 +142,6 @@ class Reencoder:
             stale, self._refreshed_at = self._is_stale(), n_learned
             if stale:
                 self.begin(self._snapshot(hasher))
-            return
-        if not self._policy.is_due(n_learned, self._looked_at):
             return
         self._looked_at = n_learned
         snapshot = cache(lambda: self._snapshot(hasher))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -72,6 +72,10 @@ def number(value: int | str | None) -> int:
     if isinstance(value, int):
         return value & _ALL
     return _NONE if value is None else crc32(value.encode())
+
+
+label_number = lru_cache(maxsize=4096)(number)
+"""The same for labels, which repeat."""
 
 
 def integers(values: Sequence[int] | NDArray[Any]) -> Column:
@@ -158,7 +162,7 @@ def row(vector: NDArray[Any]) -> int:
     if vector.itemsize != 4 or not vector.dtype.isnative or not vector.flags.c_contiguous:
         return int(rows(vector[np.newaxis])[0])
     words = vector.view(np.uint32)
-    return int(np.dot(words, _factors(len(words))))
+    return int(words.dot(_factors(len(words))))
 
 
 @cache

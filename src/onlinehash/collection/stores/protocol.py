@@ -18,7 +18,7 @@ from onlinehash.types import Codes, Progress, QueryValues
 TOMBSTONES = 100_000  # deletions that can be followed; further back everything is read again
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Rows:
     """Items as they are kept, column by column.
 

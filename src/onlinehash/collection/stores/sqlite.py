@@ -67,6 +67,8 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
 
     def __init__(self, path: Path, *, readonly: bool = False, partial: bool = False) -> None:
         super().__init__(path, readonly=readonly, partial=partial)
+        if self._is_new:
+            return
         try:
             self._inspect()
             if not readonly:
@@ -198,12 +200,12 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
             self._writer.execute(schema.ids_table(id_type))
             if self._has_label_index():
                 self._writer.execute(self._indexes()["ids_by_labels"][1])
-        if len(rows) == 1:
+        n_rows = len(rows)
+        if n_rows == 1:
             n_before = self._put_some(rows, rows.seqs[0], codes, slice(None))
         else:
             n_before = sum(self._put_some(rows[some], rows.seqs[0], codes, some) for some in slices(rows.vectors))
-        self.put_setting("n_items", self.setting("n_items") + len(rows) - n_before)
-        self.put_setting("n_stream", self.setting("n_stream") + len(rows))
+        self._add(n_items=n_rows - n_before, n_stream=n_rows)
         self.put_setting("seq", rows.seqs[-1])
 
     def _put_some(self, rows: Rows, batch: int, codes: Mapping[int, Codes], place: slice) -> int:

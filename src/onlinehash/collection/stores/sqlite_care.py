@@ -118,7 +118,7 @@ class FileCare(CodeTables):
 
         with self.writing():
             self._drop_dead_codes()
-        with self._in_use():
+        with self._errors(), self._users:
             self._writer.set_progress_handler(step, _STEPS)
             try:
                 self._writer.execute("VACUUM")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from onlinehash._files import kind_of, wrong_kind
 from onlinehash._validation import check_process
 from onlinehash.collection.locks import WriterLock
 from onlinehash.collection.stores import sqlite_schema as schema
+from onlinehash.collection.stores.sqlite_transactions import Active, Transaction, Users
 from onlinehash.exceptions import DamagedError, DataNotFoundError, FileFormatError, OnlineHashError, StorageError
 
 _WAIT = 30.0  # seconds for a lock of SQLite
@@ -58,13 +58,12 @@ class Database:
         self._name = str(self._file)
         self._log = self._file.with_name(f"{self._file.name}-wal")
         self._process = os.getpid()
-        self._local = threading.local()
+        self._active = Active()
         self._connections: list[sqlite3.Connection] = []
         self._idle: list[Reader] = []
-        self._guard = threading.Condition()
-        self._n_in_use = 0
+        self._users = Users(str(path))
         self._lock: WriterLock | None = None
-        self._closed = False
+        self._is_new = False
         if readonly and not self._file.is_file():
             raise DataNotFoundError(f"There is no collection {path}; create it with Collection.open(path, hasher).")
         if not readonly:
@@ -95,13 +94,17 @@ class Database:
                 with self._connection() as connection:
                     self._check(connection)
                 return
-            if not self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not self._stamp()[0]:
-                self._create()
-            self._check(self._writer)
-            self._read_settings()
+            tables = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            self._is_new = not tables and not self._writer.execute("PRAGMA application_id").fetchone()[0]
+            if not self._is_new:
+                self._check(self._writer)
+                self._read_settings()
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
-            if self._empty_log():
+            if self._is_new:
+                self._create()
+                self._read_settings()
+            elif self._empty_log():
                 self._check_length()
 
     def _empty_log(self) -> bool:
@@ -112,9 +115,7 @@ class Database:
         return not busy
 
     def _create(self) -> None:
-        self._writer.execute("PRAGMA journal_mode = WAL")
-        self._writer.execute("PRAGMA synchronous = FULL")
-        with self._transaction(self._writer, "BEGIN IMMEDIATE"):
+        with Transaction(self._writer, self._active, "BEGIN IMMEDIATE"):
             for statement in schema.TABLES.values():
                 self._writer.execute(statement)
             self._create_settings()
@@ -126,10 +127,6 @@ class Database:
 
     def _read_settings(self) -> None:
         """Read all settings, before the first transaction of a writer."""
-
-    def _stamp(self) -> tuple[int, int]:
-        application = self._writer.execute("PRAGMA application_id").fetchone()[0]
-        return application, self._writer.execute("PRAGMA user_version").fetchone()[0]
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that is not ours, or of another version."""
@@ -181,69 +178,49 @@ class Database:
         """Let go of the file, once nobody uses it any more."""
         if os.getpid() != self._process:
             return  # connections and lock are those of the parent
-        if getattr(self._local, "active", None) is not None:
+        if self._active.connection is not None:
             raise StorageError(f"The collection {self.path} cannot be closed inside a transaction; leave that first.")
-        with self._guard:
-            self._closed = True
-            self._guard.wait_for(lambda: not self._n_in_use)
-            self._idle.clear()
-            while self._connections:
-                self._connections.pop().close()  # the writer last: it empties the write-ahead log
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+        self._users.close()
+        self._idle.clear()
+        while self._connections:
+            self._connections.pop().close()  # the writer last: it empties the write-ahead log
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def _is_shared(self) -> bool:
         """Return whether this process has the file open elsewhere too."""
-        return any(other is not self and other._file == self._file and not other._closed for other in _OPEN.copy())
+        return any(
+            other is not self and other._file == self._file and not other._users.closed for other in _OPEN.copy()
+        )
 
     def _disown(self) -> None:
         """In a forked child: leave connections and lock to the parent."""
-        self._guard = threading.Condition()  # a thread that is not here may have held it
+        self._users.disown()
         for connection in self._connections:  # SQLite must not even close them here
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """Keep the connections open while the block lasts; errors of SQLite are said in our words."""
-        check_process(str(self.path), self._process)
-        with self._guard:
-            if self._closed:
-                raise StorageError(f"The collection {self.path} is closed.")
-            self._n_in_use += 1
-        try:
-            yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._translated(error) from error
-        finally:
-            with self._guard:
-                self._n_in_use -= 1
-                if self._closed:
-                    self._guard.notify_all()
-
     def _connect(self, uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_WAIT)
-        with self._guard:
-            self._connections.append(connection)
+        self._connections.append(connection)
         return connection
 
     def _let_go(self, connection: sqlite3.Connection) -> None:
-        with self._guard:
-            self._connections.remove(connection)
+        self._connections.remove(connection)
         connection.close()
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """Give the connection of the transaction this thread is in, or else an idle one for reading."""
-        active: sqlite3.Connection | None = getattr(self._local, "active", None)
+        active = self._active.connection
         if active is not None:
             check_process(str(self.path), self._process)
             yield active
             return
-        with self._in_use():
+        with self._users:
             reader = self._take()
             try:
                 yield reader.connection
@@ -346,27 +323,12 @@ class Database:
     # ------------------------------------------------------------------ transactions
 
     @contextmanager
-    def _transaction(self, connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-        """Commit the block as one; what this thread reads meanwhile is what it sees there."""
-        connection.execute(begin)
-        self._local.active = connection
-        try:
-            yield
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction and os.getpid() == self._process:
-                connection.execute("ROLLBACK")
-            raise
-        finally:
-            self._local.active = None
-
-    @contextmanager
     def reading(self) -> Iterator[None]:
         """See one moment of the store in all reads of the block."""
-        if getattr(self._local, "active", None) is not None:
+        if self._active.connection is not None:
             yield
             return
-        with self._errors(), self._connection() as connection, self._transaction(connection, "BEGIN"):
+        with self._errors(), self._connection() as connection, Transaction(connection, self._active, "BEGIN"):
             yield
 
     def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:

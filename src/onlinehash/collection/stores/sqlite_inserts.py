@@ -30,7 +30,7 @@ def slices(vectors: NDArray[Any]) -> Iterator[slice]:
 def insert_items(connection: sqlite3.Connection, rows: Rows, batch: int, sums: bytes) -> None:
     """Insert rows of ``items`` with consecutive sequence numbers, and their checksums."""
     vectors = np.ascontiguousarray(rows.vectors, rows.vectors.dtype.newbyteorder("<"))
-    if len(rows) == 1:
+    if len(rows.seqs) == 1:
         row = (rows.seqs[0], batch, rows.ids[0], rows.labels[0], sums, vectors.data, rows.payloads[0])
         connection.execute("INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return
@@ -75,7 +75,7 @@ def _piece(name: str, size: int) -> str:
 def insert_ids(connection: sqlite3.Connection, rows: Rows, sums: bytes, codes: bytes, *, replace: bool) -> None:
     """Insert rows of ``ids`` for items that were just inserted; without ``replace``, all or none."""
     insert = f"INSERT {'OR REPLACE ' if replace else ''}INTO ids"
-    if len(rows) == 1:
+    if len(rows.seqs) == 1:
         row = (rows.ids[0], rows.seqs[0], rows.labels[0], sums, codes or None)
         connection.execute(f"{insert} VALUES (?, ?, ?, ?, ?)", row)
         return

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores import checksums
-from onlinehash.collection.stores.checksums import number, row_checksum, row_checksums
+from onlinehash.collection.stores.checksums import label_number, number, row_checksum, row_checksums
 from onlinehash.collection.stores.protocol import Rows
 from onlinehash.collection.stores.sqlite_settings import SettingsFile
 from onlinehash.types import Codes
 
 Sums = NDArray[np.uint32]
+_ONE, _THREE = struct.Struct("<I"), struct.Struct("<3I")
 SAVED = "; with readonly=True, all other items can still be read by their ids"
 
 
@@ -133,11 +134,11 @@ def vector_checksums(seqs: checksums.Column, vectors: NDArray[Any]) -> Sums:
 
 def seal_items(rows: Rows, batch: int) -> tuple[bytes, bytes]:
     """Return the checksums of new rows of ``items``, three each, and of the rows of ``ids`` that go with them."""
-    if len(rows) == 1:
-        id, seq, labels, payload = map(number, (rows.ids[0], rows.seqs[0], rows.labels[0], rows.payloads[0]))
-        vector = row_checksum("vectors", seq, checksums.row(rows.vectors[0]))
+    if len(rows.seqs) == 1:
+        seq, labels, payload = rows.seqs[0], label_number(rows.labels[0]), number(rows.payloads[0])
+        id, vector = number(rows.ids[0]), row_checksum("vectors", seq, checksums.row(rows.vectors[0]))
         item = row_checksum("items", id, seq, batch, labels, vector, payload)
-        return struct.pack("<3I", vector, payload, item), struct.pack("<I", row_checksum("ids", id, seq, labels))
+        return _THREE.pack(vector, payload, item), _ONE.pack(row_checksum("ids", id, seq, labels))
     columns = checksums.ids(rows.ids), checksums.integers(rows.seqs), checksums.texts(rows.labels)
     parts = vector_checksums(columns[1], rows.vectors), checksums.texts(rows.payloads)
     items = item_checksums(*columns[:2], np.full(len(rows), batch, np.uint64), columns[2], *parts)
@@ -156,6 +157,6 @@ def seal_codes(seqs: Sequence[int], codes: Codes) -> bytes:
     if len(codes) == 1:
         code = codes.tobytes()
         words = [int.from_bytes(code[start : start + 8], "little") for start in range(0, len(code), 8)]
-        return code + struct.pack("<I", row_checksum("codes", seqs[0], *words))
+        return code + _ONE.pack(row_checksum("codes", seqs[0], *words))
     sums = row_checksums("codes", checksums.integers(seqs), *checksums.words(codes))
     return np.hstack([codes, sums[:, np.newaxis].view(np.uint8)]).tobytes()

@@ -7,13 +7,14 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from onlinehash._validation import check_process
 from onlinehash.collection.stores.protocol import Position
 from onlinehash.collection.stores.sqlite_file import Database
+from onlinehash.collection.stores.sqlite_transactions import Transaction
 from onlinehash.exceptions import FileFormatError, StorageError
 
 HEAD = (
@@ -36,6 +37,7 @@ HEAD = (
 """Names of the counters, which are one setting."""
 
 _COUNTERS = frozenset(HEAD)
+_counters = itemgetter(*HEAD)
 
 
 class SettingsFile(Database):
@@ -52,7 +54,7 @@ class SettingsFile(Database):
         super().__init__(path, readonly=readonly)
 
     def _create_settings(self) -> None:
-        text = _head_text(dict.fromkeys(HEAD, 0) | {"n_settings": 1})
+        text = _head_text(dict.fromkeys(HEAD, 0) | {"n_settings": 1, "term": 1})
         self._writer.execute("INSERT INTO settings VALUES ('head', ?, ?)", (text, _setting_checksum("head", text)))
 
     def _read_settings(self) -> None:
@@ -63,7 +65,7 @@ class SettingsFile(Database):
 
     def _begin_term(self) -> None:
         """Begin a term: a writer of an earlier one cannot commit any more."""
-        with self._in_use(), self._transaction(self._writer, "BEGIN IMMEDIATE"):
+        with self._errors(), self._users, Transaction(self._writer, self._active, "BEGIN IMMEDIATE"):
             self._read_settings()
             self._written = {"term": self._settings["term"] + 1}
             self._flush()
@@ -78,25 +80,26 @@ class SettingsFile(Database):
         """Apply all writes of the block, durably, or none."""
         if self.readonly:
             raise StorageError(f"The collection {self.path} is open with readonly=True; open it for writing.")
-        with self._in_use():
+        with self._users:
             assert self._lock is not None
             self._lock.renew()
             self._written = {}
             try:
-                with self._transaction(self._writer, "BEGIN IMMEDIATE"):
+                with Transaction(self._writer, self._active, "BEGIN IMMEDIATE"):
                     yield
-                    check_process(str(self.path), self._process)
+                    if os.getpid() != self._process:  # forked in the block
+                        self._users.refuse()
                     self._demand_file()
                     self._flush()
-            except (sqlite3.Error, FileFormatError) as error:  # because of what another has written?
-                self._written = {}
-                if self._file_head() not in (None, self._head):
+                self._keep_written()
+            except (sqlite3.Error, UnicodeDecodeError, FileFormatError) as error:
+                if self._file_head() not in (None, self._head):  # it may be because of what another has written
                     raise self._overtaken() from error
-                raise
-            except BaseException:
+                if isinstance(error, FileFormatError):
+                    raise
+                raise self._translated(error) from error
+            finally:
                 self._written = {}
-                raise
-            self._keep_written()
 
     def _file_head(self) -> str | None:
         try:
@@ -108,10 +111,11 @@ class SettingsFile(Database):
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting; a writer has all of them in memory."""
-        if not self.readonly and getattr(self._local, "active", None) is self._writer:
-            return self._written[name] if name in self._written else self._settings.get(name, default)
-        if not self._reads_a_snapshot():
+        active = self._active.connection
+        if active is None and not (self.readonly or self._users.closed):  # most often, so without another call
             return self._settings.get(name, default)
+        if not self._reads_a_snapshot():
+            return self._written[name] if name in self._written else self._settings.get(name, default)
         if name in _COUNTERS:
             return self.head()[name]
         found = self._query("SELECT name, value, checksum FROM settings WHERE name = ?", name)
@@ -121,13 +125,10 @@ class SettingsFile(Database):
 
     def _reads_a_snapshot(self) -> bool:
         """Return whether this thread sees what is stored, not what is in the memory of the writer."""
-        if self.readonly:
-            return True
-        active = getattr(self._local, "active", None)
-        if active is None and (self._closed or os.getpid() != self._process):
-            check_process(str(self.path), self._process)
-            raise StorageError(f"The collection {self.path} is closed.")
-        return active is not None and active is not self._writer
+        active = self._active.connection
+        if active is None and self._users.closed:
+            self._users.refuse()
+        return self.readonly or (active is not None and active is not self._writer)
 
     def head(self) -> dict[str, int]:
         """Return the counters of the collection, as they are stored."""
@@ -152,17 +153,24 @@ class SettingsFile(Database):
 
     def put_setting(self, name: str, value: Any) -> None:
         """Write a setting when the transaction is committed, if it is another."""
-        if name not in self._written and name not in self._settings:
-            self._written["n_settings"] = self.setting("n_settings") + 1
+        if name not in self._written:
+            if name not in self._settings:
+                self._add(n_settings=1)
+            elif self._settings[name] == value:
+                return
         self._written[name] = value
+
+    def _add(self, **counts: int) -> None:
+        """Add to counters."""
+        for name, count in counts.items():
+            self._written[name] = self._written.get(name, self._settings[name]) + count
 
     def _flush(self) -> None:
         """Write the settings that have changed, and the head if it is what it was."""
-        for name, value in self._written.items():
-            if name not in _COUNTERS and (name not in self._settings or self._settings[name] != value):
-                text = json.dumps(value)
-                row = (name, text, _setting_checksum(name, text))
-                self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", row)
+        for name in sorted(self._written.keys() - _COUNTERS):
+            text = json.dumps(self._written[name])
+            row = (name, text, _setting_checksum(name, text))
+            self._writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", row)
         self._written_head = text = _head_text(self._settings | self._written)
         changed = self._writer.execute(
             "UPDATE settings SET value = ?, checksum = ? WHERE name = 'head' AND value = ?",
@@ -190,7 +198,7 @@ class SettingsFile(Database):
 
 
 def _head_text(values: Mapping[str, Any]) -> str:
-    return str([values[name] for name in HEAD])  # which is JSON
+    return str(list(_counters(values)))  # which is JSON
 
 
 def _setting_checksum(name: str, text: str) -> int:
