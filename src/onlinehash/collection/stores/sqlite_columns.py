@@ -118,7 +118,7 @@ class PayloadColumns(CodeTables):
             return None  # another thread has seen more
         if known is not None and known.holds(moment) and (known.moment == moment or not known.runs):
             return known if known.runs else None
-        if getattr(self._local, "active", None) is None:
+        if self._active.connection is None:
             return None
         known = known if known is not None and known.holds(moment) else None
         column = self._read_column(key, known, moment, _AT_ONCE)
@@ -185,8 +185,9 @@ class PayloadColumns(CodeTables):
             moment, known = self._moment(), self._columns.get(key)
             if known is not None and (not known.holds(moment) or self._is_due(known)):
                 known = None
-            connection, column = self._local.active, None
-            connection.set_progress_handler(lambda: self._closed, _STEPS)
+            connection, column = self._active.connection, None
+            assert connection is not None
+            connection.set_progress_handler(lambda: self._users.closed, _STEPS)
             try:
                 if _LEAST * self.count() <= _MOST:
                     column = self._read_column(key, known, moment, moment.seq)
