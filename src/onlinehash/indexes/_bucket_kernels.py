@@ -17,7 +17,7 @@ from onlinehash.codes.kernels import order_by_digit
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring ids land far apart
 
 
-@kernel()
+@kernel(inner=True)
 def _slot(number: Any, table: Any) -> Any:
     """Return the preferred slot of a 64-bit number."""
     mixed = np.uint64(number) * _GOLDEN
@@ -53,7 +53,7 @@ def number_codes(codes: Any, table: Any, distinct: Any, n_distinct: int, out: An
     return n_distinct
 
 
-@kernel()
+@kernel(inner=True)
 def _find(id: int, table_ids: Any, table: Any) -> Any:
     """Return the slot of an id, or the free one it would get."""
     slot = _slot(id, table)

@@ -24,7 +24,7 @@ _declared: Any = cgutils.get_or_insert_function
 _PART = 64  # rows of an open tile that are skipped at once
 
 
-@kernel(fastmath={"nnan", "nsz"})  # else no vector loop for floats
+@kernel(fastmath={"nnan", "nsz"}, inner=True)  # else no vector loop for floats
 def _lowest(values: Any) -> Any:
     """Return the smallest value."""
     smallest = values[0]
@@ -83,7 +83,7 @@ def _write_eight(typingctx: Any, words: Any, row: Any, query: Any, out: Any) -> 
 write_eight: Any = _write_eight
 
 
-@kernel()
+@kernel(inner=True)
 def _distances_in_any_order(query: Any, words: Any, out: Any) -> None:
     if query.ndim == 1 and words.shape[1] == 4 and words.shape[0] % 8 == 0:
         for row in range(0, words.shape[0], 8):
@@ -129,7 +129,7 @@ def nearest_in_planes(queries: Any, words: Any, planes: Any, out: Any) -> None:
             out[q, tile] = smallest
 
 
-@kernel()
+@kernel(inner=True)
 def _sift_down(distances: Any, ids: Any, size: int) -> None:
     """Restore the heap (largest distance, then largest id, on top) after its top was replaced."""
     distance, id = distances[0], ids[0]
@@ -152,7 +152,7 @@ def _sift_down(distances: Any, ids: Any, size: int) -> None:
     ids[hole] = id
 
 
-@kernel()
+@kernel(inner=True)
 def _unwind(distances: Any, ids: Any) -> None:
     """Sort a heap: the worst goes to the end, then the next."""
     for size in range(ids.shape[0] - 1, 0, -1):
@@ -161,7 +161,7 @@ def _unwind(distances: Any, ids: Any) -> None:
         _sift_down(distances, ids, size)
 
 
-@kernel()
+@kernel(inner=True)
 def _start(nearest: Any, n_bits: int, best: Any, best_ids: Any) -> None:
     """Fill a heap with places that any row within the bound takes; the bound is far if there are fewer than k tiles."""
     bound = float(FAR)
@@ -180,7 +180,7 @@ def _start(nearest: Any, n_bits: int, best: Any, best_ids: Any) -> None:
         best_ids[i] = NO_ID
 
 
-@kernel()
+@kernel(inner=True)
 def _is_masked(id: int, mask: Any, base: int) -> bool:
     """Return whether a mask of the ids from ``base`` on leaves an id out; an empty mask leaves out none."""
     place = id - base
