@@ -218,8 +218,8 @@ def _copy(store: Store, path: Path, progress: Progress) -> None:
     if store.file == path.resolve():
         raise InvalidInputError(f"{path} is the collection itself; name another file.")
     with _replacing(path) as aside:
-        store.backup(aside, _part(progress, 0, 2))
-        report = check_collection(aside, sample=_SAMPLE, progress=_part(progress, 1, 2))
+        store.backup(aside, part_of(progress, 0, 2))
+        report = check_collection(aside, sample=_SAMPLE, progress=part_of(progress, 1, 2))
         if not report.ok:
             listed = "; ".join(report.problems[:3]) + ("; ..." if len(report.problems) > 3 else "")
             raise DamagedError(
@@ -253,7 +253,7 @@ def _discard_log(path: Path) -> None:
         path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 
-def _part(progress: Progress, part: int, n_parts: int) -> Progress:
+def part_of(progress: Progress, part: int, n_parts: int) -> Progress:
     """Return the progress of one of several parts of equal length."""
 
     def shown(done: int, total: int) -> None:

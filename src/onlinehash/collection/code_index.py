@@ -19,6 +19,7 @@ from onlinehash.collection.labels import LabelIndex
 from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.paging import Cursor, nothing_found, paged, unpaged
 from onlinehash.collection.passing import Passing, PassingItems
+from onlinehash.collection.stores.checksums import mixed
 from onlinehash.collection.stores.protocol import Among, Answers, OutOfStep, Position, Store
 from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
@@ -350,13 +351,6 @@ class CodeIndex:
                 return []
             seqs = self._arrivals.all_seqs()
             if n_items < len(seqs):
-                seqs = np.sort(seqs[np.argpartition(_hashes(seqs, seed), n_items)[:n_items]])
+                keys = mixed(seqs.astype(np.uint64) + np.uint64(seed))
+                seqs = np.sort(seqs[np.argpartition(keys, n_items)[:n_items]])
             return self._arrivals.ids(seqs)
-
-
-def _hashes(seqs: Seqs, seed: int) -> NDArray[np.uint64]:
-    """Return a random number per sequence number (the mixing steps of SplitMix64)."""
-    mixed = (seqs.astype(np.uint64) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))

@@ -14,6 +14,7 @@ from typing import Any
 from starlette.responses import FileResponse
 
 from onlinehash.collection import Collection
+from onlinehash.collection.care import part_of
 from onlinehash.exceptions import IncompleteMigrationError, InvalidInputError, StorageError
 from onlinehash.hashers import HASHERS, OnlineHasher, make_hasher
 from onlinehash.service import care_schemas
@@ -131,8 +132,8 @@ class Care:
         return self.jobs.start("change_hasher", lambda progress: self._change_hasher(hasher, progress))
 
     def _change_hasher(self, hasher: OnlineHasher | int, progress: Progress) -> None:
-        self.collection.change_hasher(hasher, wait=False, progress=_part(progress, 0, 2))
-        encoding = _part(progress, 1, 2)
+        self.collection.change_hasher(hasher, wait=False, progress=part_of(progress, 0, 2))
+        encoding = part_of(progress, 1, 2)
         while (stats := self.collection.stats()).refreshing and stats.refresh_error is None:
             encoding(int(_PARTS * stats.progress), _PARTS)
             sleep(_POLL)
@@ -219,10 +220,3 @@ class Care:
         """End the job that runs, and delete the backup."""
         self.jobs.close()
         self._drop_backup()
-
-
-def _part(progress: Progress, part: int, n_parts: int) -> Progress:
-    def shown(done: int, total: int) -> None:
-        progress(part * _PARTS + (_PARTS * done // total if total else 0), n_parts * _PARTS)
-
-    return shown

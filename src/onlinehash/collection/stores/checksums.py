@@ -172,11 +172,16 @@ def _seed(kind: str) -> int:
 
 @cache
 def _factors(n: int) -> NDArray[np.uint64]:
-    """Return the first outputs of SplitMix64, made odd."""
-    mixed = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    """Return odd numbers."""
+    return mixed(np.arange(1, n + 1, dtype=np.uint64)) | np.uint64(1)
+
+
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the output of the generator SplitMix64 for each number of a call: the same always, and as if random."""
+    numbers = numbers * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return numbers ^ (numbers >> np.uint64(31))
 
 
 def words(rows: NDArray[np.uint8]) -> list[Column]:
