@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from onlinehash.collection.filters import PAYLOAD_CHANGES, Compare, parse_path
 from onlinehash.collection.stores.payload_runs import LIMIT, Run, read_run
 from onlinehash.collection.stores.sqlite_codes import CodeTables
-from onlinehash.exceptions import OnlineHashError
 
 Key = tuple[tuple[str, ...], str]
 
@@ -170,8 +169,8 @@ class PayloadColumns(CodeTables):
             start = time.monotonic()
             try:
                 self._read_behind(key)
-            except OnlineHashError as error:  # SQLite answers, or says the same to those who ask
-                _log.debug("The column %s was not read: %s", key, error)
+            except Exception as error:  # SQLite answers, or says the same to those who ask
+                _log.info("The column %s was not read: %s", key, error)
             with self._columns_lock:
                 now = time.monotonic()
                 self._not_before[key] = now + _PAUSE * (now - start)
