@@ -4,6 +4,8 @@ import operator
 
 from hypothesis import strategies as st
 
+from onlinehash.collection.filters import MAX_DEPTH
+
 MISSING = object()
 ORDERS = {"$lt": operator.lt, "$lte": operator.le, "$gt": operator.gt, "$gte": operator.ge}
 
@@ -88,6 +90,14 @@ conditions = st.deferred(
         | st.fixed_dictionaries({"$not": conditions.filter(lambda given: isinstance(given, dict))})
     )
 )
+
+
+def levels(given):
+    """Return how deep a filter is nested."""
+    inner = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
+    return isinstance(given, dict) + max(map(levels, inner), default=0)
+
+
 filters = st.recursive(
     st.dictionaries(st.sampled_from(PATHS), conditions, min_size=1, max_size=2),
     lambda inner: (
@@ -95,4 +105,4 @@ filters = st.recursive(
         | st.dictionaries(st.sampled_from(["$and", "$or"]), st.lists(inner, min_size=1, max_size=3), min_size=1)
     ),
     max_leaves=4,
-)
+).filter(lambda where: levels(where) <= MAX_DEPTH)
