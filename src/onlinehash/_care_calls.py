@@ -13,7 +13,8 @@ from urllib.parse import quote
 import numpy as np
 
 from onlinehash._call import Call, Calls, Download, pauses, records
-from onlinehash._files import kind_of, whole_file
+from onlinehash._files import whole_file
+from onlinehash.collection.care import replacing
 from onlinehash.collection.check import CheckReport
 from onlinehash.exceptions import DamagedError, InvalidInputError, ServiceError
 from onlinehash.hashers import OnlineHasher
@@ -69,10 +70,7 @@ def abandon_migration() -> Calls[None]:
 
 
 def backup(path: str | os.PathLike[str], progress: Progress) -> Calls[None]:
-    target = Path(path)
-    if target.is_dir() or (target.exists() and target.stat().st_size and kind_of(target) != "collection"):
-        raise InvalidInputError(f"{path} exists already and is not a collection; name another file.")
-    with whole_file(target) as file:
+    with replacing(Path(path)) as aside, whole_file(aside) as file:
         found = yield from _job(Call("POST", "/backup"), lambda done, total: progress(done, 2 * total))
         n_bytes = found["n_bytes"]
         copy = Download(file, lambda done: progress(n_bytes + done, 2 * n_bytes))

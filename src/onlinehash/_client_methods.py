@@ -279,7 +279,7 @@ class ClientMethods:
         Parameters
         ----------
         path : path
-            A new file, or an older backup. Any other file is refused.
+            A new file, or an older backup that is not open for writing. Any other file is refused.
         progress : callable, optional
             Called as ``progress(done, total)``.
         """

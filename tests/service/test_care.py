@@ -11,7 +11,7 @@ from tests.service.running import X, make
 
 from onlinehash import HCOH, HROH, Collection
 from onlinehash.client import AsyncClient, Client, ServiceError
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, LockedError
 from onlinehash.service import ApiKeys, serve_in_thread
 
 pytestmark = pytest.mark.slow
@@ -42,6 +42,22 @@ def test_a_backup_is_the_collection(served, tmp_path):
     with pytest.raises(InvalidInputError, match="is not a collection"):
         client.backup(tmp_path / "notes.txt")
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_backup_replaces_no_collection_in_use(served, tmp_path):
+    _, _, client = served
+    client.backup(tmp_path / "copy.oh")
+    with Collection.open(tmp_path / "copy.oh") as copy:
+        with pytest.raises(LockedError):
+            client.backup(tmp_path / "copy.oh")
+        copy.delete(range(100))
+        log = (tmp_path / "copy.oh-wal").read_bytes()
+    (tmp_path / "copy.oh-wal").write_bytes(log)  # as a process leaves it that was killed
+    client.backup(tmp_path / "copy.oh")
+    with Collection.open(tmp_path / "copy.oh") as copy:
+        assert len(copy) == 150
+        assert copy.check().ok
+    assert not list(tmp_path.glob("*.part*"))
 
 
 def test_check_compact_and_another_hasher(served):

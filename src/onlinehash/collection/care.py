@@ -133,7 +133,7 @@ class CollectionCare(CollectionReader):
         Parameters
         ----------
         path : path
-            A new file, or an older backup. Any other file is refused.
+            A new file, or an older backup that is not open for writing. Any other file is refused.
         progress : callable, optional
             Called as ``progress(done, total)``.
 
@@ -217,7 +217,7 @@ def _copy(store: Store, path: Path, progress: Progress) -> None:
     """Copy a store to a file, check the copy, and let it take its place."""
     if store.file == path.resolve():
         raise InvalidInputError(f"{path} is the collection itself; name another file.")
-    with _replacing(path) as aside:
+    with replacing(path) as aside:
         store.backup(aside, part_of(progress, 0, 2))
         report = check_collection(aside, sample=_SAMPLE, progress=part_of(progress, 1, 2))
         if not report.ok:
@@ -228,7 +228,7 @@ def _copy(store: Store, path: Path, progress: Progress) -> None:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Give a name beside ``path`` for a collection that takes its place at the end; nobody may be writing to it."""
     target = path.resolve()
     if not target.parent.is_dir():
