@@ -1,4 +1,7 @@
-"""Docstrings as Markdown: roles such as ``:meth:`` become links, and two colons before a block become one."""
+"""Docstrings as Markdown: roles such as ``:meth:`` become links, and two colons before a block become one.
+
+Methods that are made at run time get their signatures.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,24 @@ class Roles(griffe.Extension):
         if obj.docstring is not None:
             text = _LITERAL.sub(":", obj.docstring.value)
             obj.docstring.value = _ROLE.sub(lambda role: _link(role[1], obj), text)
+
+
+class Coroutines(griffe.Extension):
+    """Show the methods of AsyncClient, which are made from those of both clients, with their parameters."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Put a coroutine in the place of every attribute that is one."""
+        if pkg.name != "onlinehash":
+            return
+        client = pkg["client.AsyncClient"]
+        for name, method in pkg["_client_methods.ClientMethods"].functions.items():
+            made = client[name]
+            coroutine = griffe.Function(
+                name, lineno=made.lineno, endlineno=made.endlineno, parameters=method.parameters, returns=method.returns
+            )
+            coroutine.docstring = griffe.Docstring(made.docstring.value, parent=coroutine)
+            coroutine.labels.add("async")
+            client.set_member(name, coroutine)
 
 
 def _link(name: str, obj: griffe.Object) -> str:

@@ -164,6 +164,12 @@ def test_every_public_method_is_in_the_reference(pages):
     assert not missing, f"docs/reference lacks {', '.join(missing)}"
 
 
+def test_methods_made_at_run_time_have_their_parameters(site):
+    text = (site / "reference/client.html").read_text()
+    start = text.index('id="onlinehash.client.AsyncClient.search"')
+    assert "asymmetric" in text[start : text.index('id="onlinehash.client.AsyncClient.range_search"')]
+
+
 def test_every_public_name_has_an_example():
     missing = []
     for _, module, name in public_names():
