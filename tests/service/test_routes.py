@@ -89,6 +89,8 @@ def test_other_problems(http):
     assert answer.headers["allow"] == "GET"
     found = problem(http.post("/api/v1/search", content=b"{}", headers={"content-type": "text/plain"}), 415)
     assert "send application/json or application/x-npy" in found["detail"]
+    found = problem(http.post("/api/v1/search", content=b"?", headers={"content-type": "application/json"}), 422)
+    assert found["detail"].startswith("body: JSON is malformed")
     problem(http.post("/api/v1/search?k=3", json={"by_id": [1]}), 422)
     problem(http.post("/api/v1/search?q=3", content=npy(X[:1]), headers=NPY), 422)
 

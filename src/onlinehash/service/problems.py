@@ -60,8 +60,8 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
         named, place = _FIELD.search(text), _PLACE.search(text)
         path = re.findall(r"[^.\[\]]+", place[1]) if place else []
         field = ".".join([*path, *([named[1]] if named else [])]) or "body"
-        rule = _PLACE.sub("", text)
-        return invalid(field, f"{field}: {rule[0].lower()}{rule[1:]}.", _value(body, field.split(".")))
+        rule = re.sub(r"^[A-Z](?![A-Z])", lambda first: first[0].lower(), _PLACE.sub("", text))
+        return invalid(field, f"{field}: {rule}.", _value(body, field.split(".")))
 
     @classmethod
     def of_error(cls, error: OnlineHashError) -> Problem:
