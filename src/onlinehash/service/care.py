@@ -27,7 +27,7 @@ from onlinehash.types import Progress
 
 _COPY = "copy.oh"
 _POLL = 0.1  # seconds between two looks at a refresh
-_PARTS = 100  # of the progress of one of several parts
+_STEPS = 100  # of the progress of a refresh
 _LARGEST = 16_384  # integer parameters of a hasher: some take the square of that in memory
 _LOADED = ("fastembed", "onnx", "sentence-transformers", "timm", "torchvision")  # embedders that load what is named
 
@@ -135,7 +135,7 @@ class Care:
         self.collection.change_hasher(hasher, wait=False, progress=part_of(progress, 0, 2))
         encoding = part_of(progress, 1, 2)
         while (stats := self.collection.stats()).refreshing and stats.refresh_error is None:
-            encoding(int(_PARTS * stats.progress), _PARTS)
+            encoding(int(_STEPS * stats.progress), _STEPS)
             sleep(_POLL)
         if stats.refresh_error is not None:
             raise StorageError(f"The items were not encoded again: {stats.refresh_error}")
