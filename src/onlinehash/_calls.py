@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -60,6 +60,8 @@ def _write(
     method: str, ids: Any, vectors: ArrayLike | None, columns: dict[str, Any], checkpoint: Checkpoint
 ) -> Calls[None]:
     """Send items; a column that is None is removed from them. Whole items without a payload go as an array."""
+    if isinstance(ids, (set, frozenset)):
+        raise InvalidInputError("ids is a set, which has no order; pass a list, in the order of the rows.")
     listed, single = _listed(ids)
     if not listed:
         yield from _put_checkpoint(checkpoint)
@@ -327,6 +329,8 @@ def _listed(ids: Any) -> tuple[list[Id], bool]:
     """Return ids as a list, and whether a single id was given."""
     if isinstance(ids, (int, str, np.integer)):
         return [ids.item() if isinstance(ids, np.integer) else ids], True
+    if not isinstance(ids, Iterable) or isinstance(ids, (bytes, dict)):
+        raise InvalidInputError("ids are integers or strings: pass one, or a list or 1-D array of them.")
     return [id.item() if isinstance(id, np.generic) else id for id in ids], False
 
 
