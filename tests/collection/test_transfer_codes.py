@@ -127,6 +127,17 @@ def test_sqlite_vec_finds_what_the_collection_finds(filled, tmp_path, data):
     assert sorted(path.name for path in tmp_path.glob("a.*")) == ["a.encoder.oh", "a.sqlite"]
 
 
+def test_a_sqlite_file_that_cannot_be_completed_leaves_the_old_one(filled, tmp_path, monkeypatch):
+    export_codes(filled, tmp_path / "a.sqlite")
+    before = (tmp_path / "a.sqlite").read_bytes()
+    ids, codes, encoder = filled.codes_and_encoder()
+    monkeypatch.setattr(filled, "codes_and_encoder", lambda: ([*ids[:-1], ids[0]], codes, encoder))
+    with pytest.raises(apsw.Error, match="UNIQUE"):
+        export_codes(filled, tmp_path / "a.sqlite")
+    assert (tmp_path / "a.sqlite").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.glob("a.*")) == ["a.encoder.oh", "a.sqlite"]
+
+
 @pytest.mark.parametrize(
     ("ending", "extra", "modules"),
     [

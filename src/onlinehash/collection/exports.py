@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,17 +147,16 @@ def _write_sqlite_vec(path: Path, coded: Coded) -> None:
     import sqlite_vec
 
     kind, width = "integer" if isinstance(coded.ids[0], int) else "text", coded.codes.shape[1]
-    connection = apsw.Connection(":memory:")
-    connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
-    with connection:
-        connection.execute("CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT)")
-        connection.executemany("INSERT INTO about VALUES (?, ?)", coded.about().items())
-        connection.execute(f"CREATE VIRTUAL TABLE codes USING vec0(id {kind} PRIMARY KEY, code bit[{8 * width}])")
-        rows = ((id, code.tobytes()) for id, code in zip(coded.ids, coded.codes, strict=True))
-        connection.executemany("INSERT INTO codes VALUES (?, vec_bit(?))", rows)
-    write_bytes(path, connection.serialize("main"))
-    connection.close()
+    rows = ((id, code.tobytes()) for id, code in zip(coded.ids, coded.codes, strict=True))
+    with whole_file(path) as file, closing(apsw.Connection(file.name)) as connection:
+        connection.pragma("journal_mode", "MEMORY")  # no second file; one that is not complete is dropped
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        with connection:
+            connection.execute("CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT)")
+            connection.executemany("INSERT INTO about VALUES (?, ?)", coded.about().items())
+            connection.execute(f"CREATE VIRTUAL TABLE codes USING vec0(id {kind} PRIMARY KEY, code bit[{8 * width}])")
+            connection.executemany("INSERT INTO codes VALUES (?, vec_bit(?))", rows)
 
 
 FORMATS = {
