@@ -60,6 +60,12 @@ def test_few_items_have_a_map_and_codewords(path, data, hasher, n_items):
         assert (words.version, words.n_bits) == (n_items or None, hasher.n_bits)
 
 
+def test_a_map_of_scores_that_are_far_apart_is_finite():
+    points, explained = insight._principal(np.array([[3e38, 1], [-3e38, 2], [0, 0]], np.float32))
+    assert np.isfinite(points).all()
+    np.testing.assert_allclose(explained, (1, 0), atol=1e-12)
+
+
 def test_items_without_labels_have_no_classes(path, data):
     with Collection.open(path, HCOH(8, random_state=0)) as collection:
         collection.upsert(range(5), data.take(5)[0])  # nothing to learn from

@@ -248,9 +248,10 @@ def _principal(values: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[float, 
     """Return the two principal components of rows, and their shares of the variance."""
     from sklearn.decomposition import PCA
 
-    points, shares, n_axes = np.zeros((len(values), 2)), [0.0, 0.0], min(2, *values.shape)
-    if n_axes and np.ptp(values, axis=0).any():
+    rows, points, shares = np.asarray(values, np.float64), np.zeros((len(values), 2)), [0.0, 0.0]
+    n_axes = min(2, *rows.shape)
+    if n_axes and np.ptp(rows, axis=0).any():
         pca = PCA(n_axes, svd_solver="randomized", n_oversamples=6, iterated_power=12, random_state=0)
-        points[:, :n_axes] = pca.fit_transform(np.asarray(values, np.float64))
+        points[:, :n_axes] = pca.fit_transform(rows)
         shares[:n_axes] = pca.explained_variance_ratio_.tolist()
     return points, (shares[0], shares[1])
