@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import pytest
 
 from onlinehash.exceptions import StorageError
@@ -33,3 +36,17 @@ def test_a_closed_collection_says_so_whatever_it_is_asked(small, place):
     collection.close()  # once more does nothing
     with place.open() as again:
         assert len(again) == 40
+
+
+def test_a_hasher_goes_when_another_takes_its_place_and_when_the_collection_is_closed(small):
+    collection, X, y = small
+    collection.upsert(100, X[0], y[0])
+    first = weakref.ref(collection._learner.hasher)
+    collection.change_hasher(8)
+    second = weakref.ref(collection._learner.hasher)
+    gc.collect()
+    assert first() is None
+    collection.upsert(101, X[1], y[1])
+    collection.close()
+    gc.collect()
+    assert second() is None

@@ -44,6 +44,7 @@ class Learner:
         self._store = store
         self.hasher: OnlineHasher | None = None
         self.n_learned = 0
+        self._changing: OnlineHasher | None = None  # in a block that changes it
         self._unsaved, self._state_size = 0, 0
 
     def read(self) -> None:
@@ -66,12 +67,14 @@ class Learner:
 
     def __enter__(self) -> OnlineHasher:
         """Change the hasher and the store in the block; after an error, the hasher must be read again."""
-        self._changing, self.hasher = self._ready(), None
-        return self._changing
+        hasher = self._ready()
+        self._changing, self.hasher = hasher, None
+        return hasher
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is None:
-            self.hasher, self.n_learned = self._changing, self._changing.version_
+        hasher, self._changing = self._changing, None
+        if kind is None and hasher is not None:
+            self.hasher, self.n_learned = hasher, hasher.version_
 
     def _teach(self, hasher: OnlineHasher, lesson: Callable[..., object], *rows: Any) -> None:
         """Change a hasher, inside the block; one that refuses its input has not changed."""
