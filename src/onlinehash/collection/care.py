@@ -1,4 +1,4 @@
-"""CollectionCare: refresh, check, back up, restore and compact a collection."""
+"""CollectionCare: refresh, check, back up, restore and compact a collection, and change its hasher."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class StoreFollower:
                 self._read()
 
     def _read(self) -> None:
-        """Read the hasher and all codes from the store."""
+        """Read all codes from the store, and the hasher if it is out of step."""
         self._position = self._store.position()
         self._index.read(self._position)
         if self._learner.hasher is None:

@@ -39,7 +39,7 @@ class PassingItems:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: OrderedDict[Filter, Passing] = OrderedDict()
-        self._size = 0  # of all that is known
+        self._size = 0  # sequence numbers in `_known`, and _MORE per filter
         self._lock = Lock()
 
     def of(self, where: Filter) -> Passing:

@@ -27,13 +27,12 @@ class Outlook:
     n_learned: int  # since the encoder in use was made
     encoder: Encoder  # the one in use
     snapshot: Callable[[], Encoder]  # gives the encoder that a refresh would take
-    sample: Callable[
-        [int], tuple[Features, list[frozenset[Label]]]
-    ]  # of n stored items: vectors, and a set of labels each
+    # sample(n) gives the vectors of n stored items at random, and one set of labels per item
+    sample: Callable[[int], tuple[Features, list[frozenset[Label]]]]
 
 
 class Policy:
-    """Decides about a refresh."""
+    """Decides when to refresh; the base class never does."""
 
     def is_due(self, n_learned: int, looked_at: int) -> bool:
         """Return whether to look again after ``n_learned`` instances, having looked after ``looked_at``."""
