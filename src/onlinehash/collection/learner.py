@@ -76,10 +76,10 @@ class Learner:
         if kind is None and hasher is not None:
             self.hasher, self.n_learned = hasher, hasher.version_
 
-    def _teach(self, hasher: OnlineHasher, lesson: Callable[..., object], *rows: Any) -> None:
+    def _apply(self, hasher: OnlineHasher, change: Callable[..., object], *rows: Any) -> None:
         """Change a hasher, inside the block; one that refuses its input has not changed."""
         try:
-            lesson(*rows)
+            change(*rows)
         except OnlineHashError:
             self.hasher = hasher
             raise
@@ -88,16 +88,16 @@ class Learner:
         """Learn from checked rows."""
         targets, labelled = labels.targets, labels.labelled
         if hasher.supervised and isinstance(targets, LabelSets) and not hasher.multi_label:
-            self.hasher, name = hasher, type(hasher).__name__
-            raise InvalidLabelsError(f"{name} learns from one label per row; labels holds several.")
+            self.hasher = hasher
+            raise InvalidLabelsError(f"{type(hasher).__name__} learns from one label per row; labels holds several.")
         self._unsaved += vectors.nbytes
         if targets is not None or not hasher.supervised:
-            self._teach(hasher, hasher._learn_checked, vectors.astype(np.float32, copy=False), targets, labelled)
+            self._apply(hasher, hasher._learn_checked, vectors.astype(np.float32, copy=False), targets, labelled)
 
     def learn_again(self, hasher: OnlineHasher, rows: Rows) -> None:
         """Learn from rows as they are stored."""
         self._unsaved += rows.vectors.nbytes
-        self._teach(hasher, learn_stored, hasher, rows.vectors, rows.labels)
+        self._apply(hasher, learn_stored, hasher, rows.vectors, rows.labels)
 
     def unlearn(self, hasher: OnlineHasher, rows: Rows) -> None:
         """Unlearn rows that were learned as they are stored."""
@@ -109,7 +109,7 @@ class Learner:
             )
         vectors, y = _labelled(rows.vectors, rows.labels)
         if len(vectors):
-            self._teach(hasher, cast(Any, hasher).unlearn, vectors, y)
+            self._apply(hasher, cast(Any, hasher).unlearn, vectors, y)
 
     def _ready(self) -> OnlineHasher:
         assert self.hasher is not None

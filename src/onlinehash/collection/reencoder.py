@@ -80,7 +80,7 @@ class Reencoder:
     def _is_stale(self) -> bool:
         """Return whether an idle collection has codes to refresh, and has not tried that yet."""
         n_learned = self._learner.n_learned
-        return self._idle is not None and n_learned != self._refreshed_at and self.would_refresh(n_learned)
+        return n_learned != self._refreshed_at and self.would_refresh(n_learned)
 
     def is_pending(self) -> bool:
         """Return whether codes are being refreshed, or will be once the collection is idle."""
