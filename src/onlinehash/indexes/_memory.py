@@ -19,7 +19,7 @@ from onlinehash.codes import code_width, kernels
 from onlinehash.codes.asymmetric import tables_of
 from onlinehash.codes.hamming import distance_dtype
 from onlinehash.exceptions import FileFormatError
-from onlinehash.indexes._search_kernels import nearest_in_planes, nearest_in_tiles, top_k
+from onlinehash.indexes._search_kernels import FAR, NO_ID, nearest_in_planes, nearest_in_tiles, top_k
 from onlinehash.indexes.index import Index
 from onlinehash.indexes.tables import IdTable, Numbers
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -31,7 +31,6 @@ _FEW = 64  # if fewer than one item in this many passes a filter, codes are gath
 _SPREAD = 16  # bytes per item that a mask may take
 _NO_MASK = np.empty(0, np.uint8)
 _ONE_EACH = np.empty(0, np.int64)
-_LAST = np.iinfo(np.int64).max
 _QUERIES = 16  # queries for which a tile of codes is read once
 _FEW_QUERIES = 8  # of the smallest block, if there are several threads
 _NOTHING = np.empty((0, 0), np.int64)
@@ -247,7 +246,7 @@ def read_index(
 
 def _without_gaps(found: SearchResult) -> SearchResult:
     """Return a result without the places that no item took, which are the same for every query."""
-    if not found.ids.size or found.ids[0, -1] != _LAST or found.distances[0, -1] < np.iinfo(np.int32).max:
+    if not found.ids.size or found.ids[0, -1] != NO_ID or found.distances[0, -1] < FAR:
         return found
-    n_found = int(np.count_nonzero(found.distances[0] < np.iinfo(np.int32).max))
+    n_found = int(np.count_nonzero(found.distances[0] < FAR))
     return SearchResult(found.ids[:, :n_found], found.distances[:, :n_found])

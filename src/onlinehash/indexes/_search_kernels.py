@@ -11,7 +11,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from onlinehash._kernel import kernel
@@ -20,7 +19,6 @@ from onlinehash.codes.kernels import distances, popcount
 FAR = 0x7FFFFFFF  # more than any distance
 NO_ID = 0x7FFFFFFFFFFFFFFF
 _PRECISION = 1 / 8  # of the bound of distances that are no integers
-_declared: Any = cgutils.get_or_insert_function
 _PART = 64  # rows of an open tile that are skipped at once
 
 
@@ -64,7 +62,7 @@ def _write_eight(typingctx: Any, words: Any, row: Any, query: Any, out: Any) -> 
         twice = shuffled(query_words, query_words, [0, 1, 2, 3, 0, 1, 2, 3])
         first = builder.mul(args[1], place(4))
         eight_words = ir.FunctionType(twice.type, [twice.type])
-        count_bits = _declared(builder.module, eight_words, "llvm.ctpop.v8i64")
+        count_bits = builder.module.declare_intrinsic("llvm.ctpop.v8i64", fnty=eight_words)
         counts = []
         for i in range(0, 32, 8):
             two_rows = builder.load(at(rows, builder.add(first, place(i)), word, 8), align=1)
@@ -80,14 +78,11 @@ def _write_eight(typingctx: Any, words: Any, row: Any, query: Any, out: Any) -> 
     return types.void(words, types.intp, query, out), emit
 
 
-write_eight: Any = _write_eight
-
-
 @kernel(inner=True)
 def _distances_in_any_order(query: Any, words: Any, out: Any) -> None:
     if query.ndim == 1 and words.shape[1] == 4 and words.shape[0] % 8 == 0:
         for row in range(0, words.shape[0], 8):
-            write_eight(words, row, query, out)
+            _write_eight(words, row, query, out)  # type: ignore[call-arg]  # numba passes the first argument
     else:
         distances(query, words, out)
 

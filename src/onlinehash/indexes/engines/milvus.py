@@ -28,9 +28,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 class MilvusIndex(Index):
     """Search packed codes in a collection of Milvus: by default exactly, ties by id.
 
-    The collection has a ``id`` and a ``code``; it is created if it does not exist, and persists. Results of more than
-    8192 items (16383 for a radius) are computed by reading all codes. Several processes may use one collection of a
-    server; a file of Milvus Lite is for one process.
+    The collection has the fields ``id`` and ``code``; it is created if it does not exist, and persists. Results of more
+    than 8192 items (16383 for a radius) are computed by reading all codes. Several processes may use one collection of
+    a server; a file of Milvus Lite is for one process.
 
     Parameters
     ----------
