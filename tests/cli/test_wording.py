@@ -41,6 +41,15 @@ def test_help_is_short_or_long_and_flags_have_no_type(run, command):
     assert "--verbose" in said
 
 
+def test_help_fills_the_lines_of_a_narrow_terminal(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in run("compile --help").stdout.splitlines()]
+    first = next(i for i, line in enumerate(lines) if line.startswith("Otherwise"))
+    last = next(i for i, line in enumerate(lines) if i > first and not line) - 1
+    assert last - first > 3
+    assert min(map(len, lines[first:last])) > 60
+
+
 def test_quiet_says_nothing_but_results_before_or_after_the_command(run):
     assert run("learn X.npy y.npy --method hcoh --out m.oh").stderr != ""
     assert run("learn X.npy y.npy --method hcoh --out m.oh --quiet").stderr == ""

@@ -67,7 +67,7 @@ class _Program(TyperGroup):
 
 
 def _add_common_options(group: Any) -> None:
-    """Add the common options to a group and to all its commands, and hide the type of flags in the help."""
+    """Add the common options to a group and to all its commands; in the help, hide the type of flags, and wrap text."""
     common = typer.main.get_command(_common).params
     for param in common:
         param.expose_value = False
@@ -75,6 +75,8 @@ def _add_common_options(group: Any) -> None:
         if hasattr(command, "commands") and command is not group:
             _add_common_options(command)
             continue
+        paragraphs = (command.help or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)  # lines fit the terminal
         names = {param.name for param in command.params}
         command.params += [copy(param) for param in common if param.name not in names]
         for param in command.params:

@@ -18,7 +18,11 @@ _COLUMNS = ("engine", "step", "items", "precision@k", "median ms", "p99 ms", "CP
 def run(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Runbook: a .toml file, see experiments/runbooks.", show_default="a small one, on digits"),
+        typer.Argument(
+            metavar="FILE",
+            help="Runbook: a .toml file, see experiments/runbooks.",
+            show_default="a small one, on digits",
+        ),
     ] = None,
     engine: Annotated[
         list[str] | None,
