@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from threading import Lock, get_native_id
 from typing import Any
@@ -19,16 +19,22 @@ _lock = Lock()
 _inside: list[list[int]] = []  # for every block under way, how many threads there were before the first
 
 
-@contextmanager
-def single_threaded_products(n_rows: int) -> Iterator[None]:
+def single_threaded_products(n_rows: int) -> AbstractContextManager[None]:
     """Run matrix products on one thread, because threads are slower for small ones.
 
     With two threads they were up to ten times slower on a busy machine. For a few rows nothing is done, because the
     switch itself takes some microseconds.
     """
-    if n_rows < _FEW_ROWS:
-        yield
-        return
+    return nullcontext() if n_rows < _FEW_ROWS else _on_one_thread()
+
+
+def single_threaded_factors(order: int) -> AbstractContextManager[None]:
+    """Factor matrices of that order, on one thread if they are small: 50 times faster at 321 on a busy machine."""
+    return nullcontext() if order > _SMALL_ORDER else _on_one_thread()
+
+
+@contextmanager
+def _on_one_thread() -> Iterator[None]:
     with _lock:
         _inside.append(_inside[0] if _inside else [library.get_num_threads() for library in _libraries()])
         _set_num_threads([1] * len(_libraries()))
@@ -39,16 +45,6 @@ def single_threaded_products(n_rows: int) -> Iterator[None]:
             before = _inside.pop()
             if not _inside:
                 _set_num_threads(before)
-
-
-@contextmanager
-def single_threaded_factors(order: int) -> Iterator[None]:
-    """Factor matrices of that order, on one thread if they are small: 50 times faster at 321 on a busy machine."""
-    if order > _SMALL_ORDER:
-        yield
-    else:
-        with single_threaded_products(_FEW_ROWS):
-            yield
 
 
 def give_way() -> None:

@@ -57,7 +57,7 @@ def fill_tables(queries: Any, out: Any) -> None:
                     table[value] += unset
 
 
-@kernel()
+@kernel(inner=True)
 def _look_up(tables: Any, codes: Any, out: Any) -> None:
     """Write the distance of every row to the head of ``out``: the same sum, in the same order, for equal codes."""
     n_rows, n_bytes = codes.shape
@@ -73,7 +73,7 @@ def _look_up(tables: Any, codes: Any, out: Any) -> None:
             out[i] += table[codes[i, b]]
 
 
-@kernel()
+@kernel(inner=True)
 def distances(query: Any, words: Any, out: Any) -> None:
     """Write the distance of every row to the head of ``out``."""
     n_rows, n_words = words.shape
@@ -107,7 +107,7 @@ def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
         distances(queries[q], words, out[q])
 
 
-@kernel()
+@kernel(inner=True)
 def _add_histogram(query: Any, words: Any, buffer: Any, scratch: Any, out: Any) -> None:
     """Add to ``out[d]`` the number of rows at distance ``d``."""
     n_rows = words.shape[0]
@@ -187,7 +187,7 @@ def rank_in_storage_order(
         out_found[q] = found
 
 
-@kernel()
+@kernel(inner=True)
 def order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> None:
     """Sort rows by eleven of their bits, stably."""
     digit = np.uint32((1 << 11) - 1)

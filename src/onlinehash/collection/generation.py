@@ -36,9 +36,6 @@ class Generation:
     def encode(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of a chunk of vectors, on this thread: the products are too small to share."""
         rows = vectors if self.put is None else self.put(vectors)
-        if len(vectors) == 1:
+        with single_threaded_products(len(vectors)):
             codes = self.encoder.encode(rows)
-        else:
-            with single_threaded_products(len(vectors)):
-                codes = self.encoder.encode(rows)
         return to_host(codes) if is_on_device(codes) else codes

@@ -186,11 +186,14 @@ def _centre(X: Any, mean: Any, out: Any) -> None:
 @kernel()
 def _centre_running(X: Any, mean: Any, n_seen: int, out: Any, spare: Any) -> None:
     n_rows = X.shape[0]
-    for i in range(0, n_rows - 1, 2):
-        _centre_pair(X[i], X[i + 1], mean, 1.0 / (n_seen + i + 1), 1.0 / (n_seen + i + 2), out[i], out[i + 1])
-    if n_rows % 2:
-        last = n_rows - 1
-        _centre_pair(X[last], X[last], mean, 1.0 / (n_seen + n_rows), 0.0, out[last], spare)
+    for i in range(0, n_rows, 2):
+        share0, share1 = 1.0 / (n_seen + i + 1), 1.0 / (n_seen + i + 2)
+        x1, out1 = X[i], spare  # the last row has no second
+        if i + 1 < n_rows:
+            x1, out1 = X[i + 1], out[i + 1]
+        else:
+            share1 = 0.0
+        _centre_pair(X[i], x1, mean, share0, share1, out[i], out1)
 
 
 @kernel(fastmath={"contract", "reassoc", "nsz"}, inner=True)

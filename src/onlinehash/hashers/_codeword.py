@@ -13,7 +13,6 @@ from onlinehash._threads import single_threaded_products
 from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._block import BLOCK, BlockUpdate, block_rows
 from onlinehash.hashers._classes import WithCodewords
@@ -85,11 +84,6 @@ class CodewordHasher(WithCodewords, LinearHasher):
     def _step(self, n_rows: int) -> NDArray[Any]:
         """Learn from the first rows of the block, batch by batch, and return their gradients."""
         batch_size = min(self.batch_size, n_rows)
-        if self._targets.shape[1] != self._weights.shape[1] or n_rows > len(self._targets):
-            raise InvalidInputError(
-                f"Targets of shape {self._targets.shape} do not fit {n_rows} rows and weights of shape "
-                f"{self._weights.shape}."
-            )
 
         def replay(projections: NDArray[Any], gram: NDArray[Any]) -> None:
             self._replay(projections, gram, self._targets, batch_size)

@@ -51,7 +51,7 @@ class Rows(NamedTuple):
         on_device = is_on_device(self.X)
         step = max(1, (_DEVICE_CHUNK if on_device else _CHUNK) // self.X.shape[1])
         for start in range(0, self.X.shape[0], step):
-            chunk = self.take(slice(start, start + step))
+            chunk = self if self.X.shape[0] <= step else self.take(slice(start, start + step))
             if labelled is not None:
                 chunk = chunk.take(labelled[start : start + step])
             yield chunk if on_device else chunk._replace(X=np.ascontiguousarray(chunk.X, dtype))

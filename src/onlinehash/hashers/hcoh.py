@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._kernel import kernel
-from onlinehash.hashers._block import subtract_earlier, write_tanh
+from onlinehash.hashers._block import apply_tanh, subtract_earlier
 from onlinehash.hashers._codeword import CodewordHasher
 from onlinehash.hashers._traits import Traits
 
@@ -104,12 +103,11 @@ class HCOH(CodewordHasher):
 def _replay(projections: Any, gram: Any, targets: Any, batch_size: int, rate: Any) -> None:
     """Turn projections into gradients, batch by batch; a row is affected by the steps of earlier batches only."""
     n_rows, n_bits = projections.shape
-    outputs = np.empty_like(projections[0])
     for i in range(n_rows):
         subtract_earlier(projections, gram, i, i - i % batch_size)
         row = projections[i]
-        write_tanh(row, outputs)
+        apply_tanh(row)
         for b in range(n_bits):
-            f = outputs[b]
+            f = row[b]
             # Differs from the paper's P = (1 - tanh) * tanh, because the derivative of tanh is 1 - tanh^2.
             row[b] = rate * (f - targets[i, b]) * (1 - f * f)

@@ -12,7 +12,7 @@ from onlinehash._validation import check_codes
 from onlinehash.codes.hamming import as_words, distance_dtype
 from onlinehash.codes.kernels import distances
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._block import subtract_earlier, write_tanh
+from onlinehash.hashers._block import apply_tanh, subtract_earlier
 
 NO_LABEL = -1
 
@@ -110,7 +110,10 @@ def replay(
         row, place = projections[i], places[i]
         subtract_earlier(projections, gram, i, i)
         before[:] = row
-        _write_soft_bits(halves[:n_items].reshape(-1), soft[:n_items].reshape(-1))
+        for s in range(n_items):  # 2 phi - 1
+            for b in range(n_bits):
+                soft[s, b] = halves[s, b]
+        apply_tanh(soft[:n_items].reshape(-1))
         _ascend(row, soft[:n_items], neighbours[i], slope, n_bins, rates[i], exact)
         for s in range(n_items):  # r W changes by -(r x) g^T
             step = half * cross[i, s]
@@ -123,27 +126,6 @@ def replay(
                 cross[later, place] = gram[later, i]
                 neighbours[later, place] = in_block[later, i]
             n_items = max(n_items, place + 1)
-
-
-@kernel(fastmath={"contract"}, inner=True)
-def _write_soft_bits(halves: Any, out: Any) -> None:
-    """Write 2 phi - 1, the tanh of halves: as :func:`write_tanh`, with vector instructions in double precision too."""
-    if halves.itemsize == 4:
-        write_tanh(halves, out)
-        return
-    for i in range(halves.shape[0]):
-        a = halves[i]
-        a = 20.0 if a > 20.0 else a
-        a = 0.125 * (-20.0 if a < -20.0 else a)
-        s = a * a
-        p = 41247931725.0 + s * (523783260.0 + s * (2552550.0 + s * (4095.0 + s)))
-        q = 252070693875.0 + s * (5237832600.0 + s * (41351310.0 + s * (120120.0 + s * 91.0)))
-        p = 7905853580625.0 + s * (1159525191825.0 + s * p)
-        q = 7905853580625.0 + s * (3794809718700.0 + s * q)
-        t = a * p / q
-        t = (t + t) / (1.0 + t * t)
-        t = (t + t) / (1.0 + t * t)
-        out[i] = (t + t) / (1.0 + t * t)
 
 
 @kernel(fastmath={"contract", "reassoc", "nsz"}, inner=True)
