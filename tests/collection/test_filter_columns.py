@@ -224,7 +224,7 @@ def test_columns_take_no_more_memory_than_they_may(tmp_path, monkeypatch):
                 )
                 settle(collection)
             assert sum(bool(column.runs) for column in store._columns.values()) == kept
-            assert sum(column.n_bytes for column in store._columns.values()) <= 4000
+            assert store._n_bytes == sum(column.n_bytes for column in store._columns.values()) <= 4000
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**62), 2**62), max_size=20))

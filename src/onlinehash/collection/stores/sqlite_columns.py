@@ -70,6 +70,7 @@ class PayloadColumns(CodeTables):
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         self._columns: OrderedDict[Key, Column] = OrderedDict()
+        self._n_bytes = 0  # of all columns
         self._wanted: dict[Key, None] = {}  # to read, in this order; a thread does while there are any
         self._not_before: dict[Key, float] = {}
         self._columns_lock = Lock()
@@ -149,10 +150,12 @@ class PayloadColumns(CodeTables):
 
     def _keep(self, key: Key, column: Column) -> None:
         with self._columns_lock:
+            if key in self._columns:
+                self._n_bytes -= self._columns.pop(key).n_bytes
             self._columns[key] = column
-            self._columns.move_to_end(key)
-            while sum(some.n_bytes for some in self._columns.values()) > _MOST:
-                self._columns.popitem(last=False)
+            self._n_bytes += column.n_bytes
+            while self._n_bytes > _MOST:
+                self._n_bytes -= self._columns.popitem(last=False)[1].n_bytes
 
     # ------------------------------------------------------------------ in the background
 
