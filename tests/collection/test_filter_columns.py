@@ -209,6 +209,27 @@ def test_closing_does_not_wait_for_a_column(tmp_path, monkeypatch):
         assert started.wait(60)
 
 
+def test_a_column_too_long_for_sqlite_is_read_once(tmp_path, monkeypatch):
+    """SQLite answers from then on; and how long paths must wait to be read again is forgotten when that is over."""
+    monkeypatch.setattr(sqlite_columns, "_AT_ONCE", 20)
+    asked = []
+
+    def too_long(query, path, *args):
+        asked.append(path)
+        query("SELECT zeroblob(2000000000)")
+
+    monkeypatch.setattr(sqlite_columns, "read_run", too_long)
+    monkeypatch.setattr(sqlite_columns, "_PAUSE", 0)
+    with Collection.open(tmp_path / "items.oh", LSH(8, random_state=0), Never()) as collection:
+        collection.upsert(range(100), X[:100], payload=[{"n": n, "m": n} for n in range(100)])
+        for name, value in (("n", 3), ("n", 4), ("m", 3), ("n", 5)):
+            assert collection.search(X[0], where={name: value}).ids == [value]
+            while collection._store._wanted:
+                time.sleep(0.001)
+        assert asked == [("n",), ("m",)]
+        assert len(collection._store._not_before) == 1
+
+
 def test_columns_take_no_more_memory_than_they_may(tmp_path, monkeypatch):
     for name, value in (("_AT_ONCE", 20), ("_MOST", 4000), ("_MORE", 100)):
         monkeypatch.setattr(sqlite_columns, name, value)

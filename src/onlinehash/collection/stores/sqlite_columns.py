@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onlinehash.collection.filters import PAYLOAD_CHANGES, Compare, parse_path
 from onlinehash.collection.stores.payload_runs import LIMIT, Run, read_run
 from onlinehash.collection.stores.sqlite_codes import CodeTables
+from onlinehash.exceptions import FileFormatError
 
 Key = tuple[tuple[str, ...], str]
 
@@ -176,6 +177,7 @@ class PayloadColumns(CodeTables):
                 _log.info("The column %s was not read: %s", key, error)
             with self._columns_lock:
                 now = time.monotonic()
+                self._not_before = {some: end for some, end in self._not_before.items() if end > now}
                 self._not_before[key] = now + _PAUSE * (now - start)
                 del self._wanted[key]
                 if not self._wanted:
@@ -193,6 +195,8 @@ class PayloadColumns(CodeTables):
             try:
                 if _LEAST * self.count() <= _MOST:
                     column = self._read_column(key, known, moment, moment.seq)
+            except FileFormatError as error:  # also if a text gets too long for SQLite
+                _log.info("The column %s cannot be read: %s", key, error)
             finally:
                 connection.set_progress_handler(None, 0)
         if column is None or column.n_bytes > _MOST:

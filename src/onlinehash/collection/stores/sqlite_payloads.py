@@ -30,13 +30,7 @@ _SEQS = "group_concat(seq)"  # as one row: a thread that fetches many waits for 
 
 
 class FilteredItems(PayloadColumns):
-    """Ask columns in memory, or else SQLite, which items pass a filter.
-
-    Parameters
-    ----------
-    path : FieldPath
-    readonly : bool
-    """
+    """Ask columns in memory, or else SQLite, which items pass a filter."""
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items, or of those that pass a filter."""
