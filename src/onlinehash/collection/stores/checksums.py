@@ -172,12 +172,12 @@ def _seed(kind: str) -> int:
 
 @cache
 def _factors(n: int) -> NDArray[np.uint64]:
-    """Return odd numbers."""
+    """Return n odd factors, pseudorandom and always the same."""
     return mixed(np.arange(1, n + 1, dtype=np.uint64)) | np.uint64(1)
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the output of the generator SplitMix64 for each number of a call: the same always, and as if random."""
+    """Return, for each number n, the n-th output of the pseudorandom generator SplitMix64 with seed 0."""
     numbers = numbers * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)

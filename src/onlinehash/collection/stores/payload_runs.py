@@ -16,7 +16,7 @@ from onlinehash.collection.stores.sqlite_filters import type_of, value_of
 Query = Callable[..., list[tuple[Any, ...]]]
 
 LIMIT = 1 << 53
-"""Numbers from here on, of either sign, may be others in a run; it must not be asked about them."""
+"""Numbers of this size or more, of either sign, may be inexact in a run; do not compare with them."""
 
 _LONGEST = 200  # characters of a text
 _PIECE = 1 << 16  # characters that are parsed at a time: no other thread runs meanwhile
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         return [self.seqs[self._start(value, bisect_left) : self._start(value, bisect_right)] for value in values]
 
     def between(self, bounds: Sequence[tuple[str, Any]]) -> NDArray[Any]:
-        """Return the sequence numbers, in no order, of values that are in order with all bounds: ``("<", 20)``."""
+        """Return the sequence numbers, in no order, of values within all bounds, such as ``("<", 20)``."""
         start, end = 0, len(self.seqs)
         for operator, value in bounds:
             place = self._start(value, bisect_left if operator in ("<", ">=") else bisect_right)
@@ -68,7 +68,7 @@ class _Texts(Sequence[str]):
 
 
 def read_run(query: Query, path: FieldPath, type_: str, after: int, indexed: bool) -> Run | None:
-    """Return the values of a type, of items after a sequence number; None if memory is no place for them.
+    """Return the values of a type, of items after a sequence number; None if a run cannot hold them.
 
     SQLite joins what it finds to long texts: a thread that fetches many rows waits for the interpreter at each.
 

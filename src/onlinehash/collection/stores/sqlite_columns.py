@@ -39,7 +39,7 @@ class Moment(NamedTuple):
 class Column(NamedTuple):
     """The values of one type at a path: a run of all items, and runs of those that came since.
 
-    Sequence numbers of items that are gone may stay. Without runs, memory is no place for the values.
+    Sequence numbers of deleted items may stay. Without runs, the values are not kept in memory.
     """
 
     runs: tuple[Run, ...]
@@ -52,7 +52,7 @@ class Column(NamedTuple):
         return _MORE + sum(run.n_bytes for run in self.runs)
 
     def holds(self, moment: Moment) -> bool:
-        """Return whether what it has is right at a later moment; without runs, until twice as many items came."""
+        """Return whether it is still valid at a later moment; without runs, until there are twice as many items."""
         return self.moment.n_changes == moment.n_changes and (bool(self.runs) or moment.seq <= 2 * self.moment.seq)
 
 
@@ -81,7 +81,7 @@ class PayloadColumns(CodeTables):
         return Moment(self.position().seq, int(self.setting(PAYLOAD_CHANGES, 0)))
 
     def _from_column(self, parts: Sequence[Compare], moment: Moment) -> NDArray[Any] | None:
-        """Return the sequence numbers that pass, in no order; None if SQLite must say.
+        """Return the sequence numbers that pass, in no order; None if SQLite has to be asked.
 
         Parameters
         ----------

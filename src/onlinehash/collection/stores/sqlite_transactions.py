@@ -1,4 +1,4 @@
-"""Who uses the connections of a SQLite file, and its transactions; small, because every change goes through them."""
+"""Users of the connections of a SQLite file, and its transactions; small, because every change uses them."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ class Users:
                 self._left.notify_all()
 
     def refuse(self) -> None:
-        """Raise what is to be said about a file that is closed, or not open in this process."""
+        """Raise the error for a file that is closed, or was opened by another process."""
         check_process(self._place, self._process)
         raise StorageError(f"The collection {self._place} is closed.")
 
     def close(self) -> None:
-        """Let nobody in any more, and wait for those who are."""
+        """Refuse new blocks, and wait until those that run have ended."""
         with self._lock:
             self.closed = True
             self._left.wait_for(lambda: not self._n)
 
     def disown(self) -> None:
-        """In a forked child, which has none of the threads that hold the lock: let nobody in."""
+        """In a forked child, which has none of the threads that hold the lock: refuse all blocks."""
         self._lock, self.closed = threading.RLock(), True
 
 
 class Transaction:
-    """Commit a block as one; what its thread reads meanwhile is what it sees there."""
+    """Commit a block as one transaction, in which its thread reads, too."""
 
     def __init__(self, connection: sqlite3.Connection, active: Active, begin: str) -> None:
         self._connection, self._active, self._begin = connection, active, begin
