@@ -209,6 +209,23 @@ def test_closing_does_not_wait_for_a_column(tmp_path, monkeypatch):
         assert started.wait(60)
 
 
+def test_filters_are_answered_where_no_thread_can_start(tmp_path, monkeypatch):
+    """As while the interpreter exits; the column is read once a thread can start."""
+    monkeypatch.setattr(sqlite_columns, "_AT_ONCE", 20)
+
+    def refuse(*args, **kwargs):
+        raise RuntimeError("can't start new thread")
+
+    with Collection.open(tmp_path / "items.oh", LSH(8, random_state=0), Never()) as collection:
+        collection.upsert(range(100), X[:100], payload=[{"n": n} for n in range(100)])
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite_columns, "Thread", refuse)
+            assert collection.search(X[0], where={"n": 3}).ids == [3]
+        assert collection.search(X[0], where={"n": 4}).ids == [4]
+        settle(collection)
+        assert collection._store._columns
+
+
 def test_a_column_too_long_for_sqlite_is_read_once(tmp_path, monkeypatch):
     """SQLite answers from then on; and how long paths must wait to be read again is forgotten when that is over."""
     monkeypatch.setattr(sqlite_columns, "_AT_ONCE", 20)

@@ -166,7 +166,10 @@ class PayloadColumns(CodeTables):
                 return
             self._wanted[key] = None
             if len(self._wanted) == 1:
-                Thread(target=self._read_wanted, args=(key,), name="onlinehash-columns", daemon=True).start()
+                try:
+                    Thread(target=self._read_wanted, args=(key,), name="onlinehash-columns", daemon=True).start()
+                except RuntimeError:  # there are too many threads, or the interpreter exits: SQLite answers
+                    del self._wanted[key]
 
     def _read_wanted(self, key: Key) -> None:
         while True:
