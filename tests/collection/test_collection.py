@@ -294,7 +294,7 @@ def test_nothing_is_added_for_no_ids(small):
     assert Every(3).is_due(5, looked_at=2) and not Every(3).is_due(4, looked_at=2)
 
 
-def test_marks_are_stored_with_the_items_they_came_with(small, place):
+def test_checkpoints_are_stored_with_the_items_they_came_with(small, place):
     collection, X, y = small
     assert collection.checkpoint("queue") is None
     collection.upsert([100, 101], X[:2], y[:2], checkpoint={"queue": {"last": 17}})
@@ -343,3 +343,16 @@ def test_a_checkpoint_is_stored_with_every_kind_of_change(small):
     collection.update([], checkpoint={"d": 4})
     assert [collection.checkpoint(name) for name in "abcd"] == [1, 2, 3, 4]
     assert collection.sequence == before + 2
+
+
+def test_a_checkpoint_that_the_caller_changes_and_passes_again_is_stored(small, place):
+    collection, X, y = small
+    offsets = {"partition 0": 1}
+    collection.upsert([100], X[:1], y[:1], checkpoint={"queue": offsets})
+    offsets["partition 0"] = 2
+    assert collection.checkpoint("queue") == {"partition 0": 1}
+    collection.upsert([101], X[:1], y[:1], checkpoint={"queue": offsets})
+    collection.checkpoint("queue").clear()
+    collection.close()
+    with place.open() as again:
+        assert again.checkpoint("queue") == {"partition 0": 2}

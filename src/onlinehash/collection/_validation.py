@@ -233,10 +233,10 @@ def checkpoint_settings(checkpoint: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(checkpoint, Mapping) or not all(isinstance(name, str) for name in checkpoint):
         raise InvalidInputError(f"checkpoint is {checkpoint!r}, not a mapping from names to JSON values.")
     try:
-        json.dumps(dict(checkpoint), allow_nan=False)
+        copied = json.loads(json.dumps(dict(checkpoint), allow_nan=False))  # the caller may change what it passed
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"checkpoint cannot be written as JSON: {error}.") from error
-    return {f"{CHECKPOINT}{name}": value for name, value in checkpoint.items()}
+    return {f"{CHECKPOINT}{name}": value for name, value in copied.items()}
 
 
 def wanted_labels(labels: Any, kind: str | None) -> list[Label]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class CollectionReader(Listing):
         ----------
         name : str
         """
-        return self._store.setting(f"{check.CHECKPOINT}{name}")
+        return deepcopy(self._store.setting(f"{check.CHECKPOINT}{name}"))
 
     def codes(self, ids: Any = None) -> tuple[list[Id], Codes]:
         """Return the ids that have a code, in order of arrival, and their packed codes.
