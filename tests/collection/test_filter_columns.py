@@ -265,6 +265,19 @@ def test_columns_take_no_more_memory_than_they_may(tmp_path, monkeypatch):
             assert store._n_bytes == sum(column.n_bytes for column in store._columns.values()) <= 4000
 
 
+def test_a_damaged_text_is_compared_as_it_is(tmp_path):
+    file = tmp_path / "items.oh"
+    with Collection.open(file, LSH(8, random_state=0), Never()) as collection:
+        collection.upsert(range(3), X[:3], payload=[{"s": text} for text in ("a", "marked", "z")])
+    content = file.read_bytes()
+    assert content.count(b"marked") == 1
+    file.write_bytes(content.replace(b"marked", b"\xb6arked"))
+    with Collection.open(file, readonly=True) as collection:
+        for where, ids in (({"s": "marked"}, []), ({"s": {"$lt": "n"}}, [0]), ({"s": {"$gt": "z"}}, [1])):
+            assert collection.search(X[0], where=where).ids == list(collection._store.ids(parse_where(where))) == ids
+        assert not collection.check().ok
+
+
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**62), 2**62), max_size=20))
 def test_numbers_are_read_to_the_last_bit(numbers):
     connection = sqlite3.connect(":memory:")

@@ -49,11 +49,11 @@ class Run(NamedTuple):
         return self.seqs[start:end]
 
     def _start(self, value: Any, bisect: Callable[..., int]) -> int:
-        return int(self.starts[bisect(self.values, value)])
+        return int(self.starts[bisect(self.values, value.encode() if isinstance(value, str) else value)])
 
 
-class _Texts(Sequence[str]):
-    """Texts one after another as UTF-8, which has the order of their code points."""
+class _Texts(Sequence[bytes]):
+    """Texts one after another as UTF-8, which has the order of their code points; a damaged one may not be UTF-8."""
 
     def __init__(self, content: bytes, ends: NDArray[Any]) -> None:
         self._content, self._ends = content, ends
@@ -64,7 +64,7 @@ class _Texts(Sequence[str]):
 
     def __getitem__(self, place: Any) -> Any:
         start = self._ends[place - 1] if place else 0
-        return self._content[start : self._ends[place]].decode()
+        return self._content[start : self._ends[place]]
 
 
 def read_run(query: Query, path: FieldPath, type_: str, after: int, indexed: bool) -> Run | None:

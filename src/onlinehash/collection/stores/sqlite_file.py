@@ -300,7 +300,7 @@ class Database:
 
     def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> OnlineHashError:
         if isinstance(error, UnicodeDecodeError):  # an error of SQLite that quotes what is damaged
-            return self._damage("it holds text that is none")
+            return self._damage("it holds text that is not UTF-8")
         code = _code(error)
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             return StorageError(
