@@ -50,6 +50,16 @@ def test_help_fills_the_lines_of_a_narrow_terminal(run, monkeypatch):
     assert min(map(len, lines[first:last])) > 60
 
 
+def test_help_cuts_no_word_on_a_narrow_terminal(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    cut = [
+        command
+        for command in commands()
+        if "\N{HORIZONTAL ELLIPSIS} \N{BOX DRAWINGS LIGHT VERTICAL}" in run(f"{command} -h").stdout
+    ]
+    assert cut == []
+
+
 def test_quiet_says_nothing_but_results_before_or_after_the_command(run):
     assert run("learn X.npy y.npy --method hcoh --out m.oh").stderr != ""
     assert run("learn X.npy y.npy --method hcoh --out m.oh --quiet").stderr == ""

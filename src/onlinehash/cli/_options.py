@@ -41,9 +41,10 @@ Settings = Annotated[
 RefreshPolicy = Annotated[
     str | None,
     typer.Option(
-        metavar="drifted|informative|N|never",
-        help="When to encode all items again while items arrive: when bits have flipped, when new codes would say more "
-        "about labels, or after every N instances. All but 'never' also do so when no more items arrive.",
+        metavar="POLICY",
+        help="When to encode all items again while items arrive: drifted (bits have flipped), informative (new codes "
+        "would say more about labels), N (after every N instances) or never. All but never also do so when no more "
+        "items arrive.",
         show_default="drifted",
     ),
 ]
@@ -64,7 +65,7 @@ Embed = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Embedder of documents: char_ngrams, or kind and model, as in sentence-transformers:all-MiniLM-L6-v2.",
+        help="Embedder of documents: char_ngrams, or KIND:MODEL.",
         show_default="that of the collection",
     ),
 ]

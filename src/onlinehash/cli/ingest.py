@@ -19,7 +19,7 @@ from onlinehash._validation import check_positive_int
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import name_of, open_input
 from onlinehash.cli._screen import loudness, note, progress_bar
-from onlinehash.cli._target import TARGET, Target, finish_refresh, warn_unless_searchable
+from onlinehash.cli._target import Target, finish_refresh, warn_unless_searchable
 from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ _REPORT_EVERY = 10.0  # seconds between two lines where there is no terminal
 def run(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE)],
     *,
-    into: Annotated[
-        Target, typer.Option(metavar="COLLECTION", help=f"Created if missing. {TARGET}", parser=Target.parse)
-    ],
+    into: Annotated[Target, typer.Option(metavar="COLLECTION", help="Created if missing.", parser=Target.parse)],
     id: options.Id = None,
     vectors: options.Vectors = None,
     labels: Annotated[
@@ -85,8 +83,11 @@ def run(
 ) -> None:
     """Store the items of a file, a folder or a stream in a collection, which learns from them.
 
-    An item with a known id is replaced. A column of a file is given by its name or its number: 1 is the first, -1 the
-    last. For an .npy file of vectors the other columns are files: by default X.ids.npy and X.labels.npy beside X.npy.
+    COLLECTION is a file, as in items.oh; or a database and a name, as in postgresql://user@host/database#items. An item
+    with a known id is replaced.
+
+    A column of a file is given by its name or its number: 1 is the first, -1 the last. For an .npy file of vectors the
+    other columns are files: by default X.ids.npy and X.labels.npy beside X.npy.
 
     Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
     even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.

@@ -40,12 +40,8 @@ def run(
     readonly: Annotated[
         bool, typer.Option("--readonly", help="Follow a collection that another process writes to.")
     ] = False,
-    read_keys: Annotated[
-        Path | None, typer.Option(help="File of API keys for reading, one per line; or set ONLINEHASH_READ_KEY.")
-    ] = None,
-    write_keys: Annotated[
-        Path | None, typer.Option(help="File of API keys for writing, one per line; or set ONLINEHASH_WRITE_KEY.")
-    ] = None,
+    read_keys: Annotated[Path | None, typer.Option(help="File of API keys for reading, one per line.")] = None,
+    write_keys: Annotated[Path | None, typer.Option(help="File of API keys for writing, one per line.")] = None,
     media: Annotated[
         Path | None,
         typer.Option(
@@ -86,7 +82,10 @@ def run(
     """Serve a collection over HTTP until stopped, or all collections (*.oh) of a folder.
 
     The routes are listed in /docs. Acknowledged changes are on disk; running requests finish before a stop. SIGHUP
-    reads the key files again. In a folder, NAME.read-keys and NAME.write-keys hold further keys of NAME.oh.
+    reads the key files again.
+
+    API keys may also be in the environment: ONLINEHASH_READ_KEY and ONLINEHASH_WRITE_KEY. In a folder, NAME.read-keys
+    and NAME.write-keys hold further keys of NAME.oh.
     """
     if demo == (target is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
