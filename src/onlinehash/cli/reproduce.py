@@ -98,8 +98,8 @@ def _reproduce(
                 theirs = tables.printed(part[0]["config"]["dataset"], measure) if tables.as_in_the_paper(part) else {}
                 if cells := tables.measured(learned, measure):
                     typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")
-                    bounds, deviations = tables.measured(references, measure), tables.spread(part, measure)
-                    typer.echo(tables.markdown(cells, theirs, bounds, deviations))
+                    of_references, seeds = tables.measured(references, measure), tables.spread(part, measure)
+                    typer.echo(tables.markdown(cells, theirs, of_references, seeds))
     if report is not None:
         report_command.write(report, chapters)
 
