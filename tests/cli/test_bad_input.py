@@ -33,6 +33,28 @@ def test_a_missing_file_is_named(folder, run):
     refused(run, "learn X.npy y.npy --resume nope.oh --out new.oh", "There is no file nope.oh")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "encode . X.npy --out c.npy",
+        "learn X.npy y.npy --resume . --out new.oh",
+        "search X.npy X.npy --model .",
+        "evaluate --model . --dataset digits",
+        "onnx . new.onnx",
+        "collection restore . new.oh",
+        "collection check .",
+    ],
+)
+def test_a_folder_in_place_of_a_file_is_named(folder, run, line):
+    refused(run, line, ". is a folder; name a file.")
+
+
+def test_care_of_a_collection_refuses_other_files(folder, run, model):
+    refused(run, "collection restore nope.oh new.oh", "There is no file nope.oh")
+    refused(run, "collection restore model.oh new.oh", "model.oh is a hasher; use: onlinehash encode")
+    refused(run, "collection check model.oh", "model.oh is a hasher; use: onlinehash encode")
+
+
 def test_an_unknown_extension_is_refused(folder, run, model):
     Path("X.feather").write_bytes(b"ARROW1")
     refused(run, LEARN.format("X.feather"), ".feather", ".npy, .npz, .csv, .jsonl, .parquet")

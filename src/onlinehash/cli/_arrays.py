@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from onlinehash import tables
 from onlinehash._files import read_header
-from onlinehash.cli._files import OURS, STDIN, name_of, open_input, refuse_other_kinds
+from onlinehash.cli._files import OURS, STDIN, check_inputs, name_of, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
 from onlinehash.codes import code_width, pack_bits
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidCodesError, InvalidFeaturesError
+from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidFeaturesError
 from onlinehash.tables import Columns
 from onlinehash.tables.columns import USUAL
 from onlinehash.tables.npy import names_in, read_array
@@ -147,10 +147,7 @@ def by_chunks(X: NDArray[Any], work: Callable[[slice], Result], progress: Progre
 
 
 def _suffix_of(path: Path, *known: str) -> str:
-    if path.is_dir():
-        raise FileFormatError(f"{path} is a folder; name a file.")
-    if not path.exists():
-        raise DataNotFoundError(f"There is no file {path}.")
+    check_inputs(path)
     suffix = path.suffix.lower()
     if suffix in OURS:
         refuse_other_kinds(path)

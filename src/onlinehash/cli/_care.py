@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from onlinehash.cli._files import check_inputs, refuse_other_kinds
 from onlinehash.cli._options import Json
 from onlinehash.cli._screen import note, print_json, printable, progress_bar
 from onlinehash.cli._target import TargetArgument, open_existing
@@ -24,6 +25,7 @@ def check(
     """Verify everything that is stored; list what is damaged, and end with 1 if anything is."""
     from onlinehash.collection import check_collection
 
+    target.refuse_other_files()
     with progress_bar("Checking") as progress:
         report = check_collection(target.name, store=target.store, sample=sample, progress=progress)
     if as_json:
@@ -57,6 +59,8 @@ def restore(
     """Check a backup, and put a copy of it where a collection is to be."""
     from onlinehash.collection import Collection
 
+    check_inputs(backup)
+    refuse_other_kinds(backup, "collection")
     with progress_bar("Copying") as progress:
         Collection.restore(backup, out, overwrite=overwrite, partial=partial, progress=progress)
     note(f"Restored {out} from {backup}.")

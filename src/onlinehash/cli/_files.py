@@ -100,9 +100,12 @@ def name_of_output(path: Path) -> str:
 
 
 def check_inputs(*paths: Path | None) -> None:
-    """Raise, before any work is done, if a file that was named does not exist."""
+    """Raise, before any work is done, if a file that was named does not exist or is a folder."""
     for path in paths:
-        if path is not None and not is_standard(path) and not path.exists():
+        if path is None or is_standard(path):
+            continue
+        refuse_folder(path)
+        if not path.exists():
             raise DataNotFoundError(f"There is no file {path}.")
 
 
@@ -123,5 +126,10 @@ def check_folder(path: Path) -> None:
         raise DataNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
     if not os.access(path.parent, os.W_OK):
         raise InvalidInputError(f"The folder {path.parent} is not writable.")
+    refuse_folder(path)
+
+
+def refuse_folder(path: Path) -> None:
+    """Raise if the path is that of a folder."""
     if path.is_dir():
         raise FileFormatError(f"{path} is a folder; name a file.")

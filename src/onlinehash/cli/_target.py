@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from onlinehash.cli._files import check_folder, refuse_other_kinds
+from onlinehash.cli._files import check_folder, refuse_folder, refuse_other_kinds
 from onlinehash.cli._screen import progress_bar, warn
-from onlinehash.exceptions import DataNotFoundError, FileFormatError
+from onlinehash.exceptions import DataNotFoundError
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
@@ -64,14 +64,17 @@ class Target(NamedTuple):
         if self.store is None:
             check_folder(Path(self.name))
 
+    def refuse_other_files(self) -> None:
+        """Raise if this is a folder, or a file of another kind that onlinehash wrote."""
+        if self.store is None:
+            refuse_folder(Path(self.name))
+            refuse_other_kinds(Path(self.name), "collection")
+
     def open(self, *given: Any, **named: Any) -> Collection:
         """Open the collection, as :meth:`Collection.open` does."""
         from onlinehash.collection import Collection
 
-        if self.store is None:
-            if Path(self.name).is_dir():
-                raise FileFormatError(f"{self.name} is a folder; name a file.")
-            refuse_other_kinds(Path(self.name), "collection")
+        self.refuse_other_files()
         return Collection.open(self.name, *given, store=self.store, **named)
 
 

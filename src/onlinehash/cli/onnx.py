@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from onlinehash.cli._files import check_output, kind_of
+from onlinehash.cli._files import check_inputs, check_output, kind_of
 from onlinehash.cli._screen import note
 from onlinehash.exceptions import NotLearnedError
 
@@ -24,6 +24,7 @@ def run(
     """
     from onlinehash.cli._arrays import read_encoder
 
+    check_inputs(model)
     check_output(out, ".onnx")
     if kind_of(model) == "collection":
         from onlinehash.collection import Collection
