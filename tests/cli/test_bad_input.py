@@ -49,10 +49,19 @@ def test_a_folder_in_place_of_a_file_is_named(folder, run, line):
     refused(run, line, ". is a folder; name a file.")
 
 
-def test_care_of_a_collection_refuses_other_files(folder, run, model):
+def test_commands_of_a_collection_refuse_other_files(folder, run, model):
     refused(run, "collection restore nope.oh new.oh", "There is no file nope.oh")
     refused(run, "collection restore model.oh new.oh", "model.oh is a hasher; use: onlinehash encode")
     refused(run, "collection check model.oh", "model.oh is a hasher; use: onlinehash encode")
+    refused(run, "collection create model.oh", "model.oh is a hasher; use: onlinehash encode")
+    refused(run, "ingest model.oh --into new.oh", "model.oh is a hasher; use: onlinehash encode")
+
+
+def test_an_empty_file_becomes_a_collection(folder, run):
+    for line in ("collection create empty.oh --method hcoh", "ingest D.npy --into empty.oh --method hcoh"):
+        Path("empty.oh").write_bytes(b"")
+        run(line)
+        assert Path("empty.oh").stat().st_size
 
 
 def test_an_unknown_extension_is_refused(folder, run, model):

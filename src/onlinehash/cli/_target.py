@@ -50,9 +50,9 @@ class Target(NamedTuple):
         return self.name
 
     def exists(self) -> bool:
-        """Return whether there is a collection, or any file of that name."""
+        """Return whether there is a collection, or any file of that name; an empty file may become a collection."""
         if self.store is None:
-            return Path(self.name).exists()
+            return Path(self.name).exists() and Path(self.name).stat().st_size > 0
         try:
             self.open(readonly=True).close()
         except DataNotFoundError:

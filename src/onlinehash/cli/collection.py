@@ -45,6 +45,7 @@ def create(
 ) -> None:
     """Create an empty collection."""
     target.check()
+    target.refuse_other_files()
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
     hasher = options.hasher_from_options(method, options.hasher_parameters(bits, settings), random_state=seed)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from onlinehash._validation import check_positive_int
 from onlinehash.cli import _options as options
-from onlinehash.cli._files import name_of, open_input
+from onlinehash.cli._files import name_of, open_input, refuse_other_kinds
 from onlinehash.cli._screen import loudness, note, progress_bar
 from onlinehash.cli._target import Target, finish_refresh, warn_unless_searchable
 from onlinehash.exceptions import InvalidInputError
@@ -130,6 +130,7 @@ def run(
             with _stop_on_signals(consumer) as stopped, _reports() as report:
                 done = f"{_summary(consumer.run(follow=follow, progress=report))}."
         else:
+            refuse_other_kinds(Path(source))
             file = stack.enter_context(open_input(Path(source)))
             columns = Columns(id, vectors, labels, payload, ignore or (), header)
             layout = layout_of(file, columns)  # before a collection is created
