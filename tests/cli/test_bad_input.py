@@ -43,10 +43,15 @@ def test_a_missing_file_is_named(folder, run):
         "onnx . new.onnx",
         "collection restore . new.oh",
         "collection check .",
+        "runbook .",
     ],
 )
 def test_a_folder_in_place_of_a_file_is_named(folder, run, line):
     refused(run, line, ". is a folder; name a file.")
+
+
+def test_the_demo_refuses_a_file_as_its_folder_before_it_learns(folder, run):
+    assert "--out" in run("demo --out X.npy", 2).stderr
 
 
 def test_commands_of_a_collection_refuse_other_files(folder, run, model):

@@ -11,7 +11,9 @@ from rich.console import Console
 
 def run(
     dataset: Annotated[str, typer.Option(help="Data set; see 'onlinehash datasets'.")] = "digits",
-    out: Annotated[Path, typer.Option(help="Folder for the figure; created if missing.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the figure; created if missing.", file_okay=False)] = Path(
+        "demo"
+    ),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the hashers.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Measure fewer code lengths and points.")] = False,
 ) -> None:

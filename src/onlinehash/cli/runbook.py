@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from onlinehash.cli._files import refuse_folder
 from onlinehash.cli._options import Bits, Json, Method, Settings, hasher_from_options, hasher_parameters
 from onlinehash.cli._screen import note, print_json, print_rows
 from onlinehash.exceptions import UnknownNameError
@@ -45,6 +46,8 @@ def run(
     """
     from onlinehash.experiments.runbook import ENGINES, SMALL_RUNBOOK, CollectionEngine, load_runbook, run_runbook
 
+    if file is not None:
+        refuse_folder(file)
     runbook = load_runbook(file or SMALL_RUNBOOK)
     names = engine or ["collection"]
     for name in names:
