@@ -62,6 +62,11 @@ def test_commands_of_a_collection_refuse_other_files(folder, run, model):
     refused(run, "ingest model.oh --into new.oh", "model.oh is a hasher; use: onlinehash encode")
 
 
+def test_a_missing_module_is_named_before_and_after_the_command(folder, run):
+    refused(run, "--import nope datasets", "There is no module 'nope'")
+    refused(run, "datasets --import nope", "There is no module 'nope'")
+
+
 def test_an_empty_file_becomes_a_collection(folder, run):
     for line in ("collection create empty.oh --method hcoh", "ingest D.npy --into empty.oh --method hcoh"):
         Path("empty.oh").write_bytes(b"")

@@ -10,6 +10,8 @@ import io
 import logging
 import sys
 import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from importlib import import_module
 from typing import Annotated, Any
@@ -49,21 +51,30 @@ class _Program(TyperGroup):
 
     def make_context(self, *given: Any, **named: Any) -> Any:
         _add_common_options(self)
-        return super().make_context(*given, **named)
+        with _errors_in_one_line({}):  # of --import
+            return super().make_context(*given, **named)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _errors_in_one_line(ctx.meta):
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, _UsageError, BrokenPipeError):
-            raise  # the last is a closed pipe, as in `onlinehash search ... | head`
-        except KeyboardInterrupt:
-            message, code = "interrupted.", 130
-        except Exception as error:
-            message, code = f"error: {message_of(error, ctx.meta.get(_COMMAND))}", 1
-            if loudness.verbose:
-                typer.echo(traceback.format_exc(), err=True)
-        typer.echo(printable(" ".join(message.split())), err=True)
-        raise typer.Exit(code)
+
+
+@contextmanager
+def _errors_in_one_line(meta: Mapping[str, Any]) -> Iterator[None]:
+    """Print an error as one line, in terms of the command that ``meta`` holds, and exit."""
+    try:
+        yield
+        return
+    except (typer.Exit, typer.Abort, _UsageError, BrokenPipeError):
+        raise  # the last is a closed pipe, as in `onlinehash search ... | head`
+    except KeyboardInterrupt:
+        message, code = "interrupted.", 130
+    except Exception as error:
+        message, code = f"error: {message_of(error, meta.get(_COMMAND))}", 1
+        if loudness.verbose:
+            typer.echo(traceback.format_exc(), err=True)
+    typer.echo(printable(" ".join(message.split())), err=True)
+    raise typer.Exit(code)
 
 
 def _add_common_options(group: Any) -> None:

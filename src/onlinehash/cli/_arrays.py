@@ -107,6 +107,7 @@ def as_labels(values: Any) -> Any:
 
 def read_encoder(path: Path) -> Encoder:
     """Read an encoder, or that of a saved hasher."""
+    check_inputs(path)
     refuse_other_kinds(path, "encoder", "hasher")
     if read_header(path, "encoder", "hasher")["kind"] == "encoder":
         return Encoder.load(path)
