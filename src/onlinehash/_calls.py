@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from onlinehash._call import Call, Calls, compact, pauses, records
 from onlinehash._containers import as_array
 from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
+from onlinehash.collection.ids import check_item_ids, is_single
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.exceptions import InvalidInputError, OverLimitError, ServiceError
@@ -60,9 +61,7 @@ def _write(
     method: str, ids: Any, vectors: ArrayLike | None, columns: dict[str, Any], checkpoint: Checkpoint
 ) -> Calls[None]:
     """Send items; a column that is None is removed from them. Whole items without a payload go as an array."""
-    if isinstance(ids, (set, frozenset)):
-        raise InvalidInputError("ids is a set, which has no order; pass a list, in the order of the rows.")
-    listed, single = _listed(ids)
+    listed, single = check_item_ids(ids, None, ordered=True), is_single(ids)
     if not listed:
         yield from _put_checkpoint(checkpoint)
         return
@@ -89,7 +88,7 @@ def delete(ids: Any, where: Any, missing: str, unlearn: bool, checkpoint: Checkp
     noted = {} if checkpoint is None else {"checkpoint": dict(checkpoint)}
     parts = [{"where": where} | noted]
     if ids is not None:
-        listed = _listed(ids)[0]
+        listed = check_item_ids(ids, None)
         parts = [part for _, part in _parts(None, {"ids": listed}, checkpoint)]
         if not listed:
             yield from _put_checkpoint(checkpoint)
@@ -130,7 +129,7 @@ def refresh(wait: bool) -> Calls[None]:
 
 
 def get(ids: Any) -> Calls[list[Item]]:
-    listed = _listed(ids)[0]
+    listed = check_item_ids(ids, None)
     answers = yield from _smaller(
         len(listed), _ROWS, lambda some: Call("POST", "/items/get", {"ids": listed[some]}, arrays=True)
     )
@@ -174,7 +173,7 @@ def search(
 ) -> Calls[SearchResult]:
     given = {
         "labels": _plain(labels),
-        "ids": None if ids is None else _listed(ids)[0],
+        "ids": None if ids is None else check_item_ids(ids, None, repeated=True),
         "where": where,
         "include": list(include) or None,
         "after": after.cursor or "" if isinstance(after, SearchResult) else after,
@@ -202,7 +201,7 @@ def search(
 
 
 def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[SearchResult]:
-    listed, single = _listed(ids)
+    listed, single = check_item_ids(ids, None), is_single(ids)
     body = {"k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
     return (yield from _in_batches(listed, k, single, lambda some: Call("POST", "/search", body | {"by_id": some})))
 
@@ -323,15 +322,6 @@ def _labels(found: Any) -> Any:
 def _size(queries: Any) -> int:
     """Return the number of rows per request."""
     return max(1, min(_ROWS, _NUMBERS // max(1, queries.shape[1]))) if isinstance(queries, np.ndarray) else _ROWS
-
-
-def _listed(ids: Any) -> tuple[list[Id], bool]:
-    """Return ids as a list, and whether a single id was given."""
-    if isinstance(ids, (int, str, np.integer)):
-        return [ids.item() if isinstance(ids, np.integer) else ids], True
-    if not isinstance(ids, Iterable) or isinstance(ids, (bytes, dict)):
-        raise InvalidInputError("ids are integers or strings: pass one, or a list or 1-D array of them.")
-    return [id.item() if isinstance(id, np.generic) else id for id in ids], False
 
 
 def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:

@@ -1,12 +1,14 @@
 """The whole API through the client, beside a collection that is used directly."""
 
 import json
+from enum import IntEnum
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import ClassVar
 
 import httpx
 import numpy as np
+import pandas as pd
 import pytest
 from tests.service.running import X, Y, make, running, serving_here
 
@@ -17,6 +19,10 @@ from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.service import Limits, serve_in_thread
 
 pytestmark = pytest.mark.slow
+
+
+class Colour(IntEnum):
+    RED = 5
 
 
 @pytest.fixture
@@ -159,6 +165,43 @@ def test_errors_are_those_of_a_collection(client):
     with pytest.raises(InvalidInputError, match="http://"):
         Client("127.0.0.1:8000")
     assert len(client) == 100
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda items: items.upsert({1, 2}, X[:2]),
+        lambda items: items.update({1, 2}, X[:2]),
+        lambda items: items.upsert([1, 2, 1], X[:3]),
+        lambda items: items.upsert([1, "2"], X[:2]),
+        lambda items: items.upsert("a\ud800", X[0]),
+        lambda items: items.upsert(2**63, X[0]),
+        lambda items: items.delete({1: 2}),
+        lambda items: items.get(3.5),
+        lambda items: items.get([True]),
+        lambda items: items.get([*range(1500), 0]),
+        lambda items: items.search(X[0], ids=b"1"),
+    ],
+)
+def test_ids_are_refused_as_by_a_collection(twins, call):
+    errors = []
+    for items in twins:
+        with pytest.raises(InvalidInputError) as error:
+            call(items)
+        errors.append((error.type, str(error.value)))
+    assert errors[0] == errors[1]
+    assert not len(twins[0])
+
+
+def test_ids_may_be_of_any_type_that_a_collection_takes(twins):
+    for items in twins:
+        items.upsert(pd.Series([1, 2]), X[:2], Y[:2])
+        items.upsert(np.array([3, 4], np.uint8), X[2:4], Y[2:4])
+        items.upsert(Colour.RED, X[5], Y[5])
+        items.upsert((id for id in [7, 8]), X[7:9], Y[7:9])
+        assert items.delete({7, 8}) == 2
+        assert sorted(items.search(X[0], ids=[1, 1, 2]).ids) == [1, 2]
+    assert_same(*twins)
 
 
 def test_a_service_that_is_not_there_is_named():

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import numbers
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,63 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._containers import as_array, as_column, check_feature_names, is_missing, library_of
-from onlinehash._validation import check_features, check_finite, check_ids, check_labels, check_targets
+from onlinehash._validation import check_features, check_finite, check_labels, check_targets
 from onlinehash.collection.filters import is_plain_text
+from onlinehash.collection.ids import check_encodable, is_single
 from onlinehash.collection.stores.protocol import Store
-from onlinehash.collection.types import Id, Label
+from onlinehash.collection.types import Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.types import LabelSets, Targets
 
 CHECKPOINT = "checkpoint:"  # begins the names of the settings that hold checkpoints
 MAX_PAYLOAD = 1 << 16
-
-
-def is_single(ids: Any) -> bool:
-    """Return whether this is one id, not several."""
-    return isinstance(ids, (str, numbers.Integral, Enum))
-
-
-def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeated: bool = False) -> list[Any]:
-    """Return ids as a list of int or of str, all different.
-
-    Parameters
-    ----------
-    ids : int, str, or several
-    kind : "int", "str" or None
-        What the ids of the collection are, if it has any.
-    ordered : bool
-        Whether there is a row for every id, so that a set will not do.
-    repeated : bool
-        Whether an id that comes twice is taken once; it is refused otherwise.
-
-    Examples
-    --------
-    >>> check_item_ids(np.array([3, 1]), "int"), check_item_ids("a", None)
-    ([3, 1], ['a'])
-    """
-    if type(ids) is int and kind == "int" and abs(ids) < 2**63:  # the common cases, quickly
-        return [ids]
-    if type(ids) is str and kind == "str" and ids.isascii():
-        return [ids]
-    if is_single(ids):
-        ids = [ids]
-    if not isinstance(ids, Iterable) or isinstance(ids, (bytes, dict)):
-        raise InvalidInputError("ids are integers or strings: pass one, or a list or 1-D array of them.")
-    if ordered and isinstance(ids, (set, frozenset)):
-        raise InvalidInputError("ids is a set, which has no order; pass a list, in the order of the rows.")
-    ids = check_ids(ids if isinstance(ids, list) or hasattr(ids, "__array__") else list(ids), "ids")
-    listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-    given = type(listed[0]).__name__ if listed else None
-    if kind is not None and given not in (None, kind):
-        raise InvalidInputError(f"ids holds {given}; the ids of this collection are {kind}.")
-    if given == "str":
-        _check_encodable("ids", listed)
-    if repeated:
-        return list(dict.fromkeys(listed))
-    if len(set(listed)) < len(listed):
-        twice = Counter(listed).most_common(1)[0][0]
-        raise InvalidInputError(f"ids holds {twice!r} twice; pass every id once.")
-    return listed
 
 
 def check_names(vectors: Any, store: Store) -> dict[str, Any]:
@@ -148,7 +98,7 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
     if type_ is not None and given not in (None, type_) and (labelled is None or labelled.any()):
         raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {type_}.")
     if given == "str":
-        _check_encodable("labels", flat)
+        check_encodable("labels", flat)
     texts = _texts(values, several)
     if labelled is not None and not several:
         texts = [text if some else None for text, some in zip(texts, labelled.tolist(), strict=True)]
@@ -259,10 +209,3 @@ def wanted_labels(labels: Any, kind: str | None) -> list[Label]:
     if kind is not None and given != kind:
         raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {kind}.")
     return plain
-
-
-def _check_encodable(name: str, values: list[Id]) -> None:
-    try:
-        "".join(map(str, values)).encode()
-    except UnicodeEncodeError:
-        raise InvalidInputError(f"{name} holds a string that is no Unicode text (a lone surrogate).") from None

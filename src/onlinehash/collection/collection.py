@@ -17,6 +17,7 @@ from onlinehash.collection.care import CollectionCare
 from onlinehash.collection.code_index import CodeIndex
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import PAYLOAD_CHANGES
+from onlinehash.collection.ids import check_item_ids, is_single
 from onlinehash.collection.insight import WithInsight
 from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import MigratingCollection
@@ -237,13 +238,13 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             JSON committed in the same transaction as the items, such as the position in a stream that they came from.
             Read it with :meth:`checkpoint`.
         """
-        single = check.is_single(ids)
+        single = is_single(ids)
         given, n_migrations = (vectors, documents, payload, single), self._n_migrations
         vectors, payload = self._documents.columns(*given)
         with self._writing():
             if documents is not None and n_migrations != self._n_migrations:
                 vectors, payload = self._documents.columns(*given)
-            listed = check.check_item_ids(ids, self.id_type, ordered=True)
+            listed = check_item_ids(ids, self.id_type, ordered=True)
             noted = check.checkpoint_settings(checkpoint)
             if not listed:
                 with self._store.writing():
@@ -280,8 +281,8 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             As for :meth:`upsert`. If an id is unknown, nothing changes.
         """
         with self._writing():
-            single = check.is_single(ids)
-            listed = self._demand_known(check.check_item_ids(ids, self.id_type, ordered=True))
+            single = is_single(ids)
+            listed = self._demand_known(check_item_ids(ids, self.id_type, ordered=True))
             noted = check.checkpoint_settings(checkpoint)
             if not listed:
                 with self._store.writing():
@@ -340,7 +341,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         with self._writing():
             if (ids is None) == (where is None):
                 raise InvalidInputError("delete takes ids or where, one of the two.")
-            listed = check.check_item_ids(ids, self.id_type) if where is None else self._passing_ids(where)
+            listed = check_item_ids(ids, self.id_type) if where is None else self._passing_ids(where)
             noted = check.checkpoint_settings(checkpoint)
             if missing == "raise":
                 self._demand_known(listed)

@@ -11,6 +11,7 @@ from onlinehash._validation import check_choice, check_non_negative_int, check_p
 from onlinehash.collection import _validation as check
 from onlinehash.collection.filters import parse_where
 from onlinehash.collection.follower import StoreFollower
+from onlinehash.collection.ids import check_item_ids, is_single
 from onlinehash.collection.stores.protocol import Among, Place, Rows
 from onlinehash.collection.types import Id, Item, ItemPage, Label
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
@@ -24,7 +25,7 @@ class Listing(StoreFollower):
 
     def __contains__(self, id: object) -> bool:
         try:
-            return check.is_single(id) and self._store.seqs(check.check_item_ids(id, self.id_type))[0] is not None
+            return is_single(id) and self._store.seqs(check_item_ids(id, self.id_type))[0] is not None
         except InvalidInputError:
             return False
 
@@ -32,7 +33,7 @@ class Listing(StoreFollower):
         return self._store.ids()
 
     def __getitem__(self, id: Id) -> Item:
-        if not check.is_single(id):
+        if not is_single(id):
             raise TypeError(f"{id!r} is not one id; use get for several.")
         return self.get(id)[0]
 
@@ -56,7 +57,7 @@ class Listing(StoreFollower):
         ids : int or str, or several
         """
         self._catch_up()
-        listed = check.check_item_ids(ids, self.id_type)
+        listed = check_item_ids(ids, self.id_type)
         rows = self._store.rows(listed)
         if len(rows) < len(listed):
             self._demand_known(listed)
@@ -171,7 +172,7 @@ class Listing(StoreFollower):
         place = Place(check_choice("order", order, ("id", "arrival")), bool(descending))
         if after is None:
             return place
-        (id,) = check.check_item_ids(after, self.id_type)
+        (id,) = check_item_ids(after, self.id_type)
         if order == "id":
             return place._replace(after=id)
         (seq,) = self._store.seqs([id])
@@ -202,7 +203,7 @@ class Listing(StoreFollower):
         """Return the filters, checked."""
         return Among(
             None if labels is None else list(dict.fromkeys(check.wanted_labels(labels, self.label_kind))),
-            None if ids is None else check.check_item_ids(ids, self.id_type, repeated=True),
+            None if ids is None else check_item_ids(ids, self.id_type, repeated=True),
             None if where is None else parse_where(where),
         )
 
@@ -272,5 +273,5 @@ def _parse_cursor(cursor: Any, place: Place, id_type: str | None) -> Place:
             f"cursor={str(cursor)[:80]!r} is not of a page in this order; pass that of the page before, with the same "
             "order and descending."
         )
-    (known,) = check.check_item_ids(after, id_type if place.order == "id" else "int")
+    (known,) = check_item_ids(after, id_type if place.order == "id" else "int")
     return place._replace(after=known)

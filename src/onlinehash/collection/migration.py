@@ -17,6 +17,7 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.documents import FIELD
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.history import note_encoder
+from onlinehash.collection.ids import check_item_ids
 from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.collection.stores.protocol import Rows
@@ -304,7 +305,7 @@ class _Source:
     def _put_pairs(self, pairs: Pairs) -> None:
         left = iter(pairs)
         while given := dict(islice(left, _CHUNK)):
-            rows = self._store.rows(check.check_item_ids(list(given), self._collection.id_type))
+            rows = self._store.rows(check_item_ids(list(given), self._collection.id_type))
             if len(rows):
                 self._put(rows, [given[id] for id in rows.ids])
 

@@ -18,6 +18,7 @@ from onlinehash._validation import (
     check_positive_int,
 )
 from onlinehash.collection import _validation as check
+from onlinehash.collection.ids import check_item_ids
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.listing import Listing
 from onlinehash.collection.paging import Cursor
@@ -101,7 +102,7 @@ class CollectionReader(Listing):
     def codes_and_encoder(self, ids: Any = None) -> tuple[list[Id], Codes, Encoder | None]:
         """Return what :meth:`codes` does, and the encoder that made the codes; None before the first."""
         self._catch_up()
-        return self._index.codes(None if ids is None else check.check_item_ids(ids, self.id_type))
+        return self._index.codes(None if ids is None else check_item_ids(ids, self.id_type))
 
     def stats(self) -> Stats:
         """Return the statistics of the collection."""

@@ -15,6 +15,7 @@ from onlinehash._validation import check_positive_int
 from onlinehash.collection import _validation as check
 from onlinehash.collection.check import readable_rows
 from onlinehash.collection.collection import Collection
+from onlinehash.collection.ids import check_item_ids
 from onlinehash.collection.stores.protocol import Place, Rows
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.tables.columns import Columns
@@ -134,7 +135,7 @@ def _upsert(collection: Collection, path: str | os.PathLike[str], whole: Chunk, 
         for i, place in enumerate(chunk.places):
             row = chunk[i : i + 1]
             try:
-                check.check_item_ids(row.ids, collection.id_type)
+                check_item_ids(row.ids, collection.id_type)
                 dtype = collection._store.setting("vector_dtype")
                 check.check_rows(row.vectors, 1, False, collection.n_features, dtype)
                 check.check_label_column(row.labels, 1, False, collection.label_kind)
