@@ -1,5 +1,6 @@
 """Clients that send nonsense, too much, too slowly, or go away."""
 
+import gc
 import json
 import random
 import socket
@@ -9,12 +10,13 @@ import time
 import httpx
 import numpy as np
 import pytest
-from tests.service.running import X
+from tests.service.running import X, make, serving_here
 from tests.service.test_routes import ARROW, NPY, arrow, npy
 
 from onlinehash import HCOH, Collection
 from onlinehash.client import Client
 from onlinehash.service import Limits, protocol, serve_in_thread
+from onlinehash.service.problems import Problem
 
 pytestmark = pytest.mark.slow
 
@@ -200,3 +202,24 @@ def test_clients_that_go_away_leave_nothing_behind(tight):
     assert len(collection) == 50
     with Client(url) as client:
         assert len(client.search(X[0], 5)) == 5
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "search"), ("POST", "items/get"), ("PUT", "items")])
+def test_a_refused_body_is_released_at_once(tmp_path, method, path):
+    """Not only when the garbage collector finds it: until then, refused bodies would exceed the limit on memory."""
+    with serving_here(make(tmp_path / "items.oh", 10)) as url:
+        gc.collect()
+        gc.disable()
+        try:
+            body = b"[" + b"," * (5 << 20)
+            answer = httpx.request(
+                method, f"{url}/api/v1/{path}", content=body, headers={"content-type": "application/json"}
+            )
+            assert answer.status_code == 422
+            end = time.monotonic() + 5
+            while (left := [some for some in gc.get_objects() if isinstance(some, Problem)]) and time.monotonic() < end:
+                del left
+                time.sleep(0.05)
+            assert not left
+        finally:
+            gc.enable()

@@ -53,6 +53,8 @@ class Deadline:
             raise Problem(503, "busy", f"No answer within {self._seconds} seconds; try again later.", headers=LATER)
         finally:
             left.cancel()
+            # An error refers to this frame, and the future to the error: the cycle would keep the body of the request.
+            del future, both
 
     async def _client_leaves(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

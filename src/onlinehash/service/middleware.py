@@ -82,6 +82,7 @@ class RequestMiddleware:
             if problem.status == 500:
                 _log.error("%s %s failed (request %s)", scope["method"], scope["path"], id.decode(), exc_info=error)
             await refuse(send_on, problem)
+            del problem  # its traceback refers to this frame: the cycle would keep the body of the request
         finally:
             self._metrics.active.dec()
             seconds = perf_counter() - start
