@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from onlinehash._client_methods import ClientMethods
 from onlinehash._transport import AsyncTransport, Transport
+from onlinehash.collection.ids import demand_single, is_single
 from onlinehash.collection.types import Id, Item
 from onlinehash.exceptions import InvalidInputError, ServiceError, UnknownIdError
 
@@ -84,11 +85,12 @@ class Client(ClientMethods):
         return self.stats().n_items
 
     def __getitem__(self, id: Id) -> Item:
+        demand_single(id)
         return self.get(id)[0]
 
-    def __contains__(self, id: Id) -> bool:
+    def __contains__(self, id: object) -> bool:
         try:
-            return bool(self.get(id))
+            return is_single(id) and bool(self.get(id))
         except (UnknownIdError, InvalidInputError):
             return False
 

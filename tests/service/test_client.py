@@ -204,6 +204,15 @@ def test_ids_may_be_of_any_type_that_a_collection_takes(twins):
     assert_same(*twins)
 
 
+def test_a_key_is_one_id(twins):
+    for items in twins:
+        items.upsert([1, 2], X[:2], Y[:2])
+        assert 1 in items
+        assert [1] not in items
+        with pytest.raises(TypeError, match="use get for several"):
+            items[[1, 2]]
+
+
 def test_a_service_that_is_not_there_is_named():
     with (
         Client("http://127.0.0.1:9", retries=1) as client,

@@ -19,6 +19,12 @@ def is_single(ids: Any) -> bool:
     return isinstance(ids, (str, numbers.Integral, Enum))
 
 
+def demand_single(id: Any) -> None:
+    """Raise if this is not one id, as for a key."""
+    if not is_single(id):
+        raise TypeError(f"{id!r} is not one id; use get for several.")
+
+
 def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeated: bool = False) -> list[Any]:
     """Return ids as a list of int or of str, all different.
 

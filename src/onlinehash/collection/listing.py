@@ -11,7 +11,7 @@ from onlinehash._validation import check_choice, check_non_negative_int, check_p
 from onlinehash.collection import _validation as check
 from onlinehash.collection.filters import parse_where
 from onlinehash.collection.follower import StoreFollower
-from onlinehash.collection.ids import check_item_ids, is_single
+from onlinehash.collection.ids import check_item_ids, demand_single, is_single
 from onlinehash.collection.stores.protocol import Among, Place, Rows
 from onlinehash.collection.types import Id, Item, ItemPage, Label
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
@@ -33,8 +33,7 @@ class Listing(StoreFollower):
         return self._store.ids()
 
     def __getitem__(self, id: Id) -> Item:
-        if not is_single(id):
-            raise TypeError(f"{id!r} is not one id; use get for several.")
+        demand_single(id)
         return self.get(id)[0]
 
     @property

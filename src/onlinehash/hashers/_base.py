@@ -219,10 +219,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Learn from checked rows; if the first ones are refused, the hasher is as before."""
         n_rows, n_features = rows.X.shape
         n_labelled = n_rows if labelled is None else int(labelled.sum())
-        if n_labelled and self.__sklearn_is_fitted__():
-            self._take(rows, labelled)
-            self.n_samples_seen_ += n_labelled
-        elif n_labelled:
+        if n_labelled and not self.__sklearn_is_fitted__():
             before = dict(self.__dict__)
             try:
                 self._prepare(n_features, precision_of(rows.X), self._draw_seed())
@@ -231,6 +228,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 self.__dict__ = before
                 raise
             self.n_features_in_, self.n_samples_seen_ = n_features, n_labelled
+        elif n_labelled:
+            self._take(rows, labelled)
+            self.n_samples_seen_ += n_labelled
         self.n_unlabelled_ = getattr(self, "n_unlabelled_", 0) + n_rows - n_labelled
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
