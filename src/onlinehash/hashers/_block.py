@@ -70,12 +70,11 @@ class BlockUpdate:
 def apply_tanh(values: Any) -> None:
     """Replace values by their tanh, to the precision of their type.
 
-    Lambert's continued fraction of a quarter or an eighth of the value, and tanh(2 a) = 2 t / (1 + t^2) twice or three
-    times: unlike the function of the C library, this becomes vector instructions.
+    Lambert's continued fraction p / q of a quarter or an eighth of the value, and tanh(2 a) = 2 p q / (p^2 + q^2) twice
+    or three times: unlike the function of the C library, this becomes vector instructions, with a single division.
     """
     number = values.dtype.type
-    one = number(1)
-    if one + number(1e-12) == one:  # single precision, which the compiler sees: it leaves out the other loop
+    if number(1) + number(1e-12) == number(1):  # single precision, which the compiler sees: it leaves out the rest
         ten, quarter = number(10), number(0.25)
         a0, a1, a2, a3 = number(34459425), number(4729725), number(135135), number(990)
         b1, b2, b3, b4 = number(16216200), number(945945), number(13860), number(45)
@@ -84,9 +83,10 @@ def apply_tanh(values: Any) -> None:
             a = ten if a > ten else a
             a = quarter * (-ten if a < -ten else a)
             s = a * a
-            t = a * (a0 + s * (a1 + s * (a2 + s * (a3 + s)))) / (a0 + s * (b1 + s * (b2 + s * (b3 + s * b4))))
-            t = (t + t) / (one + t * t)
-            values[i] = (t + t) / (one + t * t)
+            p = a * (a0 + s * (a1 + s * (a2 + s * (a3 + s))))
+            q = a0 + s * (b1 + s * (b2 + s * (b3 + s * b4)))
+            p, q = (p + p) * q, p * p + q * q
+            values[i] = (p + p) * q / (p * p + q * q)
     else:
         for i in range(values.shape[0]):
             a = values[i]
@@ -95,12 +95,11 @@ def apply_tanh(values: Any) -> None:
             s = a * a
             p = 41247931725.0 + s * (523783260.0 + s * (2552550.0 + s * (4095.0 + s)))
             q = 252070693875.0 + s * (5237832600.0 + s * (41351310.0 + s * (120120.0 + s * 91.0)))
-            p = 7905853580625.0 + s * (1159525191825.0 + s * p)
+            p = a * (7905853580625.0 + s * (1159525191825.0 + s * p))
             q = 7905853580625.0 + s * (3794809718700.0 + s * q)
-            t = a * p / q
-            t = (t + t) / (1.0 + t * t)
-            t = (t + t) / (1.0 + t * t)
-            values[i] = (t + t) / (1.0 + t * t)
+            p, q = (p + p) * q, p * p + q * q
+            p, q = (p + p) * q, p * p + q * q
+            values[i] = (p + p) * q / (p * p + q * q)
 
 
 @kernel(fastmath={"contract"}, inner=True)
@@ -191,31 +190,33 @@ def _products(left: Any, right: Any, n_left: int, n_right: int, n_columns: int, 
 
 @kernel(fastmath={"contract"})
 def _subtract_products(weights: Any, rows: Any, n_columns: int, gradients: Any) -> None:
-    """Subtract ``gradients.T @ rows`` from weights, one row per bit, by tiles of 4 bits x 4 rows.
-
-    A tile at the edge repeats the last bit, and writes the same result to it again; the last row it repeats counts 0.
-    """
+    """Subtract ``gradients.T @ rows`` from weights, one row per bit, by tiles of 4 bits x 4 rows."""
     n_rows, n_bits = gradients.shape
-    zero, one = rows.dtype.type(0), rows.dtype.type(1)
+    n_tiled = n_rows - n_rows % 4
+    last = n_bits - 1
     for b in range(0, n_bits, 4):
-        b1 = b + 1 if b + 1 < n_bits else b
-        b2 = b + 2 if b + 2 < n_bits else b1
-        b3 = b + 3 if b + 3 < n_bits else b2
+        # A tile at the edge repeats the last bit, and writes the same result to it again.
+        b1 = b + 1 if b < last else last
+        b2 = b + 2 if b + 1 < last else last
+        b3 = b + 3 if b + 2 < last else last
         w0, w1, w2, w3 = weights[b], weights[b1], weights[b2], weights[b3]
-        for i in range(0, n_rows, 4):
-            i1, c1 = (i + 1, one) if i + 1 < n_rows else (i, zero)
-            i2, c2 = (i + 2, one) if i + 2 < n_rows else (i, zero)
-            i3, c3 = (i + 3, one) if i + 3 < n_rows else (i, zero)
-            x0, x1, x2, x3 = rows[i], rows[i1], rows[i2], rows[i3]
-            g0, g1, g2, g3 = gradients[i], gradients[i1], gradients[i2], gradients[i3]
+        for i in range(0, n_tiled, 4):
+            x0, x1, x2, x3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+            g0, g1, g2, g3 = gradients[i], gradients[i + 1], gradients[i + 2], gradients[i + 3]
             g00, g01, g02, g03 = g0[b], g0[b1], g0[b2], g0[b3]
-            g10, g11, g12, g13 = c1 * g1[b], c1 * g1[b1], c1 * g1[b2], c1 * g1[b3]
-            g20, g21, g22, g23 = c2 * g2[b], c2 * g2[b1], c2 * g2[b2], c2 * g2[b3]
-            g30, g31, g32, g33 = c3 * g3[b], c3 * g3[b1], c3 * g3[b2], c3 * g3[b3]
+            g10, g11, g12, g13 = g1[b], g1[b1], g1[b2], g1[b3]
+            g20, g21, g22, g23 = g2[b], g2[b1], g2[b2], g2[b3]
+            g30, g31, g32, g33 = g3[b], g3[b1], g3[b2], g3[b3]
             for f in range(n_columns):
                 u0, u1, u2, u3 = x0[f], x1[f], x2[f], x3[f]
-                s0 = w0[f] - g00 * u0 - g10 * u1 - g20 * u2 - g30 * u3
-                s1 = w1[f] - g01 * u0 - g11 * u1 - g21 * u2 - g31 * u3
-                s2 = w2[f] - g02 * u0 - g12 * u1 - g22 * u2 - g32 * u3
-                s3 = w3[f] - g03 * u0 - g13 * u1 - g23 * u2 - g33 * u3
-                w0[f], w1[f], w2[f], w3[f] = s0, s1, s2, s3
+                c0 = w0[f] - g00 * u0 - g10 * u1 - g20 * u2 - g30 * u3
+                c1 = w1[f] - g01 * u0 - g11 * u1 - g21 * u2 - g31 * u3
+                c2 = w2[f] - g02 * u0 - g12 * u1 - g22 * u2 - g32 * u3
+                c3 = w3[f] - g03 * u0 - g13 * u1 - g23 * u2 - g33 * u3
+                w0[f], w1[f], w2[f], w3[f] = c0, c1, c2, c3
+    for i in range(n_tiled, n_rows):
+        row = rows[i]
+        for b in range(n_bits):
+            w, g = weights[b], gradients[i, b]
+            for f in range(n_columns):
+                w[f] -= g * row[f]

@@ -104,24 +104,23 @@ def replay(
     """
     n_rows, n_bits = projections.shape
     half = halves.dtype.type(slope / 2)
-    soft = np.empty_like(halves)
+    soft = halves.copy()
     before = np.empty_like(projections[0])
     for i in range(n_rows):
         row, place = projections[i], places[i]
         subtract_earlier(projections, gram, i, i)
         before[:] = row
-        for s in range(n_items):  # 2 phi - 1
-            for b in range(n_bits):
-                soft[s, b] = halves[s, b]
-        apply_tanh(soft[:n_items].reshape(-1))
+        apply_tanh(soft[:n_items].reshape(-1))  # 2 phi - 1
         _ascend(row, soft[:n_items], neighbours[i], slope, n_bins, rates[i], exact)
         for s in range(n_items):  # r W changes by -(r x) g^T
             step = half * cross[i, s]
             for b in range(n_bits):
                 halves[s, b] -= step * row[b]
+                soft[s, b] = halves[s, b]
         if place >= 0:
             for b in range(n_bits):
                 halves[place, b] = half * (before[b] - gram[i, i] * row[b])
+                soft[place, b] = halves[place, b]
             for later in range(i + 1, n_rows):
                 cross[later, place] = gram[later, i]
                 neighbours[later, place] = in_block[later, i]
