@@ -1,12 +1,17 @@
 """Settings that must be there before libraries are imported, and modules that cannot be imported here."""
 
+import gc
 import os
+import re
 import shutil
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # tests run side by side, one process per core
+import pytest
+
+for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")  # tests run side by side, one process per core
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each program that tests start compiles the package
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # else it breaks programs that tests start by a fork
 
@@ -17,3 +22,21 @@ if "TMPDIR" not in os.environ and memory.is_dir() and not os.statvfs(memory).f_f
 
 collect_ignore = ["tests/smoke.py"]  # a program, which a test runs
 collect_ignore_glob = [] if find_spec("cupy") else ["src/onlinehash/*/engines/gpu*.py"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Import all tests without a look at what can be freed: that takes long, and all of it stays."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Spare a quick run the imports of modules whose tests are all slow."""
+    if config.option.markexpr == "not slow" and collection_path.match("test_*.py"):
+        text = collection_path.read_text(encoding="utf-8")
+        return True if re.search(r"^pytestmark = .*mark\.slow\b", text, re.MULTILINE) else None
+    return None

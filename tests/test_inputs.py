@@ -4,7 +4,6 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from fractions import Fraction
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -521,20 +520,24 @@ VECTORS = [
     Tensor(TABLE, "torch.bfloat16", requires_grad=True),
     [Tensor(row, "torch.bfloat16", requires_grad=True) for row in ROWS],
 ]
-if find_spec("torch"):
-    import torch
+# What is made of a tensor of PyTorch, which takes seconds to import.
+TORCH_VECTORS = [
+    lambda tensor: tensor,
+    lambda tensor: tensor.bfloat16(),
+    lambda tensor: tensor.half(),
+    lambda tensor: tensor.clone().requires_grad_(),
+    lambda tensor: tensor.bfloat16().requires_grad_(),
+    lambda tensor: list(tensor.bfloat16()),
+    lambda tensor: list(tensor.clone().requires_grad_()),
+    lambda tensor: tensor.T.contiguous().T,
+]
 
-    tensor = torch.tensor(LISTS)
-    VECTORS += [
-        tensor,
-        tensor.bfloat16(),
-        tensor.half(),
-        tensor.clone().requires_grad_(),
-        tensor.bfloat16().requires_grad_(),
-        list(tensor.bfloat16()),
-        list(tensor.clone().requires_grad_()),
-        tensor.T.contiguous().T,
-    ]
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", TORCH_VECTORS)
+def test_vectors_of_torch_are_taken_as_the_table_they_are(tmp_path, make):
+    tensor = pytest.importorskip("torch").tensor(LISTS)
+    test_vectors_are_taken_as_the_table_they_are(tmp_path, make(tensor))
 
 
 @pytest.mark.parametrize("given", VECTORS, ids=lambda given: f"{type(given).__module__}.{type(given).__name__}")

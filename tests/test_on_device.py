@@ -41,15 +41,18 @@ def has_gpu():
         return False
 
 
-needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="There is no GPU.")]
-
-
 @pytest.fixture(
-    params=[strict, torch_cpu, pytest.param(torch_gpu, marks=needs_gpu), pytest.param(cupy, marks=needs_gpu)],
+    params=[
+        strict,
+        pytest.param(torch_cpu, marks=pytest.mark.slow),  # PyTorch takes seconds to import
+        *(pytest.param(put, marks=[pytest.mark.gpu, pytest.mark.slow]) for put in (torch_gpu, cupy)),
+    ],
     ids=lambda put: put.__name__,
 )
 def put(request, monkeypatch):
     """Puts arrays of the host on a device; PyTorch's own CPU is taken for one."""
+    if request.param in (torch_gpu, cupy) and not has_gpu():
+        pytest.skip("There is no GPU.")
     if request.param is torch_cpu:
         monkeypatch.setattr(_arrays, "_HOST", "no device is the host")
     request.param(np.zeros(1))

@@ -2,7 +2,6 @@ import os
 import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
 from tests.service.running import make, running
 
 from onlinehash.client import Client
@@ -35,6 +34,8 @@ def browser():
     if program is None:
         reason = "There is no Chromium here; on Debian, run: apt-get install chromium"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program)
         yield browser
