@@ -40,3 +40,11 @@ def pytest_ignore_collect(collection_path, config):
         text = collection_path.read_text(encoding="utf-8")
         return True if re.search(r"^pytestmark = .*mark\.slow\b", text, re.MULTILINE) else None
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the example that starts a cluster."""
+    for item in items:
+        if item.name == "onlinehash.scale":
+            item.add_marker(pytest.mark.slow)

@@ -66,7 +66,7 @@ def test_a_csv_file_may_hold_its_labels_in_a_column(run, split, header, column):
 
 def test_text_labels_in_a_csv_without_header_are_not_taken_for_one(run):
     Path("t.csv").write_text("1,2,cat\n3,4,dog\n5,7,cat\n")
-    run("learn t.csv --label-column 3 --out a.oh")
+    run("learn t.csv --label-column 3 --out a.oh --set n_components=64")
     assert load_hasher("a.oh").classes_.tolist() == ["cat", "dog"]
     assert load_hasher("a.oh").n_samples_seen_ == 3
 
@@ -83,7 +83,7 @@ def test_text_labels_in_a_csv_without_header_are_not_taken_for_one(run):
 def test_labels_may_be_text_files(run, name, text, labels):
     np.save("small.npy", np.eye(3, dtype=np.float32))
     Path(name).write_text(text)
-    run(f"learn small.npy {name} --out a.oh")
+    run(f"learn small.npy {name} --out a.oh --set n_components=64")
     assert load_hasher("a.oh").classes_.tolist() == labels
 
 

@@ -108,7 +108,10 @@ def test_an_embedder_of_ones_own_has_a_name():
         del _own["own"]
 
 
-@pytest.mark.parametrize("kind", sorted({"sentence-transformers", "fastembed", "timm", "torchvision", "onnx"}))
+@pytest.mark.parametrize(
+    "kind",
+    ["fastembed", "onnx", "sentence-transformers", "timm", pytest.param("torchvision", marks=pytest.mark.slow)],
+)  # the slow one imports PyTorch where it is there
 def test_a_kind_needs_a_model_and_its_extra(kind):
     with pytest.raises(InvalidInputError, match="Name the"):
         make_embedder(kind)

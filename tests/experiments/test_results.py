@@ -145,12 +145,12 @@ def test_a_deleted_line_is_a_missing_run(folder):
     assert [line.get("metrics") for line in lines(path)] == [line.get("metrics") for line in whole]
 
 
-@pytest.mark.parametrize("source", [None, "0123456789abcdef"])
-def test_stale_runs_are_counted_shown_and_repeated_on_demand(folder, source):
+def test_stale_runs_are_counted_shown_and_repeated_on_demand(folder):
     path = folder / "results" / "plan.jsonl"
     runs = load_plan(folder / "plan.toml").runs
     old = [result for result in read_results(path, runs) if result["config"]["method"] == "LSH"]
-    add_results(path, [result | {"source": source, "metrics": result["metrics"] | {"precision": 0}} for result in old])
+    for source, result in zip((None, "0123456789abcdef"), old, strict=True):  # unknown, and another
+        add_results(path, [result | {"source": source, "metrics": result["metrics"] | {"precision": 0}}])
     before = path.read_bytes()
 
     plain = command(folder, "--report", str(folder / "report.html"))

@@ -20,8 +20,6 @@ from onlinehash.exceptions import (
 from onlinehash.scale.learning import _pieces
 from onlinehash.scale.partitions import find_files, read, read_labelled, survey
 
-pytestmark = pytest.mark.slow
-
 
 def stream(n, d=6, n_classes=30, seed=0, dtype=np.float32):
     rng = np.random.default_rng(seed)
