@@ -1,7 +1,5 @@
 import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -139,9 +137,9 @@ def test_the_report_command_makes_the_page_from_results_alone(quick, tmp_path):
 def test_a_folder_without_results_is_an_error_that_says_what_to_run(tmp_path):
     with pytest.raises(DataNotFoundError, match=r"no results of the plan 'quick'.*Run: onlinehash reproduce"):
         read_chapter(load_plan(QUICK_PLAN), tmp_path / "none")
-    command = [sys.executable, "-m", "onlinehash.cli", "report", str(QUICK_PLAN), "--results", str(tmp_path)]
-    done = subprocess.run([*command, "--out", str(tmp_path / "r.html")], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    command = ["report", str(QUICK_PLAN), "--results", str(tmp_path), "--out", str(tmp_path / "r.html")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 1
     assert done.stderr.startswith("error: There are no results")
     assert not (tmp_path / "r.html").exists()
 
