@@ -78,24 +78,18 @@ def _write_eight(typingctx: Any, words: Any, row: Any, query: Any, out: Any) -> 
     return types.void(words, types.intp, query, out), emit
 
 
-@kernel(inner=True)
-def _distances_in_any_order(query: Any, words: Any, out: Any) -> None:
-    if query.ndim == 1 and words.shape[1] == 4 and words.shape[0] % 8 == 0:
-        for row in range(0, words.shape[0], 8):
-            _write_eight(words, row, query, out)  # type: ignore[call-arg]  # numba passes the first argument
-    else:
-        distances(query, words, out)
-
-
 @kernel()
 def nearest_in_tiles(queries: Any, words: Any, buffer: Any, out: Any) -> None:
     """Fill ``out`` (n_queries, n_tiles) with the smallest distance of every query in every tile."""
     tile_size = buffer.shape[0]
     for tile in range(out.shape[1]):
-        start = tile * tile_size
-        rows = words[start : min(start + tile_size, words.shape[0])]
+        rows = words[tile * tile_size : (tile + 1) * tile_size]
         for q in range(queries.shape[0]):
-            _distances_in_any_order(queries[q], rows, buffer)
+            if queries.ndim == 2 and words.shape[1] == 4 and rows.shape[0] % 8 == 0:  # the order does not matter here
+                for row in range(0, rows.shape[0], 8):
+                    _write_eight(rows, row, queries[q], buffer)  # type: ignore[call-arg]  # the first is numba's
+            else:
+                distances(queries[q], rows, buffer)
             out[q, tile] = _lowest(buffer[: rows.shape[0]])
 
 
@@ -194,7 +188,7 @@ def top_k(
     of a row that cannot win ends the row. Where ``ordered`` says that ids rise with the row, a tile of later rows at
     the same distance cannot win.
     """
-    n_rows, n_bits = words.shape[0], 8 * words.shape[1] * words.itemsize
+    n_bits = 8 * words.shape[1] * words.itemsize
     tile_size = buffer.shape[0]
     k = out_ids.shape[1]
     for q in range(queries.shape[0]):
@@ -207,10 +201,10 @@ def top_k(
                     continue
                 if ordered and nearest[q, tile] == best[0] and pool[start] > best_ids[0]:
                     continue
-                stop = min(start + tile_size, n_rows)
-                distances(queries[q], words[start:stop], buffer)
-                for part in range(0, stop - start, _PART):
-                    last = min(part + _PART, stop - start)
+                rows = words[start : start + tile_size]
+                distances(queries[q], rows, buffer)
+                for part in range(0, rows.shape[0], _PART):
+                    last = part + _PART if part + _PART < rows.shape[0] else rows.shape[0]
                     bound = best[0]
                     if _lowest(buffer[part:last]) > bound:
                         continue
