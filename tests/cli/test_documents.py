@@ -65,3 +65,17 @@ def test_serve_takes_an_embedder_by_name(tmp_path, run, monkeypatch):
     run("serve t.oh --port 0 --method hcoh --embed char_ngrams:128")
     with Collection.open("t.oh", readonly=True) as tickets:
         assert tickets.embedder == "char_ngrams:128"
+
+
+def test_ids_and_labels_of_documents_keep_one_type(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("id,text,label\n7,my card,0\nb,a refund,refund\n")
+    run("ingest a.csv --into t.oh --documents text --method hcoh --embed char_ngrams:64")
+    with Collection.open("t.oh", readonly=True) as tickets:
+        assert [(item.id, item.labels) for item in tickets.get(["7", "b"])] == [("7", "0"), ("b", "refund")]
+    (tmp_path / "b.jsonl").write_text('{"id": 8, "text": "with an id"}\n{"text": "one"}\n{"text": "two"}\n')
+    assert "ids holds NoneType, str" in run("ingest b.jsonl --into t.oh --documents text", 1).output
+    (tmp_path / "c.csv").write_text("id,text,label\n0,my card,0\n1,a refund,1\n")
+    run("ingest c.csv --into c.oh --documents text --method hcoh --embed char_ngrams:64")
+    with Collection.open("c.oh", readonly=True) as tickets:
+        assert [(item.id, item.labels) for item in tickets.get([0, 1])] == [(0, 0), (1, 1)]

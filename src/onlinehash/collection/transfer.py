@@ -19,7 +19,7 @@ from onlinehash.collection.ids import check_item_ids
 from onlinehash.collection.stores.protocol import Place, Rows
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.tables.columns import Columns
-from onlinehash.tables.documents import DocumentChunk, read_documents
+from onlinehash.tables.documents import DocumentChunk, integers_as_text, read_documents
 from onlinehash.tables.rows import Chunk, runs
 from onlinehash.types import Progress
 
@@ -194,7 +194,7 @@ def import_documents(
     def chunks() -> Iterator[DocumentChunk]:
         for chunk in read_documents(Path(path), documents, columns, batch_size=batch):
             as_text = chunk.ids is not None and collection.id_type == "str"
-            yield replace(chunk, ids=list(map(str, chunk.ids or ()))) if as_text else chunk
+            yield replace(chunk, ids=integers_as_text(chunk.ids or ())) if as_text else chunk
 
     for chunk in _stored(collection, path, chunks(), first_id, _upsert_documents):
         done += len(chunk)
@@ -205,7 +205,7 @@ def import_documents(
 def _upsert_documents(collection: Collection, path: str | os.PathLike[str], chunk: DocumentChunk, rows: slice) -> None:
     ids, labels, payloads = (None if some is None else some[rows] for some in (chunk.ids, chunk.labels, chunk.payloads))
     if collection.label_kind == "str" and labels is not None:
-        labels = [str(label) if isinstance(label, int) else label for label in labels]
+        labels = integers_as_text(labels)
     try:
         collection.upsert(ids, None, labels, payloads, documents=chunk.documents[rows])
     except InvalidInputError as error:

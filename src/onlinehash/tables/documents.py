@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -83,11 +83,13 @@ def read_documents(
         for place, record in some:
             if record.get(column) in (None, ""):
                 raise InvalidInputError(f"{path}, line {place}: there is no {column!r}.")
-        meant = _meant if path.suffix.lower() == ".csv" else lambda value: value
         ids, labels, payloads = (
-            None if name in (None, column) else [meant(row.get(name)) for _, row in some]
+            None if name in (None, column) else [row.get(name) for _, row in some]
             for name in (layout.id, layout.labels, layout.payload)
         )
+        if path.suffix.lower() == ".csv":
+            ids, labels, payloads = (part and list(map(_meant, part)) for part in (ids, labels, payloads))
+            ids, labels = _of_one_type(ids), _of_one_type(labels)
         texts = [row[column] for _, row in some]
         yield DocumentChunk(texts, ids, labels, payloads, [place for place, _ in some])
 
@@ -106,10 +108,26 @@ def _csv(path: Path) -> Iterator[_Record]:
 
 def _meant(text: Any) -> Any:
     """Return what a field of a CSV file means: nothing, an integer, a list or an object, or else the text."""
-    if not isinstance(text, str) or not text:
-        return text or None
     is_integer = text.removeprefix("-").isdecimal() and str(int(text)) == text
-    return json_or_text(text) if is_integer or text[0] in "[{" else text
+    if is_integer or text[:1] in ("[", "{"):
+        return json_or_text(text)
+    return text or None
+
+
+def _of_one_type(values: list[Any] | None) -> list[Any] | None:
+    """Return values of a CSV file with integers as text if any is text."""
+    return integers_as_text(values or ()) if any(isinstance(value, str) for value in values or ()) else values
+
+
+def integers_as_text(values: Iterable[Any]) -> list[Any]:
+    """Return integers as text, and anything else as it is.
+
+    Examples
+    --------
+    >>> integers_as_text([7, "seven", None])
+    ['7', 'seven', None]
+    """
+    return [str(value) if type(value) is int else value for value in values]
 
 
 def _jsonl(path: Path) -> Iterator[_Record]:
