@@ -79,3 +79,12 @@ def test_ids_and_labels_of_documents_keep_one_type(tmp_path, run, monkeypatch):
     run("ingest c.csv --into c.oh --documents text --method hcoh --embed char_ngrams:64")
     with Collection.open("c.oh", readonly=True) as tickets:
         assert [(item.id, item.labels) for item in tickets.get([0, 1])] == [(0, 0), (1, 1)]
+
+
+def test_documents_that_cannot_be_ingested_create_no_collection(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("id,text\n1,hello")
+    assert "--documents needs --embed" in " ".join(run("ingest t.csv --into t.oh --documents text", 2).output.split())
+    assert "no column 'words'" in run("ingest t.csv --into t.oh --documents words --embed char_ngrams", 1).output
+    assert "Unknown embedder" in run("ingest t.csv --into t.oh --documents text --embed unknown", 1).output
+    assert not (tmp_path / "t.oh").exists()

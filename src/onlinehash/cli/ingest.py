@@ -96,6 +96,7 @@ def run(
     from onlinehash.streams import Consumer, open_source
     from onlinehash.tables import Columns
     from onlinehash.tables import layout as layout_of
+    from onlinehash.tables.documents import read_documents
 
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
@@ -117,6 +118,10 @@ def run(
     with ExitStack() as stack:
         if documents is not None:
             _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
+            if embed is None and not into.exists():
+                raise typer.BadParameter("--documents needs --embed for a new collection, as in --embed char_ngrams.")
+            named = Columns(id=id, labels=labels, payload=payload)
+            next(read_documents(Path(source), documents, named, batch_size=1), None)  # before a collection is created
             collection = stack.enter_context(opening())
             with progress_bar("Embedding") as progress:
                 others = {"id": id, "labels": labels, "payload": payload}

@@ -27,6 +27,7 @@ from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_
 from onlinehash.collection.store_index import StoreIndex
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.protocol import Position, Rows, SearchingStore
+from onlinehash.embedders import as_embedder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError, OnlineHashError, StorageError
 from onlinehash.hashers import OnlineHasher
 
@@ -112,6 +113,7 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         """
         given = None if hasher is None else as_hasher(hasher)
         packed = None if refresh is None else pack_policy(refresh)
+        embedder = None if embed is None else as_embedder(embed)  # before a file is created
         if vector_dtype is not None:
             check_choice("vector_dtype", vector_dtype, ("float32", "float16"))
         kept = open_store(path, store, readonly=readonly, create=given is not None)
@@ -136,14 +138,14 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             collection = cls(kept, index, refresh or unpack_policy(kept.setting("refresh")))
             if readonly:
                 collection._catch_up()
-                collection._documents.use(embed, None)
+                collection._documents.use(embedder, None)
                 return collection
             if is_new and given is not None:
                 collection._learner.hasher, collection._learner.n_learned = given, given.version_
             collection._read()
             if not is_new:
                 collection._learner.check_recipe(hasher)
-            collection._documents.use(embed, keep_documents)
+            collection._documents.use(embedder, keep_documents)
             if packed not in (None, kept.setting("refresh")):
                 with kept.writing():
                     kept.put_setting("refresh", packed)

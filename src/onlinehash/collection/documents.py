@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores.protocol import Store
-from onlinehash.embedders import Embedder, as_embedder, documents_of, is_document, make_embedder
+from onlinehash.embedders import Embedder, documents_of, is_document, make_embedder
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
 
 FIELD = "document"
@@ -46,11 +46,11 @@ class Documents:
         """Whether documents are kept in the payload."""
         return bool(self._store.setting("keep_documents", True))
 
-    def use(self, embed: Any, keep: bool | None) -> None:
+    def use(self, given: Embedder | None, keep: bool | None) -> None:
         """Embed with this, and note its name and what to keep; raise if the collection has another."""
         settings: dict[str, Any] = {} if keep is None else {"keep_documents": bool(keep)}
-        if embed is not None:
-            self.given = given = as_embedder(embed)
+        if given is not None:
+            self.given = given
             if self.name is None:
                 settings["embedder"] = given.name
             elif self.name != given.name:
