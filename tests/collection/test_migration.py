@@ -313,6 +313,25 @@ def test_a_reader_in_another_process_follows(place, tickets):
         assert found.ids == tickets.search(["0 0", "1 1"], k=60).ids
 
 
+def test_a_reader_rescores_with_the_model_of_the_vectors(path):
+    texts, labels = take(0, 60)
+    with Collection.open(path, HCOH(12, random_state=0), embed="char_ngrams:64") as writer:
+        writer.upsert(range(60), documents=texts, labels=labels)
+        with Collection.open(path, readonly=True) as reader:
+            search, widths = reader._index.search, []
+
+            def migrate_after(queries, *given, **named):
+                found = search(queries, *given, **named)
+                if not widths:  # between the codes and the vectors of one search
+                    writer.migrate(embed="char_ngrams:96")
+                widths.append(queries.shape[1])
+                return found
+
+            reader._index.search = migrate_after
+            found = reader.search(texts[7], k=1, rescore="cosine")
+            assert widths == [64, 96] and found.ids == [7] and found.distances[0] < 1e-6
+
+
 @pytest.mark.parametrize("search", ["faiss"])
 def test_an_engine_follows(path, search):
     texts, labels = take(0, 40)

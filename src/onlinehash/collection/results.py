@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onlinehash._validation import check_choice
 from onlinehash.collection import _validation as check
 from onlinehash.collection.stores.protocol import Rows, Store
-from onlinehash.exceptions import InvalidInputError, LargeResultError
+from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, LargeResultError
 from onlinehash.types import SearchResult
 
 PARTS = ("labels", "payload", "vectors")
@@ -95,6 +95,10 @@ def rescored(found: SearchResult, queries: NDArray[Any], store: Store, measure: 
     ids, distances = [], []
     for query, row in zip(queries, found, strict=True):
         rows = store.rows(row.ids)
+        if len(rows) and rows.vectors.shape[1] != len(query):  # migrated by another process since the query was made
+            raise InvalidFeaturesError(
+                f"The query has {len(query)} numbers, the stored vectors have {rows.vectors.shape[1]}; search again."
+            )
         measured = vector_distances(query, rows.vectors, measure).tolist()
         ranked = sorted(zip(measured, rows.seqs, rows.ids, strict=True))[:k]
         ids.append([id for _, _, id in ranked])
