@@ -27,6 +27,7 @@ CLAUSES = {
     "partial_fit or fit": "learn from labelled vectors first: onlinehash learn",
     "collection.migrate(": "Leave out --embed, or change the embedder: onlinehash collection migrate",
     "abandon_migration()": "go on with that, or run: onlinehash collection migrate --abandon",
+    "Pass the new embedder": "No migration is under way; name the new embedder with --embed.",
     "with vectors=": "pass its new vector from Python, to Collection.migrate.",
     "open it with embed=.": "open it from Python, with the embedder itself.",
     "change_hasher": "Leave out --unlearn, then run: onlinehash collection refresh",
