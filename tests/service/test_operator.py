@@ -187,6 +187,27 @@ def test_a_folder_of_collections_each_with_its_keys(tmp_path):
     assert ("/api/v1/collections", 200) in {(line["path"], line["status"]) for line in lines}
 
 
+def test_keys_that_cannot_be_read_again_stay_as_they_are(tmp_path):
+    make(tmp_path / "cats.oh", 20)
+    keys = tmp_path / "cats.write-keys"
+    keys.write_text(WRITE)
+    with running(tmp_path) as server:
+        for spoil, reason in (
+            (lambda: keys.write_bytes(b"\xff\xfe"), "it is no text"),
+            (keys.unlink, "everyone may read"),
+        ):
+            spoil()
+            server.process.send_signal(signal.SIGHUP)
+            deadline = time.monotonic() + 10
+            while reason not in server._output.read_text() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            with httpx.Client(base_url=f"{server.url}/api/v1/collections/cats") as http:
+                assert http.get("/stats").status_code == 401
+                assert http.get("/stats", headers=bearer(WRITE)).status_code == 200
+        assert server.stop() == 0
+    assert [line.split(": ")[1] for line in server.said.splitlines()] == ["The API keys stay as they are"] * 2
+
+
 def test_behind_a_proxy_and_with_tls(tmp_path):
     command = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost"
     made = subprocess.run(

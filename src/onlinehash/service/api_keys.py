@@ -119,7 +119,11 @@ def _is_among(key: str, digests: tuple[bytes, ...]) -> bool:
 def _lines(file: Path) -> list[str]:
     if not file.is_file():
         raise DataNotFoundError(f"There is no key file {file}; write one key per line.")
-    keys = file.read_text().split()
+    try:
+        keys = file.read_text().split()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InvalidInputError(f"The key file {file} cannot be read: {reason}; write one key per line.") from error
     if not keys:
         raise InvalidInputError(f"{file} holds no key; write one key per line.")
     return keys

@@ -55,12 +55,19 @@ class Application:
         self._app = RequestMiddleware(router, self._metrics)
 
     def use_keys(self, keys: ApiKeys | Mapping[str, ApiKeys]) -> None:
-        """Replace the API keys: those of all collections, or of each by name."""
+        """Replace the API keys: those of all collections, or of each by name.
+
+        A service that has keys does not lose the last of them while it runs: it would be open to everyone.
+        """
+        each = {name: keys if isinstance(keys, ApiKeys) else keys.get(name, ApiKeys()) for name in self.services}
+        has_keys = any(each.values())
+        if not has_keys and any(service.keys for service in self.services.values()):
+            raise InvalidInputError(
+                "There are no API keys any more, and without any, everyone may read and write. Add a key, or start the "
+                "service again without keys."
+            )
         for name, service in self.services.items():
-            service.keys = keys if isinstance(keys, ApiKeys) else keys.get(name, ApiKeys())
-        has_keys = any(service.keys for service in self.services.values())
-        for service in self.services.values():
-            service.keys = replace(service.keys, required=has_keys)
+            service.keys = replace(each[name], required=has_keys)
         self._app.local = not has_keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
