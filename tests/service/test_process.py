@@ -163,6 +163,14 @@ def test_what_cannot_be_served_is_told_in_one_line(path, tmp_path):
     assert "--host '0.0.0.0' can be reached from other machines, and there are no API keys. Set" in said(
         path, "--host", "0.0.0.0"
     )
+    new, text = tmp_path / "another.oh", tmp_path / "text.pem"
+    text.write_text("no certificate")
+    assert "--keyfile" in (error := said(new, "--method", "hcoh", "--certfile", text, "--keyfile", text))
+    assert "cannot be used for TLS" in error and "Serving" not in error
+    assert "does not begin with '/'" in said(new, "--method", "hcoh", "--root-path", "items")
+    text.write_bytes(b"\xff\xfe")
+    assert f"The key file {text} cannot be read: it is no text" in said(new, "--method", "hcoh", "--read-keys", text)
+    assert not new.exists()
 
 
 def test_the_package_does_not_import_the_service():

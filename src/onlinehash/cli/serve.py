@@ -111,6 +111,10 @@ def run(
         raise typer.BadParameter(f"--log-level {log_level!r} is not one of {', '.join(_LEVELS)}.")
     if (certfile is None) != (keyfile is None):
         raise typer.BadParameter("--certfile and --keyfile: give both.")
+    if certfile is not None and keyfile is not None:
+        server.check_certificate(certfile, keyfile)
+    if root_path and not root_path.startswith("/"):
+        raise typer.BadParameter(f"--root-path {root_path!r} does not begin with '/'; give {'/' + root_path!r}.")
     limits = Limits(
         max_body_bytes=max_body << 20,
         max_batch_size=max_batch,
@@ -137,7 +141,9 @@ def run(
             stack.callback(collections[name].close, refresh=False)  # a stop must not wait for a refresh
         for collection in collections.values():
             _prepare(collection, quality)
-        app = create_app(collections, limits=limits, keys=keys, routes=routes, root_path=root_path, media=media)
+        app = create_app(
+            collections, limits=limits, keys=keys, routes=routes, root_path=root_path.rstrip("/"), media=media
+        )
         n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
         held = "" if folder is None else f" in {len(collections)} collections"
         note(f"Serving {n_items} items{held} on {url} (Ctrl-C stops)")

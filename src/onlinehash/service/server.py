@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -40,6 +41,23 @@ def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
         raise InvalidInputError(
             f"host={host!r}, port={port} cannot be listened on: {reason}. Choose another --port, or --host."
         ) from error
+
+
+def check_certificate(certfile: Path, keyfile: Path) -> None:
+    """Raise if a certificate and a private key cannot be used for TLS."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=_refuse_password)
+    except OSError as error:
+        known = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        reason = (known or "one of them is no PEM file").lower().replace("_", " ")
+        raise InvalidInputError(
+            f"certfile={str(certfile)!r} and keyfile={str(keyfile)!r} cannot be used for TLS: {reason}. Give a "
+            "certificate and its own private key, both PEM files."
+        ) from error
+
+
+def _refuse_password() -> str:
+    raise InvalidInputError("The private key has a password; give one without, in a file that only the service reads.")
 
 
 def url_of(listening: socket.socket, *, tls: bool = False) -> str:
