@@ -209,7 +209,10 @@ def _content(body: dict[str, Any] | NDArray[Any] | bytes | None) -> tuple[bytes 
 def _parsed(answer: httpx.Response) -> Any:
     """Return JSON; an array before it becomes its field "array"."""
     if answer.headers.get("Content-Type") != _NPY:
-        return answer.json()
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise _error(answer) from error
     file = io.BytesIO(answer.content)
     array = np.load(file, allow_pickle=False)
     return {**json.loads(file.read()), "array": array}
@@ -220,8 +223,19 @@ def _error(answer: httpx.Response) -> OnlineHashError:
         problem = answer.json()
         detail = str(problem["detail"])
     except (ValueError, KeyError, TypeError):
-        problem, detail = {}, answer.text[:200]
+        problem, detail = {}, _strange(answer)
     kind = str(problem.get("type", "")).rpartition(":")[2]
     if kind in _ERRORS:
         return _ERRORS[kind](detail)
     return ServiceError(f"{answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code, problem)
+
+
+def _strange(answer: httpx.Response) -> str:
+    """Say that an answer is not one of a service; plain text is shown, a page for a browser is not."""
+    media = answer.headers.get("Content-Type", "").partition(";")[0]
+    if media == "text/plain":
+        return answer.text[:200]
+    return (
+        f"{answer.url} answers with {media or 'nothing'}, not with JSON as the service does. "
+        "Check the address, and the proxy before the service."
+    )

@@ -258,3 +258,26 @@ def test_a_collection_is_served_from_a_thread(path):
         assert len(collection) == 1
     with pytest.raises(httpx.ConnectError):
         httpx.get(url)
+
+
+def test_what_is_no_service_is_told_in_one_sentence():
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(404 if "items" in self.path else 200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(b"<html>\n<h1>Please log in</h1>\n</html>")
+
+        def log_message(self, *args):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Page) as page:
+        Thread(target=page.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{page.server_port}"
+        for place, status in ((url, 200), (f"{url}/items", 404)):
+            with Client(place, retries=0) as client, pytest.raises(ServiceError) as caught:
+                client.stats()
+            assert caught.value.status == status
+            assert f"{place}/api/v1/stats answers with text/html, not with JSON" in str(caught.value)
+            assert "<" not in str(caught.value) and "\n" not in str(caught.value)
+        page.shutdown()
