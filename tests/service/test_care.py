@@ -1,13 +1,14 @@
 """Backup, check, compaction, change of hasher, migration and checkpoints over HTTP, as a user would."""
 
 import asyncio
+import signal
 import threading
 import time
 
 import httpx
 import numpy as np
 import pytest
-from tests.service.running import X, make
+from tests.service.running import X, make, running
 
 from onlinehash import HCOH, HROH, Collection
 from onlinehash.client import AsyncClient, Client, ServiceError
@@ -37,11 +38,26 @@ def test_a_backup_is_the_collection(served, tmp_path):
     with Collection.open(tmp_path / "copy.oh", readonly=True) as copy:
         assert len(copy) == 50
     assert httpx.get(f"{url}/api/v1/backup").status_code == 409  # the client has deleted it
-    assert not list(tmp_path.glob("**/.onlinehash-backup-*"))
+    assert not list(tmp_path.glob("**/.*-backup-*"))
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InvalidInputError, match="is not a collection"):
         client.backup(tmp_path / "notes.txt")
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_copy_that_a_killed_service_left_goes_with_the_next_backup(path):
+    make(path, 150)
+    left = []
+    for _ in range(2):
+        with running(path) as server, httpx.Client(base_url=f"{server.url}/api/v1") as http:
+            http.post("/backup")
+            while http.get("/job").json()["state"] == "running":
+                time.sleep(0.02)
+            assert http.get("/backup").status_code == 200
+            server.stop(signal.SIGKILL)
+        left.append(set(path.parent.glob(".*-backup-*")))
+    assert len(left[0]) == len(left[1]) == 1
+    assert left[0] != left[1]
 
 
 def test_a_backup_replaces_no_collection_in_use(served, tmp_path):

@@ -7,7 +7,9 @@ import os
 import tempfile
 from base64 import b64encode
 from dataclasses import asdict
+from glob import escape
 from pathlib import Path
+from shutil import rmtree
 from time import sleep
 from typing import Any
 
@@ -78,10 +80,13 @@ class Care:
         self._drop_backup()
         file = self.collection.file
         beside = file is not None and os.access(file.parent, os.W_OK)  # other folders may be too small, or in memory
+        prefix = ".onlinehash-backup-"
+        if file is not None and beside and not self.collection.readonly:
+            prefix = f".{file.name}-backup-"  # of the one process that writes: others of this name are of killed ones
+            for left in file.parent.glob(f"{escape(prefix)}*"):
+                rmtree(left, ignore_errors=True)
         folder = tempfile.TemporaryDirectory(
-            prefix=".onlinehash-backup-",
-            dir=file.parent if file is not None and beside else None,
-            ignore_cleanup_errors=True,
+            prefix=prefix, dir=file.parent if file is not None and beside else None, ignore_cleanup_errors=True
         )
         path = Path(folder.name, _COPY)
         try:
