@@ -242,11 +242,11 @@ def _smaller(n_rows: int, size: int, request: Callable[[slice], Call]) -> Calls[
 
 def encode(vectors: ArrayLike) -> Calls[Codes]:
     single = as_array(vectors).ndim == 1
-    codes: list[Codes] = []
-    for some, _ in _parts(_rows(vectors, single), {}):
-        found = yield Call("POST", "/encode", compact(some), arrays=True)
-        codes.append(found["array"])
-    packed = np.concatenate(codes)
+    rows = _rows(vectors, single)
+    found = yield from _smaller(
+        len(rows), _size(rows), lambda some: Call("POST", "/encode", compact(rows[some]), arrays=True)
+    )
+    packed: Codes = np.concatenate([answer["array"] for answer in found])
     return packed[0] if single else packed
 
 

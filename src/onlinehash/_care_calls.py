@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
-
 from onlinehash._call import Call, Calls, Download, pauses, records
 from onlinehash._files import whole_file
+from onlinehash._validation import check_features
 from onlinehash.collection.care import replacing
 from onlinehash.collection.check import CheckReport
 from onlinehash.exceptions import DamagedError, InvalidInputError, ServiceError
@@ -51,12 +50,14 @@ def migrate(embed: str | None, vectors: Any, hasher: Any, progress: Progress) ->
         return
     found = {"complete": False, "n_done": 0, "n_items": 0}
     for pairs in _batches(vectors):
-        ids, rows = [id for id, _ in pairs], np.array([row for _, row in pairs])
+        ids, rows = [id for id, _ in pairs], check_features([row for _, row in pairs])
         made = None if embed is not None or hasher is not None else records(ids, rows, None)
         sent = body | {"ids": ids, "vectors": rows.tolist()} if made is None else made
         found = yield from _job(Call("POST", "/migrate", sent), silent)
         progress(found["n_done"], found["n_items"])
         hasher, body = None, {"embed": embed}
+    if not found["n_items"]:
+        raise InvalidInputError("vectors holds nothing; pass pairs of an id and its new vector, for all items.")
     if not found["complete"]:
         n_left = found["n_items"] - found["n_done"]
         raise InvalidInputError(

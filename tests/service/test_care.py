@@ -196,3 +196,11 @@ def test_from_an_event_loop(served, tmp_path):
     assert asyncio.run(care())[:2] == (1, True)
     with Collection.open(tmp_path / "copy.oh", readonly=True) as copy:
         assert len(copy) == 151
+
+
+def test_vectors_that_cannot_migrate_are_refused_in_a_sentence(served):
+    _, _, client = served
+    with pytest.raises(InvalidInputError, match="rows of different lengths"):
+        client.migrate(vectors=[(0, [1.0, 2.0]), (1, [1.0, 2.0, 3.0])])
+    with pytest.raises(InvalidInputError, match="vectors holds nothing"):
+        client.migrate(vectors=[])

@@ -280,6 +280,15 @@ def test_the_client_sends_every_call_in_batches(path):
         assert len(client) == 0
 
 
+def test_the_client_encodes_in_as_small_batches_as_the_service_takes(path):
+    with (
+        Collection.open(make(path, 200)) as collection,
+        serve_in_thread(collection, limits=Limits(max_batch_size=60)) as url,
+        Client(url) as client,
+    ):
+        assert np.array_equal(client.encode(X), collection.encoder.encode(X))
+
+
 def test_concurrent_searches_share_scans_and_each_gets_its_own(path):
     with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
         collection.upsert(range(200), X, Y)
