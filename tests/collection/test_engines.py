@@ -165,6 +165,40 @@ def test_one_generation_is_one_collection_of_the_engine(path, data, milvus_serve
     client.close()
 
 
+def test_an_engine_filled_from_a_deleted_collection_is_filled_again(path, data, milvus_server):
+    search, X, y = f"milvus:{milvus_server.uri}#again", *data.take(100)
+    for seed in (0, 1):
+        path.unlink(missing_ok=True)
+        with Collection.open(path, HCOH(12, random_state=seed), Never(), search=search) as collection:
+            collection.upsert(range(100), X[:: 1 - 2 * seed], y[:: 1 - 2 * seed])
+            same_answers(collection, X[:2])
+            expected = collection.search(X[0], 100).ids
+        with Collection.open(path, search=search) as collection:
+            same_answers(collection, X[:2])
+    path.unlink()
+    with Collection.open(path, HCOH(12, random_state=2), Never()) as memory:
+        memory.upsert(range(100), X, y)
+        assert memory.search(X[0], 100).ids != expected
+    with Collection.open(path, search=search, readonly=True) as follower:
+        same_answers(follower, X[:2])
+
+
+def test_collections_of_others_in_the_engine_are_left_alone(path, data, milvus_server):
+    from pymilvus import MilvusClient
+
+    client, X, y = MilvusClient(milvus_server.uri), *data.take(50)
+    client.create_collection("trips_2024", dimension=8)
+    with Collection.open(path, HCOH(12, random_state=0), search=f"milvus:{milvus_server.uri}#trips") as collection:
+        collection.upsert(range(50), X, y)
+        collection.change_hasher(16)
+    assert sorted(name for name in client.list_collections() if name.startswith("trips")) == [
+        "trips_2",
+        "trips_2024",
+        "trips_seen",
+    ]
+    client.close()
+
+
 def test_what_the_engine_fails_to_take_in_is_stored_and_searched_once_it_is_back(
     path, data, tmp_path, caplog, monkeypatch
 ):

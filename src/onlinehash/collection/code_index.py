@@ -23,12 +23,13 @@ from onlinehash.collection.stores.checksums import mixed
 from onlinehash.collection.stores.protocol import Among, Answers, OutOfStep, Position, Store
 from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import OnlineHashError
+from onlinehash.exceptions import OnlineHashError, UnknownIdError
 from onlinehash.indexes import Index
 from onlinehash.types import Codes, SearchResult
 
 _log = logging.getLogger(__name__)
 _WAITING = 512  # upserts of one item that are applied together
+_SAMPLE = 500  # codes compared with those of an engine, of all and again of the last
 
 
 class CodeIndex:
@@ -107,14 +108,15 @@ class CodeIndex:
 
     def _bring_up_to_date(self, number: int, index: Index, seqs: Seqs, codes: Codes, seq: int) -> None:
         """Give an engine what it lacks; the code of a sequence number never changes within a generation."""
-        if self._engine.seen(number) == seq and len(index) == len(seqs):
+        if self._engine.seen(number) == seq and len(index) == len(seqs) and _holds(index, seqs, codes):
             return
         if len(index):
             there = np.sort(index.ids)
             gone, new = np.setdiff1d(there, seqs, assume_unique=True), ~np.isin(seqs, there, assume_unique=True)
             if len(gone):
                 index.delete(gone)
-            codes, seqs = codes[new], seqs[new]
+            if _holds(index, seqs[~new], codes[~new]):
+                codes, seqs = codes[new], seqs[new]
         if len(seqs):
             index.upsert(codes, seqs)
         self._engine.mark(number, seq)
@@ -354,3 +356,15 @@ class CodeIndex:
                 keys = mixed(seqs.astype(np.uint64) + np.uint64(seed))
                 seqs = np.sort(seqs[np.argpartition(keys, n_items)[:n_items]])
             return self._arrivals.ids(seqs)
+
+
+def _holds(index: Index, seqs: Seqs, codes: Codes) -> bool:
+    """Return whether an index has these codes, by a sample; it may have been filled from another store of that name."""
+    if not len(seqs):
+        return True
+    in_order = np.argsort(seqs)
+    some = np.union1d(in_order[:: -(-len(seqs) // _SAMPLE)], in_order[-_SAMPLE:])
+    try:
+        return np.array_equal(index.get(seqs[some]), codes[some])
+    except UnknownIdError:
+        return False

@@ -16,8 +16,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 class MilvusEngine(Engine):
     """Keep the codes of a collection in Milvus: one collection there per generation, under an alias.
 
-    The collection ``<name>_seen`` holds the sequence number of the last change that each generation has seen. Milvus
-    has no transactions: a process that was interrupted compares the ids there with the store, and repairs what differs.
+    The collection ``<name>_seen`` holds the sequence number of the last change that each generation has seen; only
+    collections of generations named there are ever dropped. Milvus has no transactions: a process that was interrupted
+    compares the ids there with the store, and repairs what differs.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class MilvusEngine(Engine):
     def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
         """Return the index of a generation, with what it holds already."""
         if number not in self._open:
+            if not self._milvus.has(f"{self._name}_{number}"):
+                self.mark(number, 0)  # from now on it is ours to drop
             self._open[number] = MilvusIndex(n_bits, self._uri, name=f"{self._name}_{number}")
         return self._open[number]
 
@@ -60,13 +63,11 @@ class MilvusEngine(Engine):
     def keep(self, number: int) -> None:
         """Point the alias at a generation, and drop the others."""
         self._milvus.point(self._name, f"{self._name}_{number}")
-        ours = re.compile(rf"{re.escape(self._name)}_(\d+)")
-        for other in filter(None, map(ours.fullmatch, self._milvus.names())):
-            if int(other[1]) != number:
-                index = self._open.pop(int(other[1]), None)
-                if index is not None:
-                    index.close()
-                self._milvus.drop(other[0])
+        for row in self._milvus.find(f"{self._name}_seen", [f"id != {number}"], ["id"]):
+            index = self._open.pop(int(row["id"]), None)
+            if index is not None:
+                index.close()
+            self._milvus.drop(f"{self._name}_{row['id']}")
         self._milvus.delete(f"{self._name}_seen", [f"id != {number}"])
 
     def close(self) -> None:

@@ -152,10 +152,6 @@ class Milvus:
         """Return whether a collection exists."""
         return bool(self._ask("has_collection", name))
 
-    def names(self) -> list[str]:
-        """Return the names of all collections."""
-        return list(self._ask("list_collections"))
-
     def describe(self, name: str) -> dict[str, Any]:
         """Return the description of a collection."""
         return dict(self._ask("describe_collection", name))
