@@ -258,6 +258,14 @@ def test_what_is_wrong_with_an_engine_is_said_and_leaves_the_file_free(tmp_path,
     place.open().close()
 
 
+def test_a_collection_is_not_created_if_its_engine_is_wrong(tmp_path):
+    place = FilePlace(tmp_path)
+    with pytest.raises(UnknownNameError, match="Unknown search engine 'postgres'"):
+        place.open(HCOH(12), search="postgres")
+    with place.open(HROH(24)) as collection:  # of another hasher than the one that was refused
+        assert collection.stats().n_bits == 24
+
+
 def test_a_change_while_the_engine_is_brought_up_to_date_is_not_lost(path, data, monkeypatch):
     X, y = data.take(60)
     with Collection.open(path, HCOH(12, random_state=0), Never(), search="faiss") as collection:

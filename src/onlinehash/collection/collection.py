@@ -119,6 +119,10 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         kept = open_store(path, store, readonly=readonly, create=given is not None)
         index: CodeIndex | StoreIndex | None = None
         try:
+            if search is None and isinstance(kept, SearchingStore):
+                index = StoreIndex(kept)
+            else:
+                index = CodeIndex(kept, open_engine(search or "memory", Path(path).stem))
             is_new = kept.setting("vector_dtype") is None
             if is_new:
                 if given is None:
@@ -131,10 +135,6 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             stored_dtype = kept.setting("vector_dtype")
             if vector_dtype not in (None, stored_dtype):
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
-            if search is None and isinstance(kept, SearchingStore):
-                index = StoreIndex(kept)
-            else:
-                index = CodeIndex(kept, open_engine(search or "memory", Path(path).stem))
             collection = cls(kept, index, refresh or unpack_policy(kept.setting("refresh")))
             if readonly:
                 collection._catch_up()

@@ -115,7 +115,7 @@ def test_a_schema_of_the_first_version_is_refused_with_the_way_out(place, server
 
 
 def test_who_may_not_is_told(small, place, server):
-    _, X, _ = small
+    collection, X, _ = small
     server.execute(f"CREATE ROLE visitor_{place.name} LOGIN")
     visit = server.url_of("postgres", f"visitor_{place.name}")
     with pytest.raises(StorageError, match=r"does not allow this: permission denied"):
@@ -124,8 +124,21 @@ def test_who_may_not_is_told(small, place, server):
         Collection.open("other", "hcoh", store=visit)
     server.execute(f"GRANT USAGE ON SCHEMA onlinehash_{place.name} TO visitor_{place.name}")
     server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA onlinehash_{place.name} TO visitor_{place.name}")
+    server.execute(
+        f"ALTER DEFAULT PRIVILEGES IN SCHEMA onlinehash_{place.name} GRANT SELECT ON TABLES TO visitor_{place.name}"
+    )
     with Collection.open(place.name, store=visit, readonly=True) as reader:
         check(reader, X, 40)
+        collection.change_hasher(20)
+        check(reader, X, 40)
+
+
+def test_more_than_there_can_be_is_all_there_is(small):
+    collection, X, _ = small
+    everything = ranking(collection, X[0])
+    assert pairs(collection.search(X[0], 10**30)) == everything
+    assert len(collection.search(X[0], 2**63, asymmetric=True).ids) == len(everything)
+    assert pairs(collection.range_search(X[0], 10**30, max_results=10**30)) == everything
 
 
 def test_a_full_disk_is_told():

@@ -41,6 +41,7 @@ _OLDEST = 140000  # version 14: the first with bit_count
 _PATIENCE = 10  # seconds to connect
 _NO_CODES = np.empty((0, 0), np.uint8)
 _WIDEST = 1000  # largest number of candidates of pgvector
+_MOST = 1 << 62  # rows; a larger LIMIT is refused
 
 REVERSED: NDArray[np.uint8] = np.packbits(unpack_bits(np.arange(256, dtype=np.uint8)[:, np.newaxis], 8), axis=1)[:, 0]
 """Bytes by value, with their bits in reverse order."""
@@ -209,7 +210,7 @@ class CodeScan(NamedTuple):
             found = self._ask(connection, sql, self._texts(queries))
             if all(len(ids) == k for ids, _, _ in found):
                 return found
-        sql = f"{self._distances(self._hamming())} ORDER BY distance, {self.order} LIMIT {k}"
+        sql = f"{self._distances(self._hamming())} ORDER BY distance, {self.order} LIMIT {min(k, _MOST)}"
         return self._ask(connection, sql, self._texts(queries))
 
     def range_search(
@@ -217,14 +218,14 @@ class CodeScan(NamedTuple):
     ) -> list[Answer]:
         """Return ids, distances and places of all items at most ``radius`` away, or of the nearest ``limit``."""
         all_of_them = self._distances(self._hamming())
-        most = "ALL" if limit is None else limit
+        most = "ALL" if limit is None else min(limit, _MOST)
         near = f"SELECT * FROM ({all_of_them}) codes WHERE distance <= {radius}"
         sql = f"{near} ORDER BY distance, place LIMIT {most}"
         return self._ask(connection, sql, self._texts(queries))
 
     def search_asymmetric(self, connection: Connection, queries: QueryValues, k: int) -> list[Answer]:
         """Return ids, asymmetric distances and places of the k nearest of every query, ties by ``order``."""
-        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, {self.order} LIMIT {k}"
+        sql = f"{self._distances(self._asymmetric())} ORDER BY distance, {self.order} LIMIT {min(k, _MOST)}"
         found = []
         for _, tables in byte_tables(queries):
             found += self._ask(connection, sql, [table[:, REVERSED].ravel().tolist() for table in tables])
