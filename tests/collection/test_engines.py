@@ -258,6 +258,21 @@ def test_what_is_wrong_with_an_engine_is_said_and_leaves_the_file_free(tmp_path,
     place.open().close()
 
 
+def test_a_damaged_file_of_milvus_lite_is_told_with_the_way_out(tmp_path, path, data, monkeypatch):
+    from onlinehash.indexes.engines import milvus_client
+
+    monkeypatch.setattr(milvus_client, "_CONNECT", 1)
+    file, X, y = tmp_path / "codes.db", *data.take(50)
+    with Collection.open(path, HCOH(12, random_state=0), search=f"milvus:{file}") as collection:
+        collection.upsert(range(50), X, y)
+    file.write_bytes(file.read_bytes()[:4096] + bytes(4096))
+    with pytest.raises(StorageError, match="If the file is damaged, delete it: a collection fills it again"):
+        Collection.open(path, search=f"milvus:{file}")
+    file.unlink()
+    with Collection.open(path, search=f"milvus:{file}") as collection:
+        same_answers(collection, X[:2])
+
+
 def test_a_collection_is_not_created_if_its_engine_is_wrong(tmp_path):
     place = FilePlace(tmp_path)
     with pytest.raises(UnknownNameError, match="Unknown search engine 'postgres'"):

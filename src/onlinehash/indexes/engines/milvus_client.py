@@ -118,11 +118,17 @@ class Milvus:
         try:
             with self._errors():
                 self._client = _connect(str(uri if self.file is None else self.file), self.file is not None)
-        except BaseException:
+        except BaseException as error:
             self._closed = True
-            if self.file is not None:
-                LITE_FILES.leave(self.file)
-            raise
+            if self.file is None:
+                raise
+            LITE_FILES.leave(self.file)
+            if not isinstance(error, StorageError):
+                raise
+            raise StorageError(
+                f"{error} If the file is damaged, delete it: a collection fills it again when it is opened. The codes "
+                "of an index alone come from a backup."
+            ) from error
 
     def close(self) -> None:
         """Close the connection."""
