@@ -16,7 +16,7 @@ from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.reencoder import Reencoder
 from onlinehash.collection.refresh import Policy
 from onlinehash.collection.store_index import StoreIndex
-from onlinehash.collection.stores.protocol import Position, Store
+from onlinehash.collection.stores.protocol import GenerationGone, Position, Store
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError, StorageError
 
@@ -73,7 +73,10 @@ class StoreFollower:
     def _read(self) -> None:
         """Read all codes from the store, and the hasher if it is out of step."""
         self._position = self._store.position()
-        self._index.read(self._position)
+        try:
+            self._index.read(self._position)
+        except GenerationGone:  # and nobody else writes
+            raise _missing_codes(self._position) from None
         if self._learner.hasher is None:
             self._learner.read()
         self._reencoder.read()
@@ -87,14 +90,25 @@ class StoreFollower:
         self._check_open()
         if not self._index.is_behind and (not self._store.readonly or self._store.position() == self._position):
             return
-        with self._changes, self._store.reading():
-            position = self._store.position()
-            with self._space.changing() if self._has_migrated() else nullcontext():
-                if self._index.is_behind:
-                    self._index.read(position)
-                else:
-                    self._index.follow(self._position, position)
-                self._position, self._n_migrations = position, self._store.setting("n_migrations", 0)
+        position: Position | None = None
+        while True:
+            before = position
+            try:
+                with self._changes, self._store.reading():
+                    position = self._store.position()
+                    self._follow(position)
+                return
+            except GenerationGone:  # dropped between the two
+                if before is not None and position is not None and before.generation == position.generation:
+                    raise _missing_codes(position) from None
+
+    def _follow(self, position: Position) -> None:
+        with self._space.changing() if self._has_migrated() else nullcontext():
+            if self._index.is_behind:
+                self._index.read(position)
+            else:
+                self._index.follow(self._position, position)
+            self._position, self._n_migrations = position, self._store.setting("n_migrations", 0)
 
     def _in_one_space(self, search: Callable[[], T], *, uses_store: bool) -> T:
         """Search with one embedding model; again, if another process has changed it meanwhile."""
@@ -132,3 +146,7 @@ class _Exclusive:
 
     def __exit__(self, *error: object) -> None:
         self._follower._changes.release()
+
+
+def _missing_codes(position: Position) -> StorageError:
+    return StorageError(f"The codes of generation {position.generation}, which is in use, are missing.")

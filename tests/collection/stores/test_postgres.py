@@ -689,9 +689,31 @@ def test_a_search_whose_codes_were_dropped_is_repeated(small, place, monkeypatch
             assert reader._index.are_searchable([collection._store.seqs([3])[0], 10**6]) == [True, False]
 
 
+@pytest.mark.parametrize("search", ["memory", "faiss"])
+def test_codes_dropped_while_an_engine_reads_them_are_read_again(small, place, monkeypatch, search):
+    collection, X, y = small
+    with place.open(readonly=True, search=search) as reader:
+        collection.upsert(40, X[0], y[0])
+        collection.refresh()
+        generations = reader._store.generations
+
+        def refreshed_meanwhile():
+            monkeypatch.undo()
+            found = generations()
+            collection.upsert(41, X[1], y[1])
+            collection.refresh()
+            return found
+
+        monkeypatch.setattr(reader._store, "generations", refreshed_meanwhile)
+        assert pairs(reader.search(X[0], 100)) == pairs(collection.search(X[0], 100))
+        assert len(reader.codes()[0]) == 42
+
+
 def test_codes_that_are_missing_are_told(small, place, server):
     collection, X, _ = small
     server.execute(f"DROP TABLE onlinehash_{place.name}.codes_1")
+    with pytest.raises(StorageError, match="codes of generation 1, which is in use, are missing"):
+        place.open(readonly=True, search="memory")
     with pytest.raises(StorageError, match="codes of generation 1, which is in use, are missing"):
         collection.search(X[0])
 
