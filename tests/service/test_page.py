@@ -258,7 +258,8 @@ def test_odd_ids_stay_text_and_pictures_of_other_sites_wait_for_a_click(visit, s
     assert not visit.said
     page.get_by_role("button", name="Load pictures from pictures.example").first.click()
     expect(page.locator("td img")).to_have_count(len(ODD))
-    page.wait_for_function("[...document.querySelectorAll('td img')].every((image) => image.naturalWidth)")
+    for image in page.locator("td img").all():
+        expect(image).not_to_have_js_property("naturalWidth", 0)
     assert len(asked) == len(ODD) and not any("referer" in headers for headers in asked)
     links = rows(page).locator("th a").evaluate_all("(links) => links.map((link) => [link.textContent, link.hash])")
     assert sorted(id for id, _ in links) == sorted(ODD)
