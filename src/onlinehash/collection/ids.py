@@ -20,7 +20,7 @@ def is_single(ids: Any) -> bool:
 
 
 def demand_single(id: Any) -> None:
-    """Raise if this is not one id, as for a key."""
+    """Raise TypeError if this is not one id."""
     if not is_single(id):
         raise TypeError(f"{id!r} is not one id; use get for several.")
 
