@@ -46,6 +46,25 @@ def test_large_input_is_encoded_in_chunks_with_the_same_codes():
     assert np.array_equal(encoder.encode(X), pack_signs(X @ encoder.weights))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_bits", [3, 8, 12, 64])
+def test_one_row_has_the_code_that_it_has_among_many(dtype, n_bits):
+    rng = np.random.default_rng(0)
+    X = (100 + rng.normal(size=(3000, 20))).astype(dtype)
+    encoder = Encoder(rng.normal(size=(20, n_bits)).astype(dtype), features=Centring(X.mean(axis=0, dtype=float)))
+    together = encoder.encode(X)
+    assert np.array_equal(together, pack_signs((X - encoder.features.mean).astype(dtype) @ encoder.weights))
+    rows = range(0, 3000, 30)
+    assert np.array_equal(np.concatenate([encoder.encode(X[row : row + 1]) for row in rows]), together[rows])
+    assert np.array_equal(encoder.encode(X[::-1][:3]), together[::-1][:3])
+    assert np.array_equal(encoder.encode(X[:3].astype(np.float32)), encoder.encode(X[:3].astype(np.float32).tolist()))
+    X[0, 5] = np.inf
+    with pytest.raises(InvalidFeaturesError, match="inf at row 0, feature 5"):
+        encoder.encode(X[:1])
+    with pytest.raises(InvalidFeaturesError, match=f"overflow {np.dtype(dtype)}"):
+        encoder.encode(np.full((1, 20), np.finfo(dtype).max))
+
+
 def test_an_encoder_cannot_be_changed(encoder):
     with pytest.raises(dataclasses.FrozenInstanceError):
         encoder.version = 6

@@ -18,14 +18,16 @@ from onlinehash._arrays import Place, is_on_device
 from onlinehash._containers import check_feature_names
 from onlinehash._device_encoder import DeviceEncoder
 from onlinehash._files import Source, complete, pack_arrays, read_arrays, write_bytes
+from onlinehash._kernel import kernel, read_only
 from onlinehash._onnx import OnnxGraph
 from onlinehash._validation import check_features, check_finite
-from onlinehash.codes import pack_signs
+from onlinehash.codes import code_width, pack_signs
 from onlinehash.exceptions import InvalidFeaturesError
 from onlinehash.features import Centring, FeatureMap, Identity, pack_features, unpack_features
 from onlinehash.types import Codes, Features, Signs
 
 _LAYOUT = 1
+_FEW = 1 << 16  # products of rows and weights; for more, those of BLAS are faster
 _CHUNK = 1 << 19  # elements of X processed at a time: bounded memory, and they stay in cache
 
 
@@ -133,6 +135,8 @@ class Encoder:
         rows = self._check(X)
         if is_on_device(rows):
             return self._on_device_of(rows).encode(rows)  # type: ignore[no-any-return]
+        if rows.size * self.weights.shape[1] <= _FEW and (few := self._encode_few(rows)) is not None:
+            return few
         codes = [pack_signs(self._project_chunk(chunk, signs=True)) for chunk in self._chunks(rows)]
         return codes[0] if len(codes) == 1 else np.concatenate(codes)
 
@@ -234,6 +238,16 @@ class Encoder:
             return [X]
         return [X[start : start + step] for start in range(0, len(X), step)]
 
+    def _encode_few(self, X: NDArray[Any]) -> Codes | None:
+        """Return the codes of a few rows, in a third of the time of separate steps; None where it takes these."""
+        n_inputs, n_bits = self.weights.shape
+        plain = self.intercept is None and self.codewords is None and isinstance(self.features, Centring)
+        if not plain or X.shape[1] != n_inputs or X.dtype != self.weights.dtype:
+            return None
+        values, codes = np.empty(n_bits, X.dtype), np.zeros((len(X), code_width(n_bits)), np.uint8)
+        mean = read_only(self.features.mean)  # type: ignore[union-attr]
+        return codes if _write_codes(read_only(X), mean, read_only(self.weights), values, codes) else None
+
     def _project_chunk(self, chunk: NDArray[Any], *, signs: bool = False, combined: bool = True) -> Features:
         """Return projections, of combined scores; with ``signs`` only their signs matter, and rows are not scaled."""
         unscaled = signs and self.intercept is None and isinstance(self.features, Centring)
@@ -264,6 +278,25 @@ class Encoder:
         # The 1 that expm1 takes off every score takes the sum of the codewords off the bits: exp alone is fast.
         bits = (sharpened @ words - words.sum(axis=0)) / np.expm1(values.dtype.type(self.sharpness))
         return bits if values.shape[1] == n_classes else np.hstack([bits, values[:, n_classes:]])
+
+
+@kernel(fastmath={"contract"})
+def _write_codes(X: Any, mean: Any, weights: Any, values: Any, out: Any) -> bool:
+    """Set the bits of the codes of centred rows; return whether their projections are finite."""
+    number = weights.dtype.type
+    n_inputs, n_bits = weights.shape
+    all_finite = True
+    for i in range(X.shape[0]):
+        for b in range(n_bits):
+            values[b] = number(0)
+        for f in range(n_inputs):
+            centred, row = number(X[i, f] - mean[f]), weights[f]
+            for b in range(n_bits):
+                values[b] += centred * row[b]
+        for b in range(n_bits):
+            out[i, b >> 3] |= np.uint8(values[b] >= 0) << np.uint8(b & 7)
+            all_finite &= np.isfinite(values[b])
+    return all_finite
 
 
 _COPIES: WeakKeyDictionary[Encoder, dict[Place, DeviceEncoder]] = WeakKeyDictionary()
