@@ -27,12 +27,25 @@ Replay = Callable[[NDArray[Any], NDArray[Any]], None]
 """Called as ``replay(Z, K)``: turns the projections Z of a block into its gradients G, in place."""
 
 BLOCK = 16  # rows; best of 16 to 48 at 4096 features on a busy machine, 5 % slower than 24 at 784
-_PADDING = 16  # columns; rows a power of two apart would share the same few cache sets
+_LINE = 64  # bytes of a line of the cache
+
+
+def aligned_zeros(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return zeros that begin at a line of the cache: where they do not, updates take up to a quarter longer."""
+    size = n_rows * n_columns * dtype.itemsize
+    memory = np.zeros(size + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size].view(dtype).reshape(n_rows, n_columns)
 
 
 def block_rows(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return a zeroed array for the rows of a block, with a few unused columns."""
-    return np.zeros((n_rows, n_columns + _PADDING), dtype)
+    """Return a zeroed array for the rows of a block, with a few unused columns.
+
+    Every row begins at a line of the cache. There is one line more than needed, because rows a power of two apart would
+    share the same few cache sets.
+    """
+    in_line = _LINE // dtype.itemsize
+    return aligned_zeros(n_rows, (-(-n_columns // in_line) + 1) * in_line, dtype)
 
 
 class BlockUpdate:

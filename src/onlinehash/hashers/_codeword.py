@@ -14,7 +14,7 @@ from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._block import BLOCK, BlockUpdate, block_rows
+from onlinehash.hashers._block import BLOCK, BlockUpdate, aligned_zeros, block_rows
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._parameters import Changeable
@@ -45,7 +45,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
         n_columns = n_inputs + bool(self.fit_bias)
         capacity = max(self.batch_size, self.block - self.block % self.batch_size)
         # Differs from Alg. 1 of HCOH: the bias starts at zero, not at a Gaussian that would drown unit rows.
-        self._weights = np.zeros((n_columns, self.n_bits), self._dtype, order="F")
+        self._weights = aligned_zeros(self.n_bits, n_columns, self._dtype).T
         self._weights[:n_inputs] = self._starting_weights(n_inputs)
         self._rows = block_rows(capacity, n_columns, self._dtype)
         self._rows[:, n_inputs:n_columns] = 1.0

@@ -12,7 +12,7 @@ from scipy.linalg import lapack
 from onlinehash._kernel import kernel
 from onlinehash._lapack import add_gram, factor, solve
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._block import lower_gram, subtract_products, write_products
+from onlinehash.hashers._block import aligned_zeros, block_rows, lower_gram, subtract_products, write_products
 
 Matrix = NDArray[np.float64]
 
@@ -21,6 +21,7 @@ _GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for ro
 _START = 4
 _TOLERANCE = 1.02
 _STRIP = 96
+_SINGLE = np.dtype(np.float32)
 NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
 
 
@@ -294,46 +295,57 @@ class RidgeFactor:
         (A + p)^-1 U^T (I + U (A + p)^-1 U^T)^-1 (t - U w). That takes one triangular solve with the rows
         instead of a new factor; single precision is enough for a small change.
         """
+        n_rows, n_inputs = rows.shape
         roots = np.sqrt(counts)[:, None]
         if self._strips is None:
             self._strips = _Strips(self.lower)
-        short = rows.astype(np.float32)
-        outputs = short @ weights.astype(np.float32)
-        half = self._strips.solve(short * roots.astype(np.float32))
-        inner = np.zeros((len(rows), len(rows)), np.float32)  # only the lower triangle is written and read
-        lower_gram(half, len(half), half.shape[1], inner)
-        inner[np.diag_indices_from(inner)] += 1
+        half = block_rows(n_rows, n_inputs, _SINGLE)
+        half[:, :n_inputs] = rows
+        outputs = half[:, :n_inputs] @ weights.astype(_SINGLE)
+        half *= roots.astype(_SINGLE)
+        self._strips.solve(half)
+        inner = np.zeros((n_rows, n_rows), _SINGLE)  # only the lower triangle is written and read
+        lower_gram(half, n_rows, n_inputs, inner)
+        np.fill_diagonal(inner, inner.diagonal() + 1)
         residuals = lapack.dposv(inner.astype(np.float64), roots * (targets - outputs), lower=1)[1]
-        return np.asarray(weights + self._strips.solve_transposed(residuals.T.astype(np.float32) @ half).T)
+        return np.asarray(weights + self._strips.solve_transposed(residuals.T.astype(_SINGLE) @ half).T)
 
 
 class _Strips:
-    """A lower triangle L in single precision, by rows, and the inverses of the blocks on its diagonal.
+    """A lower triangle L in single precision, prepared for solves that are products of flat matrices.
 
-    With these a solve is products of flat matrices, faster than the triangular solves of BLAS. Right-hand sides are
-    rows here.
+    A strip of rows [M D], with D on the diagonal, is kept as [-D^-1 M, D^-1]: times what is solved before the strip and
+    the right-hand side in it, that is the solution in the strip. Faster than the triangular solves of BLAS; right-hand
+    sides are rows here.
     """
 
     def __init__(self, lower: Matrix) -> None:
-        self._lower = np.ascontiguousarray(lower, np.float32)
-        self._strips = [slice(start, start + _STRIP) for start in range(0, len(lower), _STRIP)]
-        self._inverses = [np.tril(lapack.strtri(self._lower[at, at], lower=1)[0]) for at in self._strips]
+        n_rows = len(lower)
+        self._lower = block_rows(n_rows, n_rows, _SINGLE)
+        self._lower[:, :n_rows] = lower
+        self._strips = [slice(start, min(start + _STRIP, n_rows)) for start in range(0, n_rows, _STRIP)]
+        for at in self._strips:
+            inverse = np.tril(lapack.strtri(self._lower[at, at], lower=1)[0])
+            self._lower[at, : at.start] = -inverse @ self._lower[at, : at.start]
+            self._lower[at, at] = inverse
 
-    def solve(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the rows times L^-T, in place."""
-        for at, inverse in zip(self._strips, self._inverses, strict=True):
-            known = np.empty((len(rows), len(inverse)), np.float32)
-            write_products(rows, self._lower[at], at.start, known)
-            rows[:, at] = (rows[:, at] - known) @ inverse.T
-        return rows
+    def solve(self, rows: NDArray[np.float32]) -> None:
+        """Multiply the rows of a block by L^-T, in place."""
+        for at in self._strips:
+            solved = np.empty((len(rows), at.stop - at.start), _SINGLE)
+            write_products(rows, self._lower[at], at.stop, solved)
+            rows[:, at] = solved
 
     def solve_transposed(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the rows times L^-1."""
-        solved = np.pad(rows, ((0, -len(rows) % 4), (0, 0)))
-        for at, inverse in zip(reversed(self._strips), reversed(self._inverses), strict=True):
-            solved[:, at] = solved[:, at] @ inverse
-            subtract_products(solved.T, self._lower[at], at.start, np.ascontiguousarray(solved[:, at].T))
-        return solved[: len(rows)]
+        """Return the rows of a block times L^-1, without its unused columns."""
+        n_rows, n_inputs = len(rows), len(self._lower)
+        solved = aligned_zeros(-(-n_rows // 4) * 4, rows.shape[1], _SINGLE)
+        solved[:n_rows] = rows
+        for at in reversed(self._strips):
+            left = -solved[:, at].T
+            solved[:, at] = 0.0
+            subtract_products(solved.T, self._lower[at], at.stop, np.ascontiguousarray(left))
+        return solved[:n_rows, :n_inputs]
 
 
 @kernel()
