@@ -39,7 +39,7 @@ def kernel(*, inner: bool = False, **options: Any) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         dispatcher: Any = njit(**settings)(function)
-        dispatcher.compile = _without_collection()(dispatcher.compile)
+        dispatcher.compile = _garbage_collector_paused()(dispatcher.compile)
         if not inner:
             dispatcher._cache = _Cache(function)
         return dispatcher
@@ -48,7 +48,7 @@ def kernel(*, inner: bool = False, **options: Any) -> Callable[[Any], Any]:
 
 
 @contextmanager
-def _without_collection() -> Iterator[None]:
+def _garbage_collector_paused() -> Iterator[None]:
     """Pause the garbage collector: the compiler makes many objects, and looking at them again and again costs 8 %."""
     was_enabled = gc.isenabled()
     gc.disable()

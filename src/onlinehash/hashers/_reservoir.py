@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class Reservoir:
@@ -11,26 +12,24 @@ class Reservoir:
     Examples
     --------
     >>> reservoir = Reservoir(2)
-    >>> [reservoir.offer(key) for key in (0.5, 0.9, 0.7, 0.8)]  # the third takes the place of the second
-    [0, 1, 1, -1]
+    >>> reservoir.offer(np.array([0.5, 0.9, 0.7, 0.8]))  # the third takes the place of the second
+    array([ 0,  1,  1, -1])
     """
 
     def __init__(self, capacity: int) -> None:
         self.keys = np.empty(capacity)
         self.size = 0
-        self._last: int | None = None  # the place to replace next; found when it is needed
 
-    def offer(self, key: float) -> int:
-        """Return the place that a row with this random key takes, or -1 if it does not stay."""
-        if self.size < len(self.keys):
-            place = self.size
-            self.size += 1
-        else:
-            if self._last is None:
-                self._last = int(self.keys.argmax())
-            place = self._last
-            if key >= self.keys[place]:
-                return -1
-        self.keys[place] = key
-        self._last = None
-        return place
+    def offer(self, keys: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the places that rows with these random keys take, one after the other; -1 for one that does not."""
+        places = np.full(len(keys), -1)
+        n_free = min(len(self.keys) - self.size, len(keys))
+        places[:n_free] = range(self.size, self.size + n_free)
+        self.keys[places[:n_free]] = keys[:n_free]
+        self.size += n_free
+        if n_free < len(keys):
+            for row in n_free + np.flatnonzero(keys[n_free:] < self.keys.max()):
+                last = int(self.keys.argmax())
+                if keys[row] < self.keys[last]:
+                    self.keys[last], places[row] = keys[row], last
+        return places

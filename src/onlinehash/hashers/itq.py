@@ -94,10 +94,8 @@ class ITQ(PrincipalHasher):
 
     def _learn_batch(self, rows: Features, labels: Any) -> None:
         keys = np.random.default_rng([self.seed_, self._moments.n_seen]).random(len(rows))
-        for row, key in zip(rows, keys, strict=True):
-            place = self._reservoir.offer(key)
-            if place >= 0:
-                self._sample[place] = row
+        places = self._reservoir.offer(keys)
+        self._sample[places[places >= 0]] = rows[places >= 0]  # a place that is taken twice has the last row
         centred = self._moments.add_spread(rows)
         with single_threaded_products(len(rows)):
             self._scatter += centred.T @ centred

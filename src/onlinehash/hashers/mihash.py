@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._anchors import head_rows
 from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._block import block_rows, lower_gram, write_products
+from onlinehash.hashers._block import aligned_zeros, block_rows, lower_gram, write_products
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
 from onlinehash.hashers._parameters import Changeable
@@ -121,10 +122,10 @@ class MIHash(WithNumberedClasses, LinearHasher):
         self._in_use: NDArray[Any] = self._weights.copy()
         self._numbering = Numbering()
         self._reservoir = Reservoir(size)
-        self._items = np.zeros((size, n_features), dtype)  # rows of the reservoir
+        self._items = aligned_zeros(size, n_features, dtype)  # rows of the reservoir
         self._item_labels = np.full((size, 1), NO_LABEL)  # numbers of their labels, padded with NO_LABEL
         self._item_codes = np.zeros((size, -(-self.n_bits // 8)), np.uint8)  # by the hash functions in use
-        self._halves = np.zeros((size, self.n_bits), dtype)  # their projections times slope / 2, the argument of tanh
+        self._halves = aligned_zeros(size, self.n_bits, dtype)  # their projections times slope / 2: of tanh
         self._n_learned = self._n_keys = self._n_unoffered = 0
         self.n_updates_ = 0
         self._make_scratch(n_features)
@@ -139,15 +140,11 @@ class MIHash(WithNumberedClasses, LinearHasher):
     def _open(self, head: Features, targets: Targets) -> None:
         rows = head_rows(self._features, head)
         labels = self._numbered(targets)
-        for i, key in enumerate(self._uniforms(0, len(head))):
-            self._place(self._reservoir.offer(key), rows[i], labels[i])
+        self._reservoir.offer(self._uniforms(0, len(head)))
+        self._items[: len(head)], self._item_labels[: len(head)] = rows, labels
         self._n_keys = self._n_unoffered = len(head)
         self._halves[: len(head)] = self.slope / 2 * (rows @ self._weights)
         self._item_codes[: len(head)] = pack_signs(rows @ self._in_use)
-
-    def _place(self, place: int, row: Features, labels: NDArray[np.int64]) -> None:
-        self._items[place] = row
-        self._item_labels[place] = labels
 
     def _numbered(self, targets: Targets) -> NDArray[np.int64]:
         """Return the numbers of the labels of every row, padded to the largest label set so far."""
@@ -171,7 +168,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
         if not n:
             return np.empty(0)
         pages = range(first // _KEYS, (first + n - 1) // _KEYS + 1)
-        keys = np.concatenate([np.random.default_rng([self.seed_, page, 3]).random(_KEYS) for page in pages])
+        keys = np.concatenate([_page_of_keys(self.seed_, page) for page in pages])
         return keys[first - pages[0] * _KEYS :][:n]
 
     # ------------------------------------------------------------------ learning
@@ -209,9 +206,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
         # Products with the items; those of new items are in the block's Gram matrix.
         cross = np.empty((n_rows, width), self._dtype)
         write_products(self._block, self._items, n_features, cross)
-        neighbours = np.zeros((n_rows, width), bool)
-        neighbours[:, :n_items] = share_a_label(labels, self._item_labels[:n_items])
-        codes = pack_signs(block @ self._in_use)
+        neighbours = share_a_label(labels, self._item_labels[:width])  # those of new items are replaced
         places = self._offer(n_rows)
         rates = self.learning_rate / (1 + self.decay * (self._n_learned + np.arange(n_rows)))
         replay(
@@ -228,9 +223,11 @@ class MIHash(WithNumberedClasses, LinearHasher):
             self.n_bins,
             self.gradient == "exact",
         )
-        for i in np.flatnonzero(places >= 0):
-            self._item_codes[places[i]] = codes[i]
-            self._place(places[i], block[i], labels[i])
+        stay = np.flatnonzero(places >= 0)
+        if len(stay):
+            taken = places[stay]  # one that is taken twice has the last row
+            self._items[taken], self._item_labels[taken] = block[stay], labels[stay]
+            self._item_codes[taken] = pack_signs(block[stay] @ self._in_use)
         self._weights -= block.T @ gradients
 
     def _offer(self, n_rows: int) -> NDArray[np.int64]:
@@ -239,7 +236,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
         self._n_unoffered -= there
         keys = self._uniforms(self._n_keys, n_rows - there)
         self._n_keys += len(keys)
-        return np.array([-1] * there + [self._reservoir.offer(key) for key in keys])
+        return np.concatenate([np.full(there, -1), self._reservoir.offer(keys)])
 
     def _decide(self) -> None:
         """Replace the hash functions in use if the learned ones separate neighbours from others better."""
@@ -293,3 +290,8 @@ class MIHash(WithNumberedClasses, LinearHasher):
         self._item_labels[:n_items] = arrays["item_labels"]
         self._n_learned, self._n_unoffered = state["n_learned"], state["n_unoffered"]
         self._n_keys, self.n_updates_ = state["n_keys"], state["n_updates"]
+
+
+@lru_cache(maxsize=16)
+def _page_of_keys(seed: int, page: int) -> NDArray[np.float64]:
+    return np.random.default_rng([seed, page, 3]).random(_KEYS)

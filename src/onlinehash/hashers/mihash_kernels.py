@@ -133,7 +133,8 @@ def _ascend(row: Any, soft: Any, neighbours: Any, slope: float, n_bins: int, rat
     n_items, n_bits = soft.shape
     mine = np.empty_like(row)
     for b in range(n_bits):
-        mine[b] = np.tanh(row[b] * slope / 2)
+        mine[b] = row[b] * slope / 2
+    apply_tanh(mine)
     # Soft histogram: a distance between two centres is shared by them. Place 0 stands for a centre below the first.
     width = n_bits / n_bins
     upper = np.empty(n_items, np.int32)
