@@ -70,3 +70,20 @@ def test_preprocess_names_or_gives_the_map():
 def test_a_faulty_preprocess_is_refused(preprocess, message):
     with pytest.raises(InvalidInputError, match=message):
         make_features(preprocess, 2)
+
+
+@pytest.mark.parametrize(
+    "dtype, scales", [(np.float32, [1e-44, 1e-38, 1e30, 2e37]), (np.float64, [1e-320, 1e-200, 1e300])]
+)
+def test_very_short_and_very_long_rows_are_scaled_like_any_other(dtype, scales):
+    rows = np.array([[3.0, -4.0, 0.0], [0.0, 0.0, 0.0], [0.0, 2.0, 0.0]], dtype)
+    for scale in scales:
+        unit, running = Centring(np.zeros(3)), RunningCentring(np.zeros(3))
+        scaled = unit.transform(rows * dtype(scale))
+        assert np.abs(scaled - [[0.6, -0.8, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).max() < (
+            0.1 if scale < 1e-40 else 1e-6
+        )
+        assert np.array_equal(np.sign(unit.subtract(rows * dtype(scale))), np.sign(rows))
+        running.learn(rows * dtype(scale), scaled)
+        assert np.isfinite(scaled).all()
+        assert np.abs(np.linalg.norm(scaled[1:].astype(np.float64), axis=1) - 1.0).max() < 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,21 +71,25 @@ def precision_of(X: NDArray[Any]) -> np.dtype[Any]:
     return np.dtype(np.float64)
 
 
-def check_finite(X: NDArray[Any], dtype: np.dtype[Any]) -> None:
-    """Raise if X holds NaN or infinity, or a value too large for ``dtype``; reads X in pieces."""
+def check_finite(X: NDArray[Any], dtype: np.dtype[Any], *, raw: bool = False) -> None:
+    """Raise if X holds NaN or infinity, or values too large to be learned from in ``dtype``; reads X in pieces.
+
+    The difference of two values must not overflow. Rows that are ``raw``, not scaled to unit length, are multiplied
+    with each other and with weights that are sums of rows: the product of three lengths must not overflow.
+    """
     if is_on_device(X):
-        _check_finite_on_device(X, dtype)
+        _check_finite_on_device(X, dtype, raw)
         return
     if X.dtype.kind != "f":
         return
-    largest = None if X.dtype.itemsize <= dtype.itemsize else np.finfo(dtype).max
+    largest, longest = _limits(dtype)
     step = max(1, _VALUES_AT_A_TIME // X.shape[1])
     for start in range(0, len(X), step):
         piece = X[start : start + step]
         with np.errstate(over="ignore", invalid="ignore"):
             values = piece.reshape(-1) if piece.flags.c_contiguous else np.ravel(piece)
-            total = np.dot(values, values)  # finite only if all values are: one fast pass
-        if largest is None and np.isfinite(total):
+            total = float(np.dot(values, values))  # finite only if all values are: one fast pass
+        if total <= longest * longest:
             continue
         finite = np.isfinite(piece)
         if not finite.all():
@@ -93,16 +98,31 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any]) -> None:
                 f"X contains NaN or inf: {piece[row, column]} at row {start + row}, feature {column}. "
                 "Drop or fill such rows first."
             )
-        if largest is not None and max(piece.max(), -piece.min()) > largest:
+        if max(piece.max(), -piece.min()) > largest:
             raise InvalidFeaturesError(
                 f"X holds values too large for {dtype}, in which this object learns; scale X first."
             )
+        with np.errstate(over="ignore"):
+            lengths = np.linalg.norm(piece.astype(np.float64, copy=False), axis=1) if raw else np.zeros(1)
+        if lengths.max() > longest:
+            raise InvalidFeaturesError(
+                f"Row {start + lengths.argmax()} of X is longer than {longest:.0e}, the most that is learned from in "
+                f"{dtype} with preprocess='none'; scale X first, or use preprocess='unit'."
+            )
 
 
-def _check_finite_on_device(X: Any, dtype: np.dtype[Any]) -> None:
+@cache
+def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return the largest value, and the largest length of a raw row, to learn from in a precision."""
+    most = float(np.finfo(np.promote_types(dtype, np.float32)).max)
+    return most / 4.0, most ** (1.0 / 3.0)
+
+
+def _check_finite_on_device(X: Any, dtype: np.dtype[Any], raw: bool) -> None:
     xp = namespace(X)
     if not xp.isdtype(X.dtype, "real floating"):
         return
-    largest = float(np.finfo(dtype).max)
-    if not bool(xp.all(xp.isfinite(X) & (xp.abs(X) <= largest))):
-        check_finite(to_host(X), dtype)  # which names the row
+    largest, longest = _limits(dtype)
+    harmless = longest / X.shape[1] if raw else largest
+    if not bool(xp.all(xp.abs(X) <= harmless)):
+        check_finite(to_host(X), dtype, raw=raw)  # which names the row

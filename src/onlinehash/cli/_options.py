@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinehash.exceptions import UnknownNameError
-
 if TYPE_CHECKING:
     from onlinehash.collection.refresh import Policy
     from onlinehash.hashers import OnlineHasher
@@ -169,7 +167,4 @@ def hasher_from_options(method: str | None, given: dict[str, Any], **defaults: A
 
     method = registered(method)
     known = make_hasher(method).get_params(deep=False)
-    for name in given:
-        if name not in known:
-            raise UnknownNameError.among(f"parameter of {method}", name, known)
     return make_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)

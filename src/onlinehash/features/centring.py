@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from onlinehash._kernel import kernel, read_only
 from onlinehash._validation import check_choice
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Features
+
+_LEAST, _MOST = 1e-60, 1e60  # squared lengths between which no square, and no scale in single precision, overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +70,18 @@ class Centring:
         return out
 
     def subtract(self, X: Features) -> Features:
-        """Return X less the mean, without scaling: enough where only signs of projections count."""
+        """Return X less the mean; only very short and long rows are scaled: enough where signs of projections count."""
         out = np.empty(X.shape, X.dtype)
-        _check_fit(X, self.mean, out)
-        _subtract(read_only(X), read_only(self.mean), out)
+        self._write(X, out, scaled=False)
         return out
 
     def learn(self, X: Features, out: Features) -> None:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
+        self._write(X, out, scaled=True)
+
+    def _write(self, X: Features, out: Features, *, scaled: bool) -> None:
         _check_fit(X, self.mean, out)
-        _centre(read_only(X), read_only(self.mean), out)
+        _centre(read_only(X), read_only(self.mean), scaled, out)
 
     def freeze(self) -> Centring:
         """Return the map itself."""
@@ -124,7 +128,7 @@ StreamFeatures = Identity | Centring | RunningCentring
 """The feature map of a hasher: ``learn(X, out)`` updates it, ``freeze()`` returns the map of an encoder."""
 
 
-def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
+def make_features(preprocess: Any, n_features: int, dtype: DTypeLike = np.float64) -> StreamFeatures:
     """Build the map that ``preprocess`` names: "running", "unit" (length, not centred), "none", or a fixed mean.
 
     Examples
@@ -145,8 +149,10 @@ def make_features(preprocess: Any, n_features: int) -> StreamFeatures:
         ) from error
     if mean.shape != (n_features,):
         raise InvalidInputError(f"preprocess is a mean of shape {mean.shape}; X needs ({n_features},).")
-    if not np.isfinite(mean).all():
-        raise InvalidInputError("preprocess is a mean that contains NaN or inf.")
+    if not (np.abs(mean) <= np.finfo(dtype).max / 4.0).all():
+        raise InvalidInputError(
+            f"preprocess is a mean that contains NaN, inf or values too large for {np.dtype(dtype)}."
+        )
     return Centring(mean)
 
 
@@ -160,16 +166,8 @@ def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
         )
 
 
-@kernel()
-def _subtract(X: Any, mean: Any, out: Any) -> None:
-    n_rows, n_features = X.shape
-    for i in range(n_rows):
-        for f in range(n_features):
-            out[i, f] = X[i, f] - mean[f]
-
-
 @kernel(fastmath={"contract", "reassoc", "nsz"})
-def _centre(X: Any, mean: Any, out: Any) -> None:
+def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> None:
     n_rows, n_features = X.shape
     for i in range(n_rows):
         x, row = X[i], out[i]
@@ -178,9 +176,26 @@ def _centre(X: Any, mean: Any, out: Any) -> None:
             centred = x[f] - mean[f]
             row[f] = centred
             squares += centred * centred
-        scale = row.dtype.type(1.0 / np.sqrt(squares) if squares > 0.0 else 1.0)
-        for f in range(n_features):
-            row[f] *= scale
+        if not _LEAST < squares < _MOST:
+            squares = _shorten(row)
+        if scaled:
+            scale = row.dtype.type(1.0 / np.sqrt(squares) if squares > 0.0 else 1.0)
+            for f in range(n_features):
+                row[f] *= scale
+
+
+@kernel(inner=True)
+def _shorten(row: Any) -> float:
+    """Divide a very short or long row by its largest value, unless all are zero; return its squared length then."""
+    largest = 0.0
+    for value in row:
+        largest = max(largest, abs(value))
+    squares = 0.0
+    if largest > 0.0:
+        for f in range(row.shape[0]):
+            row[f] /= largest
+            squares += row[f] * row[f]
+    return squares
 
 
 @kernel()
@@ -209,6 +224,10 @@ def _centre_pair(x0: Any, x1: Any, mean: Any, share0: float, share1: float, out0
         out0[f], out1[f] = centred0, centred1
         squares0 += centred0 * centred0
         squares1 += centred1 * centred1
+    if not _LEAST < squares0 < _MOST:
+        squares0 = _shorten(out0)
+    if not _LEAST < squares1 < _MOST:
+        squares1 = _shorten(out1)
     scale0 = out0.dtype.type(1.0 / np.sqrt(squares0) if squares0 > 0.0 else 1.0)
     scale1 = out1.dtype.type(1.0 / np.sqrt(squares1) if squares1 > 0.0 else 1.0)
     for f in range(n_features):

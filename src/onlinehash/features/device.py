@@ -13,6 +13,8 @@ from onlinehash.features.centring import Centring, Identity, RunningCentring
 from onlinehash.features.fourier import Fourier, HadamardFourier
 from onlinehash.features.inputs import WithInputs
 
+_LEAST, _MOST = 1e-30, 1e30  # values between which no square overflows or vanishes
+
 DeviceMap = Callable[[DeviceArray], DeviceArray]
 """A function that maps rows where they are."""
 
@@ -77,5 +79,8 @@ def _to_unit_length(rows: DeviceArray, mean: DeviceArray | None) -> DeviceArray:
     rows = xp.astype(rows, xp.float64, copy=False)
     if mean is not None:
         rows = rows - mean[None, :]
+    largest = xp.max(xp.abs(rows), axis=1)
+    ordinary = (largest == 0.0) | ((largest > _LEAST) & (largest < _MOST))
+    rows = rows / xp.where(ordinary, xp.ones_like(largest), largest)[:, None]
     squares = xp.sum(rows * rows, axis=1)
     return rows / xp.sqrt(xp.where(squares > 0.0, squares, xp.ones_like(squares)))[:, None]

@@ -100,7 +100,11 @@ def make_hasher(name: str, **params: Any) -> OnlineHasher:
         raise UnknownNameError(f"{name!r} is not the name of a hasher. Known: {', '.join(sorted(HASHERS))}.")
     if name.lower() not in HASHERS:
         raise UnknownNameError.among("hasher", name, HASHERS)
-    return HASHERS[name.lower()](**params)
+    hasher = HASHERS[name.lower()]
+    known = hasher._get_param_names()
+    if unknown := params.keys() - known:
+        raise UnknownNameError.among(f"parameter of {hasher.name}", min(unknown), known)
+    return hasher(**params)
 
 
 def load_hasher(source: Source) -> OnlineHasher:

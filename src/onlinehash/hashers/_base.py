@@ -30,7 +30,17 @@ from onlinehash.hashers._parameters import (
     draw_seed,
     frozen_value,
 )
-from onlinehash.hashers._rows import HeadPart, Mask, Rows, Weights, as_rows, check_rows, check_weights, join_head
+from onlinehash.hashers._rows import (
+    HeadPart,
+    Mask,
+    Rows,
+    Weights,
+    as_rows,
+    check_rows,
+    check_values,
+    check_weights,
+    join_head,
+)
 from onlinehash.hashers._saving import pack_hasher, read_hasher, unpack_hasher
 from onlinehash.hashers._traits import Traits
 from onlinehash.types import Codes, Features, Targets
@@ -209,6 +219,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _learn_checked(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
         """Learn from rows that a collection has checked; those without labels are left out, and not counted."""
+        check_values(self, X, self._dtype if self.__sklearn_is_fitted__() else precision_of(X))
         rows = Rows(X, targets if self.supervised else None, None)
         if self.supervised and labelled is not None:
             rows = rows.take(labelled)
@@ -218,20 +229,22 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _absorb(self, rows: Rows, labelled: Mask) -> None:
         """Learn from checked rows; if the first ones are refused, the hasher is as before."""
         n_rows, n_features = rows.X.shape
-        n_labelled = n_rows if labelled is None else int(labelled.sum())
-        if n_labelled and not self.__sklearn_is_fitted__():
+        n_unlabelled = 0 if labelled is None else n_rows - int(labelled.sum())
+        counted = rows.counted(labelled)
+        n_counted = n_rows if counted is None else int(counted.sum())
+        if n_counted and not self.__sklearn_is_fitted__():
             before = dict(self.__dict__)
             try:
                 self._prepare(n_features, precision_of(rows.X), self._draw_seed())
-                self._take(rows, labelled)
+                self._take(rows, counted)
             except BaseException:
                 self.__dict__ = before
                 raise
-            self.n_features_in_, self.n_samples_seen_ = n_features, n_labelled
-        elif n_labelled:
-            self._take(rows, labelled)
-            self.n_samples_seen_ += n_labelled
-        self.n_unlabelled_ = getattr(self, "n_unlabelled_", 0) + n_rows - n_labelled
+            self.n_features_in_, self.n_samples_seen_ = n_features, n_counted
+        elif n_counted:
+            self._take(rows, counted)
+            self.n_samples_seen_ += n_counted
+        self.n_unlabelled_ = getattr(self, "n_unlabelled_", 0) + n_unlabelled
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         """Create the state of a hasher that has seen nothing."""
@@ -239,7 +252,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         for name, check in self.changeable.items():
             check(name, getattr(self, name))
         self.seed_, self._dtype = seed, dtype
-        self._features: StreamFeatures = make_features(self.preprocess, n_features)
+        self._features: StreamFeatures = make_features(self.preprocess, n_features, dtype)
         self._start(n_features)
         self._head: list[HeadPart] | None = [] if self._head_size() else None
         self._fix_parameters()
@@ -247,10 +260,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _draw_seed(self) -> int:
         return draw_seed(self.random_state)
 
-    def _take(self, rows: Rows, labelled: Mask) -> None:
-        """Learn from checked rows in chunks, leaving out those without a label."""
-        self._admit(rows.labels(labelled))
-        for chunk in rows.chunks(labelled, self._dtype):
+    def _take(self, rows: Rows, counted: Mask) -> None:
+        """Learn from checked rows in chunks, leaving out those that do not count."""
+        self._admit(rows.labels(counted))
+        for chunk in rows.chunks(counted, self._dtype):
             rest = chunk if self._head is None else self._collect(chunk)
             if rest.X.shape[0]:
                 self._learn(*rest)

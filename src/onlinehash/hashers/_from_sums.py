@@ -159,8 +159,9 @@ class FromSums(WeightedHasher, WithCodewords):
             raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
         checked, targets, labelled = self._check_next(X, y)
         rows = Rows(checked, targets, check_weights(sample_weight, checked.shape[0], labelled))
-        if labelled is not None:
-            rows = rows.take(labelled)
+        counted = rows.counted(labelled)
+        if counted is not None:
+            rows = rows.take(counted)
         if not rows.X.shape[0]:
             return self
         self._demand_known(rows.targets)

@@ -59,7 +59,7 @@ class PrincipalHasher(BatchHasher):
         if self.n_bits > n_features:
             raise InvalidInputError(
                 f"n_bits={self.n_bits} is more than n_features={n_features}; {type(self).__name__} takes one principal "
-                f"direction per bit. Use at most {n_features} bits."
+                f"direction per bit. Use n_bits={n_features} or fewer."
             )
         self._moments = RunningMean(n_features)
 

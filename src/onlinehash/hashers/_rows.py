@@ -42,18 +42,24 @@ class Rows(NamedTuple):
         weights = None if self.weights is None else self.weights[index]
         return Rows(_some(self.X, index), take_targets(self.targets, index), weights)
 
-    def labels(self, labelled: Mask) -> Targets:
-        """Return the targets of the rows that have a label."""
-        return self.targets if labelled is None else take_targets(self.targets, labelled)
+    def counted(self, labelled: Mask) -> Mask:
+        """Return which rows have a label and a weight that is not zero; None if all do."""
+        if self.weights is None or self.weights.all():
+            return labelled
+        return self.weights > 0.0 if labelled is None else labelled & (self.weights > 0.0)
 
-    def chunks(self, labelled: Mask, dtype: np.dtype[Any]) -> Iterator[Rows]:
-        """Yield the rows that have a label, in chunks, in a precision; rows on a device stay as they are."""
+    def labels(self, counted: Mask) -> Targets:
+        """Return the targets of the rows that count."""
+        return self.targets if counted is None else take_targets(self.targets, counted)
+
+    def chunks(self, counted: Mask, dtype: np.dtype[Any]) -> Iterator[Rows]:
+        """Yield the rows that count, in chunks, in a precision; rows on a device stay as they are."""
         on_device = is_on_device(self.X)
         step = max(1, (_DEVICE_CHUNK if on_device else _CHUNK) // self.X.shape[1])
         for start in range(0, self.X.shape[0], step):
             chunk = self if self.X.shape[0] <= step else self.take(slice(start, start + step))
-            if labelled is not None:
-                chunk = chunk.take(labelled[start : start + step])
+            if counted is not None:
+                chunk = chunk.take(counted[start : start + step])
             yield chunk if on_device else chunk._replace(X=np.ascontiguousarray(chunk.X, dtype))
 
     def head_part(self) -> HeadPart:
@@ -121,8 +127,13 @@ def check_rows(
             raise InvalidLabelsError(f"{owner} learns from one label per row; y holds several.")
     elif y is not None and (len(y) if hasattr(y, "__len__") else np.asarray(y).size) != rows.shape[0]:
         raise InvalidLabelsError(f"X has {len(rows)} rows, y has another length; pass one label per row, or none.")
-    check_finite(rows, precision_of(rows) if n_features is None else hasher._dtype)
+    check_values(hasher, rows, precision_of(rows) if n_features is None else hasher._dtype)
     return rows, targets, labelled
+
+
+def check_values(hasher: OnlineHasher, rows: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Raise if rows hold values from which a hasher cannot learn in a precision."""
+    check_finite(rows, dtype, raw=isinstance(hasher.preprocess, str) and hasher.preprocess == "none")
 
 
 def check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:

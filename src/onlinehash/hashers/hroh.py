@@ -159,10 +159,10 @@ class HROH(FromSums):
 
     # ------------------------------------------------------------------ learning
 
-    def _take(self, rows: Rows, labelled: Mask) -> None:
+    def _take(self, rows: Rows, counted: Mask) -> None:
         if is_on_device(rows.X) and self._place is None:
             self._place = Place.of(rows.X)
-        super()._take(rows, labelled)
+        super()._take(rows, counted)
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # an empty clone has its precision already
