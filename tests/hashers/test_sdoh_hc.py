@@ -21,7 +21,7 @@ def test_codes_of_a_batch_are_those_of_whole_matrices(variant):
     hasher = SDOHHC(8, variant=variant, **params, **SMALL).partial_fit(X[:200], y[:200])
     numbers = hasher._classes.numbers(y[200:300])
     rows = hasher._preprocessed(X[200:300])
-    kernel = hasher._kernel(rows) - hasher._mean
+    kernel = hasher._kernel(rows) - hasher._kernel_mean
     attracted = 8 * hasher._similarities(kernel, numbers) @ hasher._memory_codes
     earlier = hasher._value_sums[numbers] - hasher._value_sums.sum(axis=0)
     words, Y = hasher._classes.codewords.astype(float), hasher._class_codes.copy()

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from onlinehash._files import Arrays
-from onlinehash._validation import check_labels
+from onlinehash._validation import check_labels, check_positive_int
 from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._rows import Weights
 from onlinehash.types import Features, Labels, Targets
 
 
 class BatchHasher(OnlineHasher):
-    """Base class of methods that learn from a fixed number of consecutive rows at a time.
+    """Base class of methods that learn from ``batch_size`` consecutive rows at a time.
 
     Rows that do not fill a batch wait for the next call. A snapshot learns from them as from a shorter batch, unless
-    the method overrides :meth:`_is_waiting`.
+    the method needs ``whole_batches``. Arrays named in ``saved`` are saved and restored: ``"codes"`` is ``_codes``.
     """
+
+    whole_batches: ClassVar[bool] = False
+    saved: ClassVar[tuple[str, ...]] = ()
+    batch_size: int
 
     def _start(self, n_features: int) -> None:
         self._waiting_rows = np.empty((0, n_features), self._dtype)
         self._waiting_labels: Labels | None = None
 
-    @abstractmethod
     def _batch_rows(self) -> int:
         """Return the number of rows per batch."""
+        return check_positive_int("batch_size", self.batch_size)
 
     @abstractmethod
     def _learn_batch(self, rows: Features, labels: Any) -> None:
@@ -49,17 +53,19 @@ class BatchHasher(OnlineHasher):
         self._waiting_labels = None if labels is None else labels[whole:].copy()
 
     def _is_waiting(self) -> bool:
-        return len(self._waiting_rows) > 0
+        return len(self._waiting_rows) > 0 and not self.whole_batches
 
     def _finish(self) -> None:
-        if len(self._waiting_rows):
+        if self._is_waiting():
             self._learn_batch(self._waiting_rows, self._waiting_labels)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         labels = None if self._waiting_labels is None else self._waiting_labels.tolist()
-        return {"waiting_labels": labels}, {"waiting_rows": self._waiting_rows}
+        learned = {name: self.__dict__[f"_{name}"] for name in self.saved if f"_{name}" in self.__dict__}
+        return {"waiting_labels": labels}, {"waiting_rows": self._waiting_rows, **learned}
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         self._waiting_rows = arrays["waiting_rows"]
         labels = state["waiting_labels"]
         self._waiting_labels = check_labels(labels, len(labels)) if labels else None
+        self.__dict__.update({f"_{name}": arrays[name] for name in self.saved if name in arrays})

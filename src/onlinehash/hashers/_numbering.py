@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash._files import Arrays
 from onlinehash.hashers._base import OnlineHasher
 from onlinehash.types import Labels
 
@@ -47,6 +49,14 @@ class WithNumberedClasses(OnlineHasher):
     """Base class of methods that number classes, in ``_numbering``."""
 
     _numbering: Numbering
+
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        state, arrays = super()._state()  # type: ignore[safe-super]
+        return state | {"labels": self._numbering.labels.tolist()}, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        super()._restore(state, arrays)  # type: ignore[safe-super]
+        self._numbering = Numbering(state["labels"])
 
     @property
     def classes_(self) -> Labels:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from onlinehash._files import Arrays
 from onlinehash._validation import check_positive
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._base import OnlineHasher
@@ -65,6 +64,10 @@ class AdaptHash(LinearHasher, BatchHasher):
     )
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
 
+    whole_batches = True  # nothing can be learned from half a pair
+    batch_size = 2
+    saved = ("weights",)
+
     alpha: float = 0.8
     regularisation: float = 0.01
     learning_rate: float = 0.2
@@ -76,12 +79,6 @@ class AdaptHash(LinearHasher, BatchHasher):
         if self.regularisation != 0:
             check_positive("regularisation", self.regularisation)
         self._start_weights(n_features)
-
-    def _batch_rows(self) -> int:
-        return 2
-
-    def _is_waiting(self) -> bool:
-        return False  # nothing can be learned from half a pair
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
         projections = rows @ self._weights
@@ -106,11 +103,3 @@ class AdaptHash(LinearHasher, BatchHasher):
         steps = np.stack([f[1, chosen] * slope[0, chosen], f[0, chosen] * slope[1, chosen]])
         new[:, chosen] -= self._dtype.type(self.learning_rate) * error * (rows.T @ steps)
         self._weights = new / np.linalg.norm(new, axis=0)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        return state, arrays | {"weights": self._weights}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        self._weights = arrays["weights"]

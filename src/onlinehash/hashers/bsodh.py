@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._files import Arrays
-from onlinehash._validation import check_positive, check_positive_int
+from onlinehash._validation import check_positive
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
 from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
@@ -65,6 +64,9 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
         takes="batches of 2000", cost="O(d^2 + r^2)", memory="O(d r + classes r)", shines="large batches, few classes"
     )
 
+    whole_batches = True  # the regression uses one batch only: a few rows would replace what a whole batch taught
+    saved = ("weights", "counts", "codes", "sums", "gram")
+
     batch_size: int = 2000
     similar_weight: float = 1.2
     dissimilar_weight: float = 0.2
@@ -83,12 +85,6 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
         self._codes = np.zeros((0, self.n_bits))  # the code of the first of them
         self._sums = np.zeros((0, self.n_bits))  # the sum of their codes
         self._gram = np.zeros((self.n_bits, self.n_bits))  # E^T E
-
-    def _batch_rows(self) -> int:
-        return check_positive_int("batch_size", self.batch_size)
-
-    def _is_waiting(self) -> bool:
-        return False  # the regression uses one batch only: a few rows would replace what a whole batch taught
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
         numbers = self._numbering.numbers(labels)
@@ -140,14 +136,3 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
             self._counts = np.concatenate([self._counts, np.zeros(more)])
             self._codes = np.vstack([self._codes, np.zeros((more, self.n_bits))])
             self._sums = np.vstack([self._sums, np.zeros((more, self.n_bits))])
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        learned = {"weights": self._weights, "counts": self._counts, "codes": self._codes, "sums": self._sums}
-        return state | {"labels": self._numbering.labels.tolist()}, arrays | learned | {"gram": self._gram}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        self._numbering = Numbering(state["labels"])
-        self._weights, self._counts, self._codes = arrays["weights"], arrays["counts"], arrays["codes"]
-        self._sums, self._gram = arrays["sums"], arrays["gram"]

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._files import Arrays
-from onlinehash._validation import check_positive, check_positive_int
+from onlinehash._validation import check_positive
 from onlinehash.encoders import Encoder
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
@@ -78,6 +77,9 @@ class FOH(WithNumberedClasses, LinearHasher, BatchHasher):
         shines="large batches, few classes",
     )
 
+    whole_batches = True  # a regression uses one batch only, and all batches have the same weight in the mean
+    saved = ("weights", "sum", "label_codes", "codes", "classes_of", "members")
+
     batch_size: int = 2000
     similar_weight: float = 1.6
     dissimilar_weight: float = 0.2
@@ -102,12 +104,6 @@ class FOH(WithNumberedClasses, LinearHasher, BatchHasher):
         self._members = np.zeros(0, np.int64)
         self._classes_of = np.zeros(0, np.int64)
         self._codes = np.zeros((0, self.n_bits))
-
-    def _batch_rows(self) -> int:
-        return check_positive_int("batch_size", self.batch_size)
-
-    def _is_waiting(self) -> bool:
-        return False  # a regression uses one batch only, and all batches have the same weight in the mean
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
         numbers = self._numbering.numbers(labels)
@@ -185,18 +181,6 @@ class FOH(WithNumberedClasses, LinearHasher, BatchHasher):
     def _encoder(self) -> Encoder:
         # The mean but for a factor, on which codes do not depend.
         return Encoder(self._sum.astype(self._dtype), None, self._frozen_features(), self.version_, self.name)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        learned = {"weights": self._weights, "sum": self._sum, "label_codes": self._label_codes, "codes": self._codes}
-        learned |= {"classes_of": self._classes_of, "members": self._members}
-        return state | {"labels": self._numbering.labels.tolist()}, arrays | learned
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        self._numbering = Numbering(state["labels"])
-        self._weights, self._sum, self._label_codes = arrays["weights"], arrays["sum"], arrays["label_codes"]
-        self._codes, self._classes_of, self._members = arrays["codes"], arrays["classes_of"], arrays["members"]
 
 
 def _signs(values: NDArray[Any]) -> NDArray[np.float64]:

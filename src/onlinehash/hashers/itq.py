@@ -22,8 +22,6 @@ from onlinehash.hashers._reservoir import Reservoir
 from onlinehash.hashers._traits import Traits
 from onlinehash.types import Features
 
-_BATCH = 256  # rows added to the covariance at once, however the stream is split into calls
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ITQ(PrincipalHasher):
@@ -78,6 +76,9 @@ class ITQ(PrincipalHasher):
         shines="no labels: an upper bound for linear codes",
     )
 
+    batch_size = 256  # rows added to the covariance at once, however the stream is split into calls
+    saved = ("scatter",)
+
     n_iterations: int = 50
     sample_size: int = 5000
 
@@ -88,9 +89,6 @@ class ITQ(PrincipalHasher):
         self._scatter: Matrix = np.zeros((n_features, n_features))
         self._reservoir = Reservoir(check_positive_int("sample_size", self.sample_size))
         self._sample = np.zeros((self.sample_size, n_features), self._dtype)
-
-    def _batch_rows(self) -> int:
-        return _BATCH
 
     def _learn_batch(self, rows: Features, labels: Any) -> None:
         keys = np.random.default_rng([self.seed_, self._moments.n_seen]).random(len(rows))
@@ -126,15 +124,10 @@ class ITQ(PrincipalHasher):
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()
         used = slice(self._reservoir.size)
-        return state, arrays | {
-            "scatter": self._scatter,
-            "sample": self._sample[used],
-            "keys": self._reservoir.keys[used],
-        }
+        return state, arrays | {"sample": self._sample[used], "keys": self._reservoir.keys[used]}
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         super()._restore(state, arrays)
-        self._scatter = arrays["scatter"]
         n_sampled = len(arrays["sample"])
         self._sample[:n_sampled] = arrays["sample"]
         self._reservoir.keys[:n_sampled], self._reservoir.size = arrays["keys"], n_sampled

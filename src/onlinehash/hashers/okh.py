@@ -77,6 +77,10 @@ class OKH(LinearHasher, BatchHasher):
     )
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "aggressiveness": check_positive}
 
+    whole_batches = True  # nothing can be learned from half a pair
+    batch_size = 2
+    saved = ("weights",)
+
     aggressiveness: float = 0.001
     similar_radius: float = 0.0
     dissimilar_share: float = 0.3
@@ -102,17 +106,11 @@ class OKH(LinearHasher, BatchHasher):
         self._anchors = Anchors(rows, width, constant=True)
         self._start_weights(self._anchors.n_outputs)
 
-    def _batch_rows(self) -> int:
-        return 2
-
-    def _is_waiting(self) -> bool:
-        return False  # nothing can be learned from half a pair
-
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
         assert self._anchors is not None
         inputs = np.empty((len(rows), self._anchors.n_outputs), self._dtype)
         self._anchors.write(rows, inputs)
-        change = self._step(inputs, bool(labels[0] == labels[1])) if len(rows) == 2 else None
+        change = self._step(inputs, bool(labels[0] == labels[1]))
         if change is not None:
             self._weights += change
 
@@ -143,11 +141,9 @@ class OKH(LinearHasher, BatchHasher):
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()
-        weights = {} if self._anchors is None else {"weights": self._weights}
-        return state, arrays | weights | anchor_arrays(self._anchors)
+        return state, arrays | anchor_arrays(self._anchors)
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         super()._restore(state, arrays)
         if "anchors" in arrays:
             self._anchors = Anchors(arrays["anchors"], arrays["width"].item(), constant=True)
-            self._weights = arrays["weights"]

@@ -104,6 +104,10 @@ class SDOHHC(WithCodewords, BatchHasher):
         shines="large batches of labelled rows that a line does not separate",
     )
 
+    saved = (
+        "class_codes", "value_sums", "kernel_mean", "gram", "cross", "memory_features", "memory_codes", "memory_classes"
+    )  # fmt: skip
+
     batch_size: int = 2000
     n_anchors: int = 1000
     memory_size: int = 200
@@ -129,9 +133,6 @@ class SDOHHC(WithCodewords, BatchHasher):
         self._n_batches = 0
         self._anchors: Anchors | None = None
 
-    def _batch_rows(self) -> int:
-        return check_positive_int("batch_size", self.batch_size)
-
     def _head_size(self) -> int:
         return self._batch_rows()
 
@@ -141,7 +142,7 @@ class SDOHHC(WithCodewords, BatchHasher):
         distances = squared_distances(rows.astype(np.float64), rows[chosen].astype(np.float64))
         self._anchors = Anchors(rows[chosen], 2 * (float(distances.mean()) or 1.0))
         # Differs from the released code, which centres every batch, that of the queries too, by its own mean.
-        self._mean = self._kernel(rows).mean(axis=0)
+        self._kernel_mean = self._kernel(rows).mean(axis=0)
         n = len(chosen)
         self._gram: Matrix = np.zeros((n, n))  # sum K^T K
         self._cross: Matrix = np.zeros((n, self.n_bits))  # sum K^T B
@@ -161,7 +162,7 @@ class SDOHHC(WithCodewords, BatchHasher):
         new = self._classes.codewords[known : numbers.max() + 1]  # classes of later batches may be admitted already
         self._class_codes = np.vstack([self._class_codes, new]).astype(np.float64)
         self._value_sums = np.vstack([self._value_sums, np.zeros(new.shape)])
-        kernel = self._kernel(rows) - self._mean
+        kernel = self._kernel(rows) - self._kernel_mean
         rng = np.random.default_rng([self.seed_, self._n_batches, 8])
         codes, values = self._fit_codes(kernel, numbers, rng)
         np.add.at(self._value_sums, numbers, values)
@@ -230,29 +231,20 @@ class SDOHHC(WithCodewords, BatchHasher):
         ridge = self._gram + self.regularisation * np.eye(len(self._gram))
         weights = solve(ridge, self._cross, assume_a="pos")
         features = frozen(self._anchors, self._features)
-        intercept = -self._mean @ weights
+        intercept = -self._kernel_mean @ weights
         return Encoder(weights.astype(self._dtype), intercept.astype(self._dtype), features, self.version_, self.name)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()
         state |= {"labels": self._classes.labels, "n_batches": self._n_batches}
-        arrays |= {"class_codes": self._class_codes, "value_sums": self._value_sums}
-        if self._anchors is not None:
-            arrays |= {"kernel_mean": self._mean, "gram": self._gram, "cross": self._cross}
-            arrays |= {"memory_features": self._memory_features, "memory_codes": self._memory_codes}
-            arrays |= {"memory_classes": self._memory_classes, **anchor_arrays(self._anchors)}
-        return state, arrays
+        return state, arrays | anchor_arrays(self._anchors)
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         super()._restore(state, arrays)
         self._classes = ClassTable(self._classes.codebook, state["labels"])
         self._n_batches = state["n_batches"]
-        self._class_codes, self._value_sums = arrays["class_codes"], arrays["value_sums"]
         if "anchors" in arrays:
             self._anchors = Anchors(arrays["anchors"], arrays["width"].item())
-            self._mean, self._gram, self._cross = arrays["kernel_mean"], arrays["gram"], arrays["cross"]
-            self._memory_features, self._memory_codes = arrays["memory_features"], arrays["memory_codes"]
-            self._memory_classes = arrays["memory_classes"]
 
 
 def _bits(n_bits: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from onlinehash._validation import check_choice, check_positive_int
+from onlinehash._validation import check_choice
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._sketch import SketchHasher
 from onlinehash.hashers._traits import Traits
@@ -80,9 +80,6 @@ class SketchHash(SketchHasher):
                 f"last batch, which has no more directions than rows. Use batch_size={self.n_bits + 1} or more, or "
                 "variant='as_described'."
             )
-
-    def _batch_rows(self) -> int:
-        return check_positive_int("batch_size", self.batch_size)
 
     def _forgets(self) -> bool:
         return self.variant == "as_released"
