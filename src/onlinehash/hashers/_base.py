@@ -30,17 +30,7 @@ from onlinehash.hashers._parameters import (
     draw_seed,
     frozen_value,
 )
-from onlinehash.hashers._rows import (
-    HeadPart,
-    Mask,
-    Rows,
-    Weights,
-    as_rows,
-    check_rows,
-    check_values,
-    check_weights,
-    join_head,
-)
+from onlinehash.hashers._rows import HeadPart, Mask, Rows, Weights, check_rows, check_values, join_head, single_row
 from onlinehash.hashers._saving import pack_hasher, read_hasher, unpack_hasher
 from onlinehash.hashers._traits import Traits
 from onlinehash.types import Codes, Features, Targets
@@ -192,10 +182,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._partial_fit(X, y, None)
 
     def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> Self:
-        rows, targets, labelled = check_rows(self, X, y, None)
-        weights = check_weights(sample_weight, rows.shape[0], labelled)
+        checked = check_rows(self, X, y, sample_weight, None)
         fresh = type(self)(**self.get_params(deep=False))  # if learning fails, nothing is lost
-        fresh._absorb(Rows(rows, targets, weights), labelled)
+        fresh._absorb(*checked)
         for name in ("n_samples_seen_", "_learned_with", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
@@ -203,19 +192,15 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def _partial_fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> Self:
-        rows, targets, labelled = self._check_next(X, y)
-        self._absorb(Rows(rows, targets, check_weights(sample_weight, rows.shape[0], labelled)), labelled)
+        self._absorb(*self._check_next(X, y, sample_weight))
         self._keep_names(X)
         return self
 
-    def _check_next(self, X: ArrayLike, y: Any) -> tuple[NDArray[Any], Targets, Mask]:
+    def _check_next(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> tuple[Rows, Mask]:
         """Check the next rows of the stream: a table of them, or a single one with its label."""
         self._demand_same_parameters()
         check_feature_names(X, getattr(self, "feature_names_in_", None))
-        rows = as_rows(X)
-        if rows.ndim == 1 and np.ndim(y) == 0:
-            rows, y = rows[None, ...], None if y is None else [y]
-        return check_rows(self, rows, y, getattr(self, "n_features_in_", None))
+        return check_rows(self, *single_row(X, y), sample_weight, getattr(self, "n_features_in_", None))
 
     def _learn_checked(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
         """Learn from rows that a collection has checked; those without labels are left out, and not counted."""

@@ -18,7 +18,7 @@ from onlinehash.hashers._codeword_assignment import SettlingClasses, next_settli
 from onlinehash.hashers._device_sums import DeviceSums
 from onlinehash.hashers._parameters import check_code_length
 from onlinehash.hashers._ridge import Members
-from onlinehash.hashers._rows import Rows, Weights, check_weights
+from onlinehash.hashers._rows import Weights
 from onlinehash.hashers._stream_sums import BLOCK, StreamSums
 from onlinehash.hashers._weighted import WeightedHasher
 from onlinehash.types import LabelSets, Targets
@@ -157,8 +157,7 @@ class FromSums(WeightedHasher, WithCodewords):
             raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can unlearn rows.")
         if isinstance(self._features, RunningCentring):
             raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
-        checked, targets, labelled = self._check_next(X, y)
-        rows = Rows(checked, targets, check_weights(sample_weight, checked.shape[0], labelled))
+        rows, labelled = self._check_next(X, y, sample_weight)
         counted = rows.counted(labelled)
         if counted is not None:
             rows = rows.take(counted)

@@ -74,11 +74,6 @@ class Rows(NamedTuple):
         return to_host(self.X) if is_on_device(self.X) else self.X.copy(), labels, self.weights
 
 
-def as_rows(X: Any) -> Any:
-    """Return one vector, or a table of vectors, as an array; one on a device stays there."""
-    return X if is_on_device(X) else as_array(X)
-
-
 def _some(X: Any, index: slice | NDArray[Any]) -> Any:
     """Return some rows of an array."""
     if not is_on_device(X):
@@ -106,10 +101,18 @@ def join_head(parts: Sequence[HeadPart]) -> HeadPart:
     return rows, labels, np.concatenate([np.ones(len(x)) if weights is None else weights for x, _, weights in parts])
 
 
+def single_row(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return X as an array, and y; a single vector as a table of one row, and its label in a list."""
+    rows = X if is_on_device(X) else as_array(X)
+    if rows.ndim == 1 and np.ndim(y) == 0:
+        return rows[None, ...], None if y is None else [y]
+    return rows, y
+
+
 def check_rows(
-    hasher: OnlineHasher, X: ArrayLike, y: Any, n_features: int | None
-) -> tuple[NDArray[Any], Targets, Mask]:
-    """Return rows, targets and a mask of labelled rows that a hasher can learn from."""
+    hasher: OnlineHasher, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, n_features: int | None
+) -> tuple[Rows, Mask]:
+    """Return rows that a hasher can learn from, and a mask of those that have a label."""
     owner = type(hasher).__name__
     check_feature_names(X)
     if is_on_device(X) and not hasher.learns_on_device:
@@ -128,7 +131,7 @@ def check_rows(
     elif y is not None and (len(y) if hasattr(y, "__len__") else np.asarray(y).size) != rows.shape[0]:
         raise InvalidLabelsError(f"X has {len(rows)} rows, y has another length; pass one label per row, or none.")
     check_values(hasher, rows, precision_of(rows) if n_features is None else hasher._dtype)
-    return rows, targets, labelled
+    return Rows(rows, targets, _check_weights(sample_weight, rows.shape[0], labelled)), labelled
 
 
 def check_values(hasher: OnlineHasher, rows: NDArray[Any], dtype: np.dtype[Any]) -> None:
@@ -136,7 +139,7 @@ def check_values(hasher: OnlineHasher, rows: NDArray[Any], dtype: np.dtype[Any])
     check_finite(rows, dtype, raw=isinstance(hasher.preprocess, str) and hasher.preprocess == "none")
 
 
-def check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:
+def _check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:
     """Return one weight per row, none of them negative, or None."""
     if sample_weight is None:
         return None
