@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import cache
+from functools import cache, reduce
+from operator import xor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,11 +124,8 @@ class _Chain:
         """Return the sum of the functions that the binary digits of ``number`` choose."""
         while len(self._sums) < number.bit_length():
             self._add_coset()
-        word = 0
-        for digit in range(number.bit_length()):
-            if number >> digit & 1:
-                word ^= self._sums[digit]
-        return _signs(word, self.length)
+        chosen = (function for digit, function in enumerate(self._sums) if number >> digit & 1)
+        return _signs(reduce(xor, chosen, 0), self.length)
 
     def _add_coset(self) -> None:
         """Add the functions of the next cyclotomic coset, if the next exponent is the largest of its own."""

@@ -290,9 +290,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _demand_same_parameters(self, *besides: str) -> None:
         """Raise if a parameter, other than those named, was changed since learning began and may not change."""
-        learned_with = self.__dict__.get("_learned_with", {}).items()
-        fixed = {name: value for name, value in learned_with if name not in besides}
-        demand_same_parameters(self, fixed, self.changeable)
+        demand_same_parameters(self, self.__dict__.get("_learned_with", {}), besides)
 
     def _twin(self) -> Self:
         """Return a copy with its own state and the same parameter objects."""

@@ -32,17 +32,8 @@ class SettlingClasses(ClassTable):
     """A table of classes in which similar classes get similar codewords.
 
     The codeword of a class that has not settled is provisional: :meth:`assigned` computes it as a deterministic
-    function of the statistics and of the codewords of settled classes.
-
-    Parameters
-    ----------
-    codebook : Codebook
-    labels : sequence of int or str
-        Known classes, in order of arrival.
-    settled : dict
-        Place in the codebook of settled classes, by class number.
-    n_compared : int
-        Number of leading bits that the assignment makes easy to learn; 0 to keep codewords in order of arrival.
+    function of the statistics and of the codewords of settled classes, whose places in the codebook are ``settled``.
+    The assignment makes the first ``n_compared`` bits easy to learn; 0 keeps codewords in order of arrival.
     """
 
     def __init__(

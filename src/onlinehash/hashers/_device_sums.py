@@ -13,7 +13,7 @@ from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import place_features
 from onlinehash.hashers._codeword_assignment import SettlingClasses, next_settling
 from onlinehash.hashers._ridge import Matrix, Members, RidgeFactor, RidgeStatistics
-from onlinehash.hashers._stream_sums import CONSTANT, ROUNDING, StreamSums
+from onlinehash.hashers._stream_sums import CONSTANT, StreamSums
 
 _ELEMENTS = 1 << 27  # features computed at a time
 _MANY_ROWS = 1 << 15
@@ -159,13 +159,8 @@ class DeviceStatistics(RidgeStatistics):
 class DeviceSums(StreamSums):
     """Add rows to statistics on a device as they come: no row waits, because even one row fills a GPU.
 
-    Features are computed in double precision, in which a GPU is as fast at the products as in single precision.
-
-    Parameters
-    ----------
-    sums : StreamSums
-        Sums on the host, of which no row waits; they are taken over.
-    place : Place
+    Features are computed in double precision, in which a GPU is as fast at the products as in single precision. Sums on
+    the host, of which no row waits, are taken over.
     """
 
     def __init__(self, sums: StreamSums, place: Place) -> None:
@@ -173,29 +168,19 @@ class DeviceSums(StreamSums):
         self.members, self.n_waiting = Members.of_none(), 0
         self._block = np.empty((0, sums.statistics.n_inputs))
         self._place = place
+        self.most_rows = min(_MANY_ROWS, max(1, _ELEMENTS // sums.statistics.n_inputs))
         with device_memory(f"A matrix of {sums.statistics.n_inputs} x {sums.statistics.n_inputs} sums"):
             self.statistics: DeviceStatistics = DeviceStatistics(sums.statistics, place)
         self._map = None if self._features is None else place_features(self._features, place, "float64")
 
     def learn(self, rows: Any, members: Members, classes: SettlingClasses) -> None:
         """Add preprocessed rows."""
-        n_rows = rows.shape[0]
-        most, start = min(_MANY_ROWS, max(1, _ELEMENTS // self.statistics.n_inputs)), 0
-        with device_memory(f"The features of {min(most, n_rows)} rows"):
+        n_rows, start = rows.shape[0], 0
+        with device_memory(f"The features of {min(self.most_rows, n_rows)} rows"):
             while start < n_rows:
-                stop = min(n_rows, start + most, start + next_settling(self.n_summed) - self.n_summed)
+                stop = min(n_rows, start + self.most_rows, start + next_settling(self.n_summed) - self.n_summed)
                 self._sum(self._mapped(rows[start:stop, :]), members.between(start, stop), classes)
                 start = stop
-
-    def subtract(self, rows: Any, members: Members) -> None:
-        """Take preprocessed rows out; raise if what is left cannot be the sums of any rows."""
-        before, most = self.statistics.trace(), max(1, _ELEMENTS // self.statistics.n_inputs)
-        for start in range(0, rows.shape[0], most):
-            stop = min(start + most, rows.shape[0])
-            self.statistics.add(self._mapped(rows[start:stop, :]), members.between(start, stop), sign=-1.0)
-        taken = before - self.statistics.trace()
-        # They may have been learned on the host, in single precision.
-        self.statistics.demand_sums_of_rows(float(np.sqrt(np.finfo(np.float32).eps)) * taken + ROUNDING * before)
 
     def _mapped(self, rows: Any) -> Any:
         """Return the features of preprocessed rows, the constant last."""

@@ -51,20 +51,20 @@ def frozen_value(value: Any) -> Any:
     return np.array(value) if _is_array(value) else value
 
 
-def demand_same_parameters(hasher: Any, learned_with: Mapping[str, Any], changeable: Changeable) -> None:
-    """Raise if a parameter that shapes the state was changed since learning began; check those that may change."""
+def demand_same_parameters(hasher: Any, learned_with: Mapping[str, Any], besides: tuple[str, ...]) -> None:
+    """Raise if a parameter, other than those named, was changed since learning began; check those that may change."""
     for name, before in learned_with.items():
         value = getattr(hasher, name)
-        if _is_same(before, value):
+        if name in besides or _is_same(before, value):
             continue
-        if name not in changeable:
+        if name not in hasher.changeable:
             way = f"with_{name.removeprefix('n_')}"
             other = f", or {way}({_shown(value)})" if hasattr(hasher, way) else ""
             raise InvalidInputError(
                 f"{name}={_shown(value)} was changed after {type(hasher).__name__} learned with "
                 f"{name}={_shown(before)}; call fit to start again{other}."
             )
-        changeable[name](name, value)
+        hasher.changeable[name](name, value)
 
 
 def _is_array(value: Any) -> bool:

@@ -21,20 +21,8 @@ class FrequentDirections:
 
     Rows are appended while there is room. When there is none, the sketch shrinks: with B = U S V^T it becomes
     ``sqrt(max(S^2 - s^2, 0)) V^T`` for the (size / 2 + 1)-th singular value s, which empties half of its rows.
-    Costs O(n_features size) per row on average. ``size`` ("l") is even.
-
-    Attributes
-    ----------
-    rows : ndarray of float64, shape (size, n_features)
-        Rows in use first, then zeros.
-    n_rows : int
-        Number of rows in use.
-    filled : bool
-        Whether all rows have ever been in use.
-
-    References
-    ----------
-    E. Liberty. Simple and Deterministic Matrix Sketching. KDD 2013.
+    Costs O(n_features size) per row on average. ``size`` ("l") is even. The first ``n_rows`` of ``rows`` are in use;
+    once all have been, the sketch is ``filled``. E. Liberty. Simple and Deterministic Matrix Sketching. KDD 2013.
     """
 
     def __init__(self, size: int, n_features: int) -> None:

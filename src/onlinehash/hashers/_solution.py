@@ -11,20 +11,7 @@ from onlinehash.hashers._ridge import Matrix, Members, RidgeStatistics
 
 
 class RidgeSolution:
-    """The solution for the rows that are summed: one column per class, or one per bit of their codewords.
-
-    Parameters
-    ----------
-    statistics : RidgeStatistics
-    penalty : float
-    codewords : ndarray of shape (n_classes, n_bits), optional
-        Solve for these. By default for the classes themselves, whose columns codewords combine.
-
-    Attributes
-    ----------
-    by_class : bool
-        Whether columns are classes.
-    penalty : float
+    """The solution for the rows that are summed: one column per bit of codewords or, without any, one per class.
 
     Examples
     --------

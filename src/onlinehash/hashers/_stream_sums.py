@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
+from onlinehash._arrays import is_on_device
 from onlinehash._files import Arrays
 from onlinehash.exceptions import InvalidLabelsError
 from onlinehash.features import WithInputs
@@ -21,10 +22,7 @@ CONSTANT = 0.5
 BLOCK = 256
 """Rows that wait to be summed together."""
 
-ROUNDING = 1e-10
-"""Of the sums of squares, after any number of additions."""
-
-_MANY_ROWS = 1024  # summed at once where they come at once
+_ROUNDING = 1e-10  # of the sums of squares, after any number of additions
 _FEW = 16  # waiting rows are few when the sums hold at least this many times as many
 _MEMBERS = ("owner", "number", "share", "weight")
 
@@ -32,25 +30,11 @@ _MEMBERS = ("owner", "number", "share", "weight")
 class StreamSums:
     """Add rows to ridge statistics in blocks, and let classes settle on codewords as rows come in.
 
-    Parameters
-    ----------
-    n_features : int
-        Width of the preprocessed rows.
-    features : WithInputs or None
-        Their feature map; None takes the rows as they are. A constant follows, as the last feature.
-    decay : float
-        What earlier rows are multiplied by per row.
-
-    Attributes
-    ----------
-    statistics : RidgeStatistics
-    n_summed : int
-        Number of rows ever added to the statistics.
-    n_waiting : int
-        Number of rows that are not part of the statistics yet.
-    members : Members
-        The classes of the rows that wait.
+    ``n_features`` is the width of the preprocessed rows, which ``features`` map; a constant follows as the last
+    feature. ``n_summed`` rows have ever been added to the statistics, and ``n_waiting`` more wait for their block.
     """
+
+    most_rows = 1024  # summed at once where they come at once
 
     def __init__(self, n_features: int, features: WithInputs | None, decay: float) -> None:
         n_mapped = n_features if features is None else features.n_outputs
@@ -77,8 +61,8 @@ class StreamSums:
         start = 0
         while start < len(rows):
             to_settling = next_settling(self.n_summed) - self.n_summed
-            if not self.n_waiting and len(rows) - start >= _MANY_ROWS:
-                stop = start + min(_MANY_ROWS, to_settling)
+            if not self.n_waiting and len(rows) - start >= self.most_rows:
+                stop = start + min(self.most_rows, to_settling)
                 self._sum(self._mapped(rows[start:stop]), members.between(start, stop), classes)
             else:
                 block = min(BLOCK, to_settling)
@@ -105,13 +89,14 @@ class StreamSums:
 
     def subtract(self, rows: Features, members: Members) -> None:
         """Take preprocessed rows out; raise if what is left cannot be the sums of any rows."""
-        before = self.statistics.trace()
-        for start in range(0, len(rows), _MANY_ROWS):
-            stop = min(start + _MANY_ROWS, len(rows))
-            self.statistics.add(self._mapped(rows[start:stop]), members.between(start, stop), sign=-1.0)
-        # Rows may be computed a little differently, in their own precision, than when they were learned.
+        before, n_rows = self.statistics.trace(), rows.shape[0]
+        for start in range(0, n_rows, self.most_rows):
+            stop = min(start + self.most_rows, n_rows)
+            self.statistics.add(self._mapped(rows[start:stop, :]), members.between(start, stop), sign=-1.0)
+        # Rows may be computed a little differently than when they were learned: those on a device perhaps on the host.
+        eps = np.finfo(np.float32 if is_on_device(rows) else rows.dtype).eps
         taken = before - self.statistics.trace()
-        self.statistics.demand_sums_of_rows(float(np.sqrt(np.finfo(rows.dtype).eps)) * taken + ROUNDING * before)
+        self.statistics.demand_sums_of_rows(float(np.sqrt(eps)) * taken + _ROUNDING * before)
 
     def demand_enough(self, doomed: Members, labels: list[int | str]) -> None:
         """Raise if a class has fewer rows than are to be unlearned."""

@@ -105,10 +105,9 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
         similar = self.n_bits * (self.similar_weight + self.dissimilar_weight) * self._sums[numbers]
         dissimilar = self.n_bits * self.dissimilar_weight * self._sums.sum(axis=0)
         wanted = similar - dissimilar + self.fit_weight * X @ self._weights
+        gram = self._gram - np.diag(np.diag(self._gram))
         for k in range(self.n_bits):
-            others = self._gram[k].copy()
-            others[k] = 0.0
-            codes[:, k] = np.where(wanted[:, k] - codes @ others >= 0, 1.0, -1.0)
+            codes[:, k] = np.where(wanted[:, k] - codes @ gram[k] >= 0, 1.0, -1.0)
         return codes
 
     def _recode_earlier_items(self, codes: NDArray[Any], numbers: NDArray[np.int64]) -> None:

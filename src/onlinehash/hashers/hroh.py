@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._arrays import Place, is_on_device
 from onlinehash._files import Arrays
 from onlinehash._threads import single_threaded_factors
-from onlinehash._validation import check_choice, check_positive, check_positive_int
+from onlinehash._validation import check_choice, check_non_negative_int, check_positive, check_positive_int
 from onlinehash.codebooks import make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
@@ -187,9 +187,7 @@ class HROH(FromSums):
             self._set_map(self._draw_map(self.bandwidth))
 
     def _make_classes(self, labels: list[int | str], settled: dict[int, int]) -> SettlingClasses:
-        n_general = self.general_bits
-        if isinstance(n_general, bool) or not isinstance(n_general, (int, np.integer)) or n_general < 0:
-            raise InvalidInputError(f"general_bits={n_general!r} is not an integer of at least 0.")
+        n_general = check_non_negative_int("general_bits", self.general_bits)
         if n_general >= self.n_bits:
             raise InvalidInputError(
                 f"general_bits={n_general} leaves no bit for classes, of n_bits={self.n_bits}; use fewer."

@@ -181,6 +181,7 @@ class SDOHHC(WithCodewords, BatchHasher):
         classed = first or self.variant == "as_described"
         Y, words = self._class_codes, self._classes.codewords[: len(self._class_codes)].astype(np.float64)
         in_class = np.zeros_like(Y)
+        bits = [*range(n_bits)] * _SWEEPS
         for _ in range(self.rounds):
             values = _balanced(self.balance_weight * codes + attracted)
             in_class[:] = 0.0
@@ -188,14 +189,14 @@ class SDOHHC(WithCodewords, BatchHasher):
             apart = self.codebook_weight * (2 * Y - Y.sum(axis=0) + words)  # (2I - 1 1^T) Y + h
             wanted = n_bits * (apart + eta * in_class)
             gram = codes.T @ codes
-            for k in _bits(n_bits):
+            for k in bits:
                 of_items, of_classes = _without(gram[k], k), _without(Y.T @ Y[:, k], k)
                 Y[:, k] = np.where(wanted[:, k] - Y @ of_items - eta * Y @ of_classes >= 0, 1.0, -1.0)
             wanted = self.balance_weight * values + self.similarity_weight * n_bits * earlier
             if classed:
                 wanted += eta * n_bits * Y[numbers]
             gram = Y.T @ Y
-            for k in _bits(n_bits):
+            for k in bits:
                 codes[:, k] = np.where(wanted[:, k] - eta * codes @ _without(gram[k], k) >= 0, 1.0, -1.0)
         return codes, values
 
@@ -245,11 +246,6 @@ class SDOHHC(WithCodewords, BatchHasher):
         self._n_batches = state["n_batches"]
         if "anchors" in arrays:
             self._anchors = Anchors(arrays["anchors"], arrays["width"].item())
-
-
-def _bits(n_bits: int) -> list[int]:
-    """Return the bits in the order in which they are fitted."""
-    return [*range(n_bits)] * _SWEEPS
 
 
 def _without(row: Matrix, k: int) -> Matrix:
