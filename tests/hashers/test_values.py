@@ -89,3 +89,11 @@ def test_an_unknown_parameter_is_named_with_the_known_ones():
 def test_more_bits_than_features_name_the_way_out():
     with pytest.raises(InvalidInputError, match=r"Use n_bits=1 or fewer\."):
         make_hasher("itq", n_bits=2).partial_fit(np.ones((5, 1)))
+
+
+@pytest.mark.parametrize("name", ["okh", "sdoh_hc"])
+def test_fit_leaves_nothing_of_what_was_learned_before(name):
+    X, y = stream()
+    make = lambda: make_hasher(name, n_bits=8, random_state=0, **SMALL[name])  # noqa: E731
+    again = make().fit(X, y).fit(X[:5], y[:5])  # too few for the anchors
+    assert again.to_bytes() == make().fit(X[:5], y[:5]).to_bytes()

@@ -116,9 +116,7 @@ def _plain_id(value: Any) -> Any:
     """Return an id as Python's int or str, other values unchanged."""
     if isinstance(value, Enum):
         return _plain_id(value.value)
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    return plain_label(value) if isinstance(value, (int, str, np.integer)) else value
+    return plain_label(value) if isinstance(value, (int, str, np.integer, np.bool_)) else value
 
 
 def _check_n_labels(labels: Any, n_samples: int, *, several: bool = False) -> None:

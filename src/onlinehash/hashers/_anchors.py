@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onlinehash.features import StreamFeatures, squared_distances
-from onlinehash.features.anchors import Anchors
+from onlinehash._files import Arrays
+from onlinehash.features import Anchors, FeatureMap, StreamFeatures, squared_distances
+from onlinehash.hashers._base import OnlineHasher
 from onlinehash.types import Features
 
 
@@ -36,11 +37,24 @@ def median_squared_distance(rows: Features) -> float:
     return (float(np.median(pairs)) or 1.0) if len(pairs) else 1.0
 
 
-def frozen(anchors: Anchors, features: StreamFeatures) -> Anchors:
-    """Return the map of the anchors with the current preprocessing."""
-    return Anchors(anchors.anchors.copy(), anchors.width, anchors.constant, features.freeze())
+class WithAnchors(OnlineHasher):
+    """Base class of methods that learn from similarities to anchors, ``_anchors``, once the stream has given them."""
 
+    has_constant: ClassVar[bool] = False
+    _anchors: Anchors | None
 
-def anchor_arrays(anchors: Anchors | None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of anchors for a saved hasher."""
-    return {} if anchors is None else {"anchors": anchors.anchors, "width": np.array([anchors.width])}
+    def _frozen_features(self) -> FeatureMap:
+        """Return the current map from a row to what is projected."""
+        inner, anchors = self._features.freeze(), self._anchors
+        return inner if anchors is None else replace(anchors, anchors=anchors.anchors.copy(), inner=inner)
+
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        state, arrays = super()._state()  # type: ignore[safe-super]
+        if self._anchors is not None:
+            arrays |= {"anchors": self._anchors.anchors, "width": np.array([self._anchors.width])}
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        super()._restore(state, arrays)  # type: ignore[safe-super]
+        if "anchors" in arrays:
+            self._anchors = Anchors(arrays["anchors"], arrays["width"].item(), self.has_constant)

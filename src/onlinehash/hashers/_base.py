@@ -99,6 +99,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     takes_weights: ClassVar[bool] = False
     learns_on_device: ClassVar[bool] = False
     changeable: ClassVar[Changeable] = {"output": check_output}
+    _saved: ClassVar[tuple[str, ...]] = ()
 
     n_bits: int = 32
     _: KW_ONLY
@@ -185,7 +186,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         checked = check_rows(self, X, y, sample_weight, None)
         fresh = type(self)(**self.get_params(deep=False))  # if learning fails, nothing is lost
         fresh._absorb(*checked)
-        for name in ("n_samples_seen_", "_learned_with", "feature_names_in_"):
+        for name in ("n_samples_seen_", "_learned_with", "feature_names_in_", *(f"_{name}" for name in self._saved)):
             self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
         self._keep_names(X)

@@ -18,11 +18,10 @@ class BatchHasher(OnlineHasher):
     """Base class of methods that learn from ``batch_size`` consecutive rows at a time.
 
     Rows that do not fill a batch wait for the next call. A snapshot learns from them as from a shorter batch, unless
-    the method needs ``whole_batches``. Arrays named in ``saved`` are saved and restored: ``"codes"`` is ``_codes``.
+    the method needs ``whole_batches``. Arrays named in ``_saved`` are saved and restored: ``"codes"`` is ``_codes``.
     """
 
     whole_batches: ClassVar[bool] = False
-    saved: ClassVar[tuple[str, ...]] = ()
     batch_size: int
 
     def _start(self, n_features: int) -> None:
@@ -61,11 +60,11 @@ class BatchHasher(OnlineHasher):
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         labels = None if self._waiting_labels is None else self._waiting_labels.tolist()
-        learned = {name: self.__dict__[f"_{name}"] for name in self.saved if f"_{name}" in self.__dict__}
+        learned = {name: self.__dict__[f"_{name}"] for name in self._saved if f"_{name}" in self.__dict__}
         return {"waiting_labels": labels}, {"waiting_rows": self._waiting_rows, **learned}
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         self._waiting_rows = arrays["waiting_rows"]
         labels = state["waiting_labels"]
         self._waiting_labels = check_labels(labels, len(labels)) if labels else None
-        self.__dict__.update({f"_{name}": arrays[name] for name in self.saved if name in arrays})
+        self.__dict__.update({f"_{name}": arrays[name] for name in self._saved if name in arrays})

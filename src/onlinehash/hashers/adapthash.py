@@ -66,7 +66,7 @@ class AdaptHash(LinearHasher, BatchHasher):
 
     whole_batches = True  # nothing can be learned from half a pair
     batch_size = 2
-    saved = ("weights",)
+    _saved = ("weights",)
 
     alpha: float = 0.8
     regularisation: float = 0.01

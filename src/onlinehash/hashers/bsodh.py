@@ -65,7 +65,7 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
     )
 
     whole_batches = True  # the regression uses one batch only: a few rows would replace what a whole batch taught
-    saved = ("weights", "counts", "codes", "sums", "gram")
+    _saved = ("weights", "counts", "codes", "sums", "gram")
 
     batch_size: int = 2000
     similar_weight: float = 1.2

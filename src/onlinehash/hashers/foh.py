@@ -78,7 +78,7 @@ class FOH(WithNumberedClasses, LinearHasher, BatchHasher):
     )
 
     whole_batches = True  # a regression uses one batch only, and all batches have the same weight in the mean
-    saved = ("weights", "sum", "label_codes", "codes", "classes_of", "members")
+    _saved = ("weights", "sum", "label_codes", "codes", "classes_of", "members")
 
     batch_size: int = 2000
     similar_weight: float = 1.6

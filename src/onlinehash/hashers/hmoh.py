@@ -14,8 +14,8 @@ from onlinehash._kernel import kernel
 from onlinehash._validation import check_positive, check_positive_int
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.features import Anchors, FeatureMap
-from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_squared_distance
+from onlinehash.features import Anchors
+from onlinehash.hashers._anchors import WithAnchors, head_rows, mean_squared_distance
 from onlinehash.hashers._block import subtract_earlier, subtract_products
 from onlinehash.hashers._codeword import CodewordHasher
 from onlinehash.hashers._traits import Traits
@@ -23,7 +23,7 @@ from onlinehash.types import Features, Targets
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HMOH(CodewordHasher):
+class HMOH(WithAnchors, CodewordHasher):
     """Learn one perceptron per bit towards Hadamard codewords, and hash with its average along the stream.
 
     With the codeword t of the class, bits with the wrong sign are corrected, and the weights are summed::
@@ -88,7 +88,7 @@ class HMOH(CodewordHasher):
 
     def _start(self, n_features: int) -> None:
         check_positive("bandwidth_divisor", self.bandwidth_divisor)
-        self._anchors: Anchors | None = None
+        self._anchors = None
         super()._start(n_features)
 
     def _make_room(self, n_inputs: int) -> None:
@@ -138,17 +138,13 @@ class HMOH(CodewordHasher):
         weights = self._sum / np.maximum(self._mistakes, 1).astype(self._dtype)
         return Encoder(weights, None, self._frozen_features(), self.version_, self.name)
 
-    def _frozen_features(self) -> FeatureMap:
-        return self._features.freeze() if self._anchors is None else frozen(self._anchors, self._features)
-
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()
-        return state, arrays | {"sum": self._sum, "mistakes": self._mistakes} | anchor_arrays(self._anchors)
+        return state, arrays | {"sum": self._sum, "mistakes": self._mistakes}
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         if "anchors" in arrays:
-            self._anchors = Anchors(arrays["anchors"], arrays["width"].item())
-            self._make_room(len(self._anchors.anchors))
+            self._make_room(len(arrays["anchors"]))
         super()._restore(state, arrays)
         self._sum, self._mistakes = np.asfortranarray(arrays["sum"]), arrays["mistakes"]
 

@@ -77,7 +77,7 @@ class ITQ(PrincipalHasher):
     )
 
     batch_size = 256  # rows added to the covariance at once, however the stream is split into calls
-    saved = ("scatter",)
+    _saved = ("scatter",)
 
     n_iterations: int = 50
     sample_size: int = 5000

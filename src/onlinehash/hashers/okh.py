@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._files import Arrays
 from onlinehash._validation import check_choice, check_positive, check_positive_int
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.features import Anchors, FeatureMap
-from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows, mean_squared_distance
+from onlinehash.features import Anchors
+from onlinehash.hashers._anchors import WithAnchors, head_rows, mean_squared_distance
 from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._linear import LinearHasher
@@ -22,7 +21,7 @@ from onlinehash.types import Features, Labels, Targets
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class OKH(LinearHasher, BatchHasher):
+class OKH(WithAnchors, LinearHasher, BatchHasher):
     """Learn from consecutive pairs by passive-aggressive steps on kernel features.
 
     Features are Gaussian similarities to anchors, the first rows of the stream, and a constant. The codes of a pair of
@@ -77,9 +76,10 @@ class OKH(LinearHasher, BatchHasher):
     )
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "aggressiveness": check_positive}
 
+    has_constant = True
     whole_batches = True  # nothing can be learned from half a pair
     batch_size = 2
-    saved = ("weights",)
+    _saved = ("weights",)
 
     aggressiveness: float = 0.001
     similar_radius: float = 0.0
@@ -94,7 +94,7 @@ class OKH(LinearHasher, BatchHasher):
             raise InvalidInputError(f"similar_radius={self.similar_radius} is negative; use 0 or more bits.")
         if not 0 <= self.dissimilar_share <= 1:
             raise InvalidInputError(f"dissimilar_share={self.dissimilar_share} is not between 0 and 1.")
-        self._anchors: Anchors | None = None
+        self._anchors = None
 
     def _head_size(self) -> int:
         return check_positive_int("n_anchors", self.n_anchors)
@@ -134,16 +134,3 @@ class OKH(LinearHasher, BatchHasher):
         length = float((direction * direction).sum())
         suffered = float(-(moved * projections).sum() + np.sqrt(loss))
         return np.asarray(self._dtype.type(min(self.aggressiveness, suffered / length)) * direction)
-
-    def _frozen_features(self) -> FeatureMap:
-        assert self._anchors is not None
-        return frozen(self._anchors, self._features)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        return state, arrays | anchor_arrays(self._anchors)
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        if "anchors" in arrays:
-            self._anchors = Anchors(arrays["anchors"], arrays["width"].item(), constant=True)

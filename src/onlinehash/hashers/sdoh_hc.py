@@ -16,7 +16,7 @@ from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, squared_distances
-from onlinehash.hashers._anchors import anchor_arrays, frozen, head_rows
+from onlinehash.hashers._anchors import WithAnchors, head_rows
 from onlinehash.hashers._batches import BatchHasher
 from onlinehash.hashers._classes import WithCodewords
 from onlinehash.hashers._traits import Traits
@@ -28,7 +28,7 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SDOHHC(WithCodewords, BatchHasher):
+class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
     """Learn codes of items and of classes together, batch by batch, and regress the codes on kernel features.
 
     Features are Gaussian similarities to anchors from the first batch. In every batch, three sets of codes are
@@ -104,7 +104,7 @@ class SDOHHC(WithCodewords, BatchHasher):
         shines="large batches of labelled rows that a line does not separate",
     )
 
-    saved = (
+    _saved = (
         "class_codes", "value_sums", "kernel_mean", "gram", "cross", "memory_features", "memory_codes", "memory_classes"
     )  # fmt: skip
 
@@ -131,7 +131,7 @@ class SDOHHC(WithCodewords, BatchHasher):
         self._class_codes: Matrix = np.zeros((0, self.n_bits))  # "Y"
         self._value_sums: Matrix = np.zeros((0, self.n_bits))  # sum L^T V
         self._n_batches = 0
-        self._anchors: Anchors | None = None
+        self._anchors = None
 
     def _head_size(self) -> int:
         return self._batch_rows()
@@ -231,21 +231,18 @@ class SDOHHC(WithCodewords, BatchHasher):
             raise InvalidInputError("There is no complete batch.")
         ridge = self._gram + self.regularisation * np.eye(len(self._gram))
         weights = solve(ridge, self._cross, assume_a="pos")
-        features = frozen(self._anchors, self._features)
-        intercept = -self._kernel_mean @ weights
-        return Encoder(weights.astype(self._dtype), intercept.astype(self._dtype), features, self.version_, self.name)
+        weights, intercept = weights.astype(self._dtype), (-self._kernel_mean @ weights).astype(self._dtype)
+        return Encoder(weights, intercept, self._frozen_features(), self.version_, self.name)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         state, arrays = super()._state()
         state |= {"labels": self._classes.labels, "n_batches": self._n_batches}
-        return state, arrays | anchor_arrays(self._anchors)
+        return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         super()._restore(state, arrays)
         self._classes = ClassTable(self._classes.codebook, state["labels"])
         self._n_batches = state["n_batches"]
-        if "anchors" in arrays:
-            self._anchors = Anchors(arrays["anchors"], arrays["width"].item())
 
 
 def _without(row: Matrix, k: int) -> Matrix:
