@@ -98,7 +98,7 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any], *, raw: bool = False) ->
                 f"X contains NaN or inf: {piece[row, column]} at row {start + row}, feature {column}. "
                 "Drop or fill such rows first."
             )
-        if max(piece.max(), -piece.min()) > largest:
+        if float(max(piece.max(), -piece.min())) > largest:
             raise InvalidFeaturesError(
                 f"X holds values too large for {dtype}, in which this object learns; scale X first."
             )

@@ -7,11 +7,10 @@ from typing import Any
 
 from onlinehash.codebooks.assignment import ClassTable, Codebook
 from onlinehash.codebooks.explicit import ExplicitCodebook
-from onlinehash.codebooks.hadamard import HadamardCodebook, hadamard_codewords
+from onlinehash.codebooks.hadamard import HadamardCodebook, hadamard_codewords, hadamard_matrix, hadamard_rows
 from onlinehash.codebooks.ladder import LadderCodebook
 from onlinehash.codebooks.learnability import swap_for_learnability
 from onlinehash.codebooks.random import RandomCodebook
-from onlinehash.codebooks.sylvester import hadamard_matrix, hadamard_rows
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
 
 CODEBOOKS: dict[str, Callable[..., Codebook]] = {

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_n_bits, check_positive_int
 from onlinehash._walsh import walsh_hadamard
-from onlinehash.codebooks.sylvester import hadamard_rows
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Signs
 
 
@@ -84,6 +84,39 @@ def hadamard_codewords(labels: Iterable[int | str], n_bits: int, *, seed: int = 
     names = list(dict.fromkeys(labels))
     codebook = HadamardCodebook(n_bits, n_classes=max(1, len(names)), seed=seed)
     return {name: codebook.codeword(i) for i, name in enumerate(names)}
+
+
+def hadamard_rows(rows: int | slice | list[int], order: int) -> Signs:
+    """Return the given rows of the Sylvester-Hadamard matrix of an order that is a power of two.
+
+    Entry ``(i, j)`` is ``(-1) ** popcount(i & j)``: a row follows from its number, and no matrix is ever stored.
+
+    Differs from the paper's (-1) ** ((i - 1) * (j - 1)), because that matrix has rank 2.
+
+    Examples
+    --------
+    >>> hadamard_rows([2, 3], 4)
+    array([[ 1,  1, -1, -1],
+           [ 1, -1, -1,  1]], dtype=int8)
+    """
+    if order < 1 or order & (order - 1):
+        raise InvalidInputError(f"order={order} is not a power of two; use 1, 2, 4, 8, ...")
+    columns = np.arange(order)
+    parity = np.bitwise_count(columns[rows][..., None] & columns) & 1
+    signs: Signs = np.int8(1) - np.int8(2) * parity.astype(np.int8)
+    return signs
+
+
+def hadamard_matrix(order: int) -> Signs:
+    """Return the whole Sylvester-Hadamard matrix, shape (order, order).
+
+    Examples
+    --------
+    >>> hadamard_matrix(2)
+    array([[ 1,  1],
+           [ 1, -1]], dtype=int8)
+    """
+    return hadamard_rows(slice(None), order)
 
 
 def _power_of_two_from(n: int) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_n_bits
 from onlinehash._walsh import walsh_hadamard
-from onlinehash.codebooks.sylvester import hadamard_rows
+from onlinehash.codebooks.hadamard import hadamard_rows
 from onlinehash.types import Signs
 
 _SIEVED_BELOW = 16  # bits: all 2 ** n_bits words are examined

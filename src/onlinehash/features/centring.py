@@ -13,7 +13,8 @@ from onlinehash._validation import check_choice
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Features
 
-_LEAST, _MOST = 1e-60, 1e60  # squared lengths between which no square, and no scale in single precision, overflows
+LEAST, MOST = 1e-60, 1e60
+"""Squared lengths between which no square, and no scale in single precision, overflows or vanishes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +177,7 @@ def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> None:
             centred = x[f] - mean[f]
             row[f] = centred
             squares += centred * centred
-        if not _LEAST < squares < _MOST:
+        if not LEAST < squares < MOST:
             squares = _shorten(row)
         if scaled:
             scale = row.dtype.type(1.0 / np.sqrt(squares) if squares > 0.0 else 1.0)
@@ -224,9 +225,9 @@ def _centre_pair(x0: Any, x1: Any, mean: Any, share0: float, share1: float, out0
         out0[f], out1[f] = centred0, centred1
         squares0 += centred0 * centred0
         squares1 += centred1 * centred1
-    if not _LEAST < squares0 < _MOST:
+    if not LEAST < squares0 < MOST:
         squares0 = _shorten(out0)
-    if not _LEAST < squares1 < _MOST:
+    if not LEAST < squares1 < MOST:
         squares1 = _shorten(out1)
     scale0 = out0.dtype.type(1.0 / np.sqrt(squares0) if squares0 > 0.0 else 1.0)
     scale1 = out1.dtype.type(1.0 / np.sqrt(squares1) if squares1 > 0.0 else 1.0)

@@ -9,11 +9,9 @@ import numpy as np
 
 from onlinehash._arrays import DeviceArray, Place, namespace, to_host
 from onlinehash.features.anchors import Anchors
-from onlinehash.features.centring import Centring, Identity, RunningCentring
+from onlinehash.features.centring import LEAST, MOST, Centring, Identity, RunningCentring
 from onlinehash.features.fourier import Fourier, HadamardFourier
 from onlinehash.features.inputs import WithInputs
-
-_LEAST, _MOST = 1e-30, 1e30  # values between which no square overflows or vanishes
 
 DeviceMap = Callable[[DeviceArray], DeviceArray]
 """A function that maps rows where they are."""
@@ -79,8 +77,11 @@ def _to_unit_length(rows: DeviceArray, mean: DeviceArray | None) -> DeviceArray:
     rows = xp.astype(rows, xp.float64, copy=False)
     if mean is not None:
         rows = rows - mean[None, :]
-    largest = xp.max(xp.abs(rows), axis=1)
-    ordinary = (largest == 0.0) | ((largest > _LEAST) & (largest < _MOST))
-    rows = rows / xp.where(ordinary, xp.ones_like(largest), largest)[:, None]
-    squares = xp.sum(rows * rows, axis=1)
+    with np.errstate(over="ignore"):
+        squares = xp.sum(rows * rows, axis=1)
+    odd = ~((squares > LEAST) & (squares < MOST))
+    if bool(xp.any(odd)):
+        largest = xp.max(xp.abs(rows), axis=1)
+        rows = rows / xp.where(odd & (largest > 0.0), largest, xp.ones_like(largest))[:, None]
+        squares = xp.sum(rows * rows, axis=1)
     return rows / xp.sqrt(xp.where(squares > 0.0, squares, xp.ones_like(squares)))[:, None]

@@ -293,10 +293,6 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Raise if a parameter, other than those named, was changed since learning began and may not change."""
         demand_same_parameters(self, self.__dict__.get("_learned_with", {}), besides)
 
-    def _twin(self) -> Self:
-        """Return a copy with its own state and the same parameter objects."""
-        return copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
-
     # ------------------------------------------------------------------ hashing
 
     def snapshot(self) -> Encoder:

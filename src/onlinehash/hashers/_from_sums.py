@@ -165,7 +165,7 @@ class FromSums(WeightedHasher, WithCodewords):
             return self
         self._demand_known(rows.targets)
         members = self._members(rows.targets, rows.weights)
-        trial = self._twin()
+        trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
         if trial._head is not None:
             trial._open_head()
         trial._sums.demand_enough(members, self._classes.labels)
