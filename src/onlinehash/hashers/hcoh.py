@@ -42,7 +42,8 @@ class HCOH(CodewordHasher):
         Learn an intercept per bit ("b"). The published results have none.
     preprocess : "running", "unit", "none", or array-like of shape (n_features,), default="running"
         ``"running"`` subtracts the mean of all rows up to and including the row, and scales it to unit length;
-        ``"unit"`` only scales; a vector is a fixed mean to subtract; ``"none"`` does nothing.
+        ``"unit"`` only scales; a vector is a fixed mean to subtract; ``"none"`` does nothing, and rows so long that
+        their products would overflow are refused.
     init : "random", or array-like of shape (n_features, n_bits), default="random"
         Starting weights; random ones are Gaussian with columns of unit length.
     random_state : int, Generator, RandomState or None, default=None

@@ -100,9 +100,10 @@ def _until(total: Counts, relevant: Counts, k: int) -> tuple[Counts, Counts, Cou
     return before, before_relevant, np.clip(k - before, 0, total)
 
 
-def _shares(total: Counts, relevant: Counts) -> Scores:
-    """Return the share of relevant items in each group."""
-    return np.divide(relevant, total, out=np.zeros(total.shape), where=total > 0)
+def _shares(total: Any, relevant: Any) -> Scores:
+    """Return the share of relevant items in each group; 0 where there are none."""
+    shares: Scores = np.zeros(np.broadcast(relevant, total).shape)
+    return np.divide(relevant, total, out=shares, where=np.greater(total, 0))
 
 
 def _expected_hits(total: Counts, relevant: Counts, k: int) -> Scores:
@@ -155,12 +156,7 @@ def _precision_sum(before: Any, before_relevant: Any, slots: Any, relevant: Any,
     Of the p - 1 tied items before it, a share c = (relevant - 1) / (total - 1) is relevant on average, so the
     sum is that of (before_relevant + 1 + c (p - 1)) / (before + p).
     """
-    others = np.divide(
-        relevant - 1,
-        total - 1,
-        out=np.zeros(np.broadcast(relevant, total).shape),
-        where=np.asarray(total) > 1,
-    )
+    others = _shares(total - 1, relevant - 1)
     reciprocals = harmonic[before + slots] - harmonic[before]
     return (before_relevant + 1 - others * (before + 1)) * reciprocals + others * slots
 

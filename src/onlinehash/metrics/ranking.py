@@ -103,7 +103,7 @@ class Ranking(TiedRanking):
         radius = check_non_negative_int("radius", radius)
         total = self.total[:, : radius + 1].sum(axis=1)
         relevant = self.relevant[:, : radius + 1].sum(axis=1)
-        precision = np.divide(relevant, total, out=np.zeros(len(total)), where=total > 0)
+        precision = average(relevant, total)[0]
         return RadiusPrecision(float(precision.mean()), float((total == 0).mean()))
 
     def _groups(self) -> Iterator[tuple[Counts, Counts]]:
