@@ -12,7 +12,6 @@ from onlinehash._containers import as_column, column_names, is_missing, library_
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.types import Labels, LabelSets
 
-_SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # containers of several labels per row
 _HIGHEST = np.iinfo(np.int64).max
 
 
@@ -208,7 +207,7 @@ def _plain_scalar(value: Any) -> Any:
 
 
 def _is_several(kind: type) -> bool:
-    if issubclass(kind, (*_SEVERAL, dict)) or hasattr(kind, "detach"):
+    if issubclass(kind, (list, tuple, set, frozenset, np.ndarray, dict)) or hasattr(kind, "detach"):
         return True
     return library_of(kind) is not None and hasattr(kind, "__len__")
 

@@ -102,8 +102,8 @@ def _until(total: Counts, relevant: Counts, k: int) -> tuple[Counts, Counts, Cou
 
 def _shares(total: Any, relevant: Any) -> Scores:
     """Return the share of relevant items in each group; 0 where there are none."""
-    shares: Scores = np.zeros(np.broadcast(relevant, total).shape)
-    return np.divide(relevant, total, out=shares, where=np.greater(total, 0))
+    zeros = np.zeros(np.broadcast(relevant, total).shape)
+    return np.asarray(np.divide(relevant, total, out=zeros, where=np.greater(total, 0)))
 
 
 def _expected_hits(total: Counts, relevant: Counts, k: int) -> Scores:
