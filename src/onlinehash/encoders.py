@@ -27,6 +27,7 @@ from onlinehash.features import Centring, FeatureMap, Identity, pack_features, u
 from onlinehash.types import Codes, Features, Signs
 
 _LAYOUT = 1
+_LEAST = 1e-30  # sum of the projections of a row whose products do not vanish in single precision
 _FEW = 1 << 16  # products of rows and weights; for more, those of BLAS are faster
 _CHUNK = 1 << 19  # elements of X processed at a time: bounded memory, and they stay in cache
 
@@ -282,10 +283,9 @@ class Encoder:
 
 @kernel(fastmath={"contract"})
 def _write_codes(X: Any, mean: Any, weights: Any, values: Any, out: Any) -> bool:
-    """Set the bits of the codes of centred rows; return whether their projections are finite."""
+    """Set the bits of the codes of centred rows; return False if a row is too short or long for it."""
     number = weights.dtype.type
     n_inputs, n_bits = weights.shape
-    all_finite = True
     for i in range(X.shape[0]):
         for b in range(n_bits):
             values[b] = number(0)
@@ -293,10 +293,13 @@ def _write_codes(X: Any, mean: Any, weights: Any, values: Any, out: Any) -> bool
             centred, row = number(X[i, f] - mean[f]), weights[f]
             for b in range(n_bits):
                 values[b] += centred * row[b]
+        total = number(0)
         for b in range(n_bits):
             out[i, b >> 3] |= np.uint8(values[b] >= 0) << np.uint8(b & 7)
-            all_finite &= np.isfinite(values[b])
-    return all_finite
+            total += abs(values[b])
+        if not _LEAST < total < np.inf:  # NaN included
+            return False
+    return True
 
 
 _COPIES: WeakKeyDictionary[Encoder, dict[Place, DeviceEncoder]] = WeakKeyDictionary()

@@ -205,12 +205,18 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _learn_checked(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
         """Learn from rows that a collection has checked; those without labels are left out, and not counted."""
-        check_values(self, X, self._dtype if self.__sklearn_is_fitted__() else precision_of(X))
+        if self._takes_raw_rows:
+            check_values(self, X, self._dtype if self.__sklearn_is_fitted__() else precision_of(X))
         rows = Rows(X, targets if self.supervised else None, None)
         if self.supervised and labelled is not None:
             rows = rows.take(labelled)
         if len(rows.X):
             self._absorb(rows, None)
+
+    @property
+    def _takes_raw_rows(self) -> bool:
+        """Whether rows are learned from as they are."""
+        return isinstance(self.preprocess, str) and self.preprocess == "none"
 
     def _absorb(self, rows: Rows, labelled: Mask) -> None:
         """Learn from checked rows; if the first ones are refused, the hasher is as before."""

@@ -136,7 +136,7 @@ def check_rows(
 
 def check_values(hasher: OnlineHasher, rows: NDArray[Any], dtype: np.dtype[Any]) -> None:
     """Raise if rows hold values from which a hasher cannot learn in a precision."""
-    check_finite(rows, dtype, raw=isinstance(hasher.preprocess, str) and hasher.preprocess == "none")
+    check_finite(rows, dtype, raw=hasher._takes_raw_rows)
 
 
 def _check_weights(sample_weight: ArrayLike | None, n_rows: int, labelled: Mask) -> Weights:
