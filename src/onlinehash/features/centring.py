@@ -82,7 +82,8 @@ class Centring:
 
     def _write(self, X: Features, out: Features, *, scaled: bool) -> None:
         _check_fit(X, self.mean, out)
-        _centre(read_only(X), read_only(self.mean), scaled, out)
+        if not _centre(read_only(X), read_only(self.mean), scaled, out):
+            _scale_odd(out[: len(X), : X.shape[1]])
 
     def freeze(self) -> Centring:
         """Return the map itself."""
@@ -117,7 +118,8 @@ class RunningCentring:
     def learn(self, X: Features, out: Features) -> None:
         """Update the mean row by row, and write the centred rows to the head of ``out``."""
         _check_fit(X, self.mean, out)
-        _centre_running(read_only(X), self.mean, self.n_seen, out, np.empty(X.shape[1], out.dtype))
+        if not _centre_running(read_only(X), self.mean, self.n_seen, out, np.empty(X.shape[1], out.dtype)):
+            _scale_odd(out[: len(X), : X.shape[1]])
         self.n_seen += len(X)
 
     def freeze(self) -> Centring:
@@ -167,9 +169,21 @@ def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
         )
 
 
+def _scale_odd(rows: Features) -> None:
+    """Scale the rows that the loops below leave alone, in place: those that are very short or long, but not zero."""
+    with np.errstate(over="ignore"):
+        squares = np.square(rows, dtype=np.float64).sum(axis=1)
+    for i in np.flatnonzero(~((squares > LEAST) & (squares < MOST))):
+        largest = np.abs(rows[i]).max()
+        if largest > 0.0:
+            rows[i] /= largest
+            rows[i] /= np.linalg.norm(rows[i])
+
+
 @kernel(fastmath={"contract", "reassoc", "nsz"})
-def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> None:
+def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> bool:
     n_rows, n_features = X.shape
+    all_usual = True
     for i in range(n_rows):
         x, row = X[i], out[i]
         squares = 0.0
@@ -177,31 +191,19 @@ def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> None:
             centred = x[f] - mean[f]
             row[f] = centred
             squares += centred * centred
-        if not LEAST < squares < MOST:
-            squares = _shorten(row)
-        if scaled:
-            scale = row.dtype.type(1.0 / np.sqrt(squares) if squares > 0.0 else 1.0)
+        is_usual = LEAST < squares < MOST
+        all_usual &= is_usual
+        if scaled and is_usual:
+            scale = row.dtype.type(1.0 / np.sqrt(squares))
             for f in range(n_features):
                 row[f] *= scale
-
-
-@kernel(inner=True)
-def _shorten(row: Any) -> float:
-    """Divide a very short or long row by its largest value, unless all are zero; return its squared length then."""
-    largest = 0.0
-    for value in row:
-        largest = max(largest, abs(value))
-    squares = 0.0
-    if largest > 0.0:
-        for f in range(row.shape[0]):
-            row[f] /= largest
-            squares += row[f] * row[f]
-    return squares
+    return all_usual
 
 
 @kernel()
-def _centre_running(X: Any, mean: Any, n_seen: int, out: Any, spare: Any) -> None:
+def _centre_running(X: Any, mean: Any, n_seen: int, out: Any, spare: Any) -> bool:
     n_rows = X.shape[0]
+    all_usual = True
     for i in range(0, n_rows, 2):
         share0, share1 = 1.0 / (n_seen + i + 1), 1.0 / (n_seen + i + 2)
         x1, out1 = X[i], spare  # the last row has no second
@@ -209,11 +211,12 @@ def _centre_running(X: Any, mean: Any, n_seen: int, out: Any, spare: Any) -> Non
             x1, out1 = X[i + 1], out[i + 1]
         else:
             share1 = 0.0
-        _centre_pair(X[i], x1, mean, share0, share1, out[i], out1)
+        all_usual &= _centre_pair(X[i], x1, mean, share0, share1, out[i], out1)
+    return all_usual
 
 
 @kernel(fastmath={"contract", "reassoc", "nsz"}, inner=True)
-def _centre_pair(x0: Any, x1: Any, mean: Any, share0: float, share1: float, out0: Any, out1: Any) -> None:
+def _centre_pair(x0: Any, x1: Any, mean: Any, share0: float, share1: float, out0: Any, out1: Any) -> bool:
     """Move the mean by two rows, and write them less the mean, at unit length: it is read and written once for both."""
     n_features = x0.shape[0]
     squares0, squares1 = 0.0, 0.0
@@ -225,13 +228,11 @@ def _centre_pair(x0: Any, x1: Any, mean: Any, share0: float, share1: float, out0
         out0[f], out1[f] = centred0, centred1
         squares0 += centred0 * centred0
         squares1 += centred1 * centred1
-    if not LEAST < squares0 < MOST:
-        squares0 = _shorten(out0)
-    if not LEAST < squares1 < MOST:
-        squares1 = _shorten(out1)
-    scale0 = out0.dtype.type(1.0 / np.sqrt(squares0) if squares0 > 0.0 else 1.0)
-    scale1 = out1.dtype.type(1.0 / np.sqrt(squares1) if squares1 > 0.0 else 1.0)
+    is_usual0, is_usual1 = LEAST < squares0 < MOST, LEAST < squares1 < MOST
+    scale0 = out0.dtype.type(1.0 / np.sqrt(squares0) if is_usual0 else 1.0)
+    scale1 = out1.dtype.type(1.0 / np.sqrt(squares1) if is_usual1 else 1.0)
     for f in range(n_features):
         out0[f] *= scale0
     for f in range(n_features):
         out1[f] *= scale1
+    return is_usual0 and is_usual1
