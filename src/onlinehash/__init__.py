@@ -68,52 +68,30 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_HOMES = {
-    "AdaptHash": "hashers",
-    "BSODH": "hashers",
-    "FOH": "hashers",
-    "FROSH": "hashers",
-    "HCOH": "hashers",
-    "HMOH": "hashers",
-    "HROH": "hashers",
-    "ITQ": "hashers",
-    "LSH": "hashers",
-    "MIHash": "hashers",
-    "OKH": "hashers",
-    "OSH": "hashers",
-    "SDOHHC": "hashers",
-    "SketchHash": "hashers",
-    "OnlineHasher": "hashers",
-    "make_hasher": "hashers",
-    "register_hasher": "hashers",
-    "load_hasher": "hashers",
-    "Client": "client",
-    "Collection": "collection",
-    "Every": "collection",
-    "Never": "collection",
-    "WhenDrifted": "collection",
-    "WhenIdle": "collection",
-    "WhenInformative": "collection",
-    "Embedder": "embedders",
-    "Encoder": "encoders",
-    "BucketIndex": "indexes",
-    "FlatIndex": "indexes",
-    "SearchResult": "types",
-    "OnlineHashError": "exceptions",
-    "asymmetric_distances": "codes",
-    "hadamard_codewords": "codebooks",
-    "hamming_distances": "codes",
-    "load": "loading",
-    "load_dataset": "datasets",
-    "mean_average_precision": "metrics",
-    "pack_bits": "codes",
-    "pack_signs": "codes",
-    "precision_at_k": "metrics",
-    "precision_within_radius": "metrics",
-    "recall_at_k": "metrics",
-    "unpack_bits": "codes",
-    "unpack_signs": "codes",
+_NAMES = {
+    "client": ("Client",),
+    "codebooks": ("hadamard_codewords",),
+    "codes": (
+        *("asymmetric_distances", "hamming_distances"),
+        *("pack_bits", "pack_signs", "unpack_bits", "unpack_signs"),
+    ),
+    "collection": ("Collection", "Every", "Never", "WhenDrifted", "WhenIdle", "WhenInformative"),
+    "datasets": ("load_dataset",),
+    "embedders": ("Embedder",),
+    "encoders": ("Encoder",),
+    "exceptions": ("OnlineHashError",),
+    "hashers": (
+        *("BSODH", "FOH", "FROSH", "HCOH", "HMOH", "HROH", "ITQ", "LSH", "OKH", "OSH", "SDOHHC"),
+        *("AdaptHash", "MIHash", "SketchHash"),
+        *("OnlineHasher", "load_hasher", "make_hasher", "register_hasher"),
+    ),
+    "indexes": ("BucketIndex", "FlatIndex"),
+    "loading": ("load",),
+    "metrics": ("mean_average_precision", "precision_at_k", "precision_within_radius", "recall_at_k"),
+    "types": ("SearchResult",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = {*_NAMES, "checks", "compat", "experiments", "features", "scale", "service", "streams", "tables"}
 
 # Without the extra that Client needs, a star import still works.
 __all__ = ["__version__", *(name for name in _HOMES if name != "Client")]  # noqa: PLE0604 (names of _HOMES)
@@ -122,29 +100,7 @@ __all__ = ["__version__", *(name for name in _HOMES if name != "Client")]  # noq
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"onlinehash.{_HOMES[name]}"), name)
-    if name in {
-        "checks",
-        "client",
-        "codebooks",
-        "codes",
-        "collection",
-        "compat",
-        "datasets",
-        "embedders",
-        "encoders",
-        "exceptions",
-        "experiments",
-        "features",
-        "hashers",
-        "indexes",
-        "loading",
-        "metrics",
-        "scale",
-        "service",
-        "streams",
-        "tables",
-        "types",
-    }:
+    if name in _MODULES:
         return import_module(f"onlinehash.{name}")
     raise AttributeError(f"module 'onlinehash' has no attribute {name!r}")
 
