@@ -7,14 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from math import log2
-from pathlib import Path
 
-from onlinehash.experiments import load_plan, read_results
-from onlinehash.experiments.tables import Cells, base_name, measured
+from _parts import INK, LINES, ROOT, SOFT, filled, results_of, svg_frame, svg_text
+
+from onlinehash.experiments.tables import Cells, base_name, form_value, measured
 from onlinehash.hashers import HASHERS
 
-ROOT = Path(__file__).parents[1]
-EXPERIMENTS = ROOT / "experiments"
 ALTERNATIVES = ROOT / "benchmarks" / "results" / "alternatives.json"
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "clinc150": "CLINC150"}
@@ -51,9 +49,7 @@ def readme_page() -> str:
     text = (ROOT / "README.md").read_text()
     parts = {"case": _sentences(), "published": _published_table(), "instead": _alternatives_table()}
     for name, part in parts.items():
-        text, found = re.subn(rf"(?s)(<!-- {name} -->\n).*?(<!-- end -->)", rf"\g<1>{part}\g<2>", text)
-        if found != 1:
-            raise RuntimeError(f"README.md has {found} parts marked <!-- {name} -->; it needs one")
+        text = filled(text, name, part)
     return text
 
 
@@ -66,22 +62,19 @@ def _sentences() -> str:
         raise RuntimeError("1 byte of HROH is no longer ahead of vectors and classifier; write another sentence")
     return (
         f"**1 byte per item, learned from 10 000 labels, finds items of the same class better than the {full} bytes of "
-        f"the embedding, which knows no labels**: on CLINC150 (150 intents), mAP is {_short(hroh[1])} against "
-        f"{_short(floats)}, and {_short(unlearned['HROH'][1])} against "
-        f"{_short(unlearned['float32, cosine'][full])} among sentences that it never learned from.\n"
-        f"A predicted class is one byte too: {_short(guess)} by a linear classifier, {_short(_own_guess())} by HROH's "
-        f"own scores; more bytes carry more ({_short(hroh[8])} with 8).\n"
+        f"the embedding, which knows no labels**: on CLINC150 (150 intents), mAP is {form_value(hroh[1])} against "
+        f"{form_value(floats)}, and {form_value(unlearned['HROH'][1])} against "
+        f"{form_value(unlearned['float32, cosine'][full])} among sentences that it never learned from.\n"
+        f"A predicted class is one byte too: {form_value(guess)} by a linear classifier, {form_value(_own_guess())} by "
+        f"HROH's own scores; more bytes carry more ({form_value(hroh[8])} with 8).\n"
     )
 
 
 def _own_guess() -> float:
     """Return the mAP of the class that HROH predicts, on CLINC150."""
-    plan = load_plan(EXPERIMENTS / "clinc150.toml")
-    runs = [run for run in plan.runs if run.hasher == "reference:hroh"]
-    (row,) = measured(
-        read_results(EXPERIMENTS / "results" / f"{plan.name}.jsonl", runs), "mean_average_precision"
-    ).values()
-    return next(iter(row.values()))
+    _, results = results_of("clinc150", lambda run: run.hasher == "reference:hroh")
+    ((value,),) = (row.values() for row in measured(results, "mean_average_precision").values())
+    return value
 
 
 def _published_table() -> str:
@@ -107,7 +100,7 @@ def _published_table() -> str:
         for name, cells in tables.items():
             for n_bits in LENGTHS:
                 value = cells.get(method, {}).get(n_bits)
-                shown = "" if value is None else _short(value)
+                shown = "" if value is None else form_value(value)
                 values.append(f"**{shown}**" if value == best[name, n_bits] else shown)
         lines.append(f"| {_linked(method)} | {' | '.join(values)} |")
     return "\n".join(lines) + "\n"
@@ -124,7 +117,7 @@ def _alternatives_table() -> str:
     for way, (title, *facts) in WAYS.items():
         sizes = SHOWN_BYTES.get(way, tuple(everywhere.get(way, {})))
         lengths = f", {_joined(8 * size for size in sizes)} bits" if len(sizes) > 1 else ""
-        values = [" / ".join(_short(cells[way][size]) for size in sizes) for cells in (everywhere, unlearned)]
+        values = [" / ".join(form_value(cells[way][size]) for size in sizes) for cells in (everywhere, unlearned)]
         lines.append(f"| {' | '.join([title + lengths, _joined(sizes), *values, *facts])} |")
     return "\n".join(lines) + "\n"
 
@@ -141,13 +134,10 @@ def alternatives(measure: str) -> dict[str, Sizes]:
 
 
 def _hashers(name: str) -> Cells:
-    plan = load_plan(EXPERIMENTS / f"{name}.toml")
-    as_described = [run for run in plan.runs if not run.method.endswith("(as released)")]
-    results = read_results(EXPERIMENTS / "results" / f"{plan.name}.jsonl", as_described)
-    cells = measured([r for r in results if r["config"]["hasher"] in HASHERS], "mean_average_precision")
-    return {
-        method: row for method, row in cells.items() if not re.search(r"\(as |C = |general bits|candidates", method)
-    }
+    _, results = results_of(
+        name, lambda run: run.hasher in HASHERS and not re.search(r"\(as |C = |general bits|candidates", run.method)
+    )
+    return measured(results, "mean_average_precision")
 
 
 def _mean(rows: Iterable[Mapping[int, float]]) -> float:
@@ -166,14 +156,9 @@ def _joined(values: Iterable[int]) -> str:
     return " / ".join(map(str, values))
 
 
-def _short(value: float) -> str:
-    return f"{value:.3f}".removeprefix("0")
-
-
-# The figure is drawn here and not by matplotlib: the same bytes with every version of it.
 WIDTH, HEIGHT = 800, 470
 LEFT, RIGHT, TOP, BOTTOM = 52, 776, 62, 416
-INK, SOFT, LINES, HROH = "#1f2328", "#59636e", "#d8dee4", "#d81b60"
+HROH = "#d81b60"
 RIVAL = "HMOH (8000 anchors)"
 CURVES = {  # colour, width, dashes; where its name stands, relative to its last point
     "LSH": ("#8a8f98", 1.6, "", (9, 4)),
@@ -202,12 +187,9 @@ def figure() -> str:
     )
     title = f"1 byte learned from labels against {full} bytes of the embedding"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
-        f"<title>{title}: mAP on CLINC150 against bytes per item</title>",
-        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8" fill="#ffffff" stroke="{LINES}"/>',
-        _text(20, 30, title, INK, size=17, weight="600"),
-        _text(
+        *svg_frame(WIDTH, HEIGHT, f"{title}: mAP on CLINC150 against bytes per item"),
+        svg_text(20, 30, title, INK, size=17, weight="600"),
+        svg_text(
             20,
             50,
             "mAP on CLINC150: sentences of 150 intents, 384 features each; 10 000 were learned from, with labels",
@@ -216,13 +198,13 @@ def figure() -> str:
     ]
     for value in (0, 0.2, 0.4, 0.6, 0.8, 1):
         parts.append(f'<path d="M{LEFT} {_y(value)}H{RIGHT}" stroke="{LINES}"/>')
-        parts.append(_text(LEFT - 8, _y(value) + 4, f"{value:g}", SOFT, anchor="end"))
+        parts.append(svg_text(LEFT - 8, _y(value) + 4, f"{value:g}", SOFT, anchor="end"))
     for size in (1, 2, 4, 8, 16, 48, 384, full):
         parts.append(f'<path d="M{_x(size)} {BOTTOM}v5" stroke="{SOFT}"/>')
-        parts.append(_text(_x(size), BOTTOM + 20, str(size), SOFT, anchor="middle"))
-    parts.append(_text((LEFT + RIGHT) / 2, BOTTOM + 42, "bytes per item", SOFT, anchor="middle"))
-    parts += _level(_x(1), floats, f"float32 vectors, {full} bytes: {_short(floats)}", INK)
-    parts += _level(_x(1), hashers["HROH"][8], f"HROH, 1 byte: {_short(hashers['HROH'][8])}", HROH)
+        parts.append(svg_text(_x(size), BOTTOM + 20, str(size), SOFT, anchor="middle"))
+    parts.append(svg_text((LEFT + RIGHT) / 2, BOTTOM + 42, "bytes per item", SOFT, anchor="middle"))
+    parts += _level(_x(1), floats, f"float32 vectors, {full} bytes: {form_value(floats)}", INK)
+    parts += _level(_x(1), hashers["HROH"][8], f"HROH, 1 byte: {form_value(hashers['HROH'][8])}", HROH)
     for curve, (colour, width, dashes, (dx, dy)) in CURVES.items():
         method = rival if curve == RIVAL else curve
         points = [(_x(n_bits // 8), _y(value)) for n_bits, value in sorted(hashers[method].items())]
@@ -231,17 +213,17 @@ def figure() -> str:
         hollow = f'fill="#ffffff" stroke="{colour}" stroke-width="1.5"' if dashes else f'fill="{colour}"'
         parts += [f'<circle cx="{x}" cy="{y}" r="{2.5 + width / 2}" {hollow}/>' for x, y in points]
         weight = "600" if method == "HROH" else "400"
-        parts.append(_text(points[-1][0] + dx, points[-1][1] + dy, NAMES.get(method, method), colour, weight=weight))
+        parts.append(svg_text(points[-1][0] + dx, points[-1][1] + dy, NAMES.get(method, method), colour, weight=weight))
     signs, rabitq = (next(iter(others[way].items())) for way in ("sign bits", "faiss RaBitQ, 1 bit per feature"))
     for size, value in ((full, floats), (guess_size, guess), signs, rabitq):
         x, y = _x(size), _y(value)
         parts.append(f'<path d="M{x - 5} {y}l5 -5l5 5l-5 5z" fill="{INK}"/>')
     parts += [
         f'<circle cx="{_x(1)}" cy="{_y(hashers["HROH"][8])}" r="9" fill="none" stroke="{HROH}" stroke-width="1.5"/>',
-        _text(_x(signs[0]) + 9, _y(signs[1]) + 16, "sign bits", INK),
-        _text(_x(rabitq[0]) + 10, _y(rabitq[1]) + 10, "RaBitQ", INK),
-        _text(_x(guess_size) - 5, _y(guess) + 20, "the predicted", INK),
-        _text(_x(guess_size) - 5, _y(guess) + 36, f"class: {_short(guess)}", INK),
+        svg_text(_x(signs[0]) + 9, _y(signs[1]) + 16, "sign bits", INK),
+        svg_text(_x(rabitq[0]) + 10, _y(rabitq[1]) + 10, "RaBitQ", INK),
+        svg_text(_x(guess_size) - 5, _y(guess) + 20, "the predicted", INK),
+        svg_text(_x(guess_size) - 5, _y(guess) + 36, f"class: {form_value(guess)}", INK),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -252,7 +234,7 @@ def _level(start: float, value: float, text: str, colour: str) -> list[str]:
     end = _x(1536)
     return [
         f'<path d="M{start} {_y(value)}H{end}" stroke="{colour}" stroke-dasharray="2 4"/>',
-        _text(end + 5, _y(value) - 9, text, colour, anchor="end", weight="600"),
+        svg_text(end + 5, _y(value) - 9, text, colour, anchor="end", weight="600"),
     ]
 
 
@@ -262,10 +244,3 @@ def _x(size: float) -> float:
 
 def _y(value: float) -> float:
     return round(BOTTOM - value * (BOTTOM - TOP), 1)
-
-
-def _text(
-    x: float, y: float, text: str, colour: str, *, anchor: str = "start", size: int = 13, weight: str = "400"
-) -> str:
-    style = f'fill="{colour}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}"'
-    return f'<text x="{round(x, 1)}" y="{round(y, 1)}" {style}>{text}</text>'

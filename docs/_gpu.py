@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from _parts import ROOT, filled, thousands
+
 Results = dict[str, Any]
 
 
@@ -21,8 +20,8 @@ def with_tables(text: str) -> str:
     """Fill the marked places of a page."""
     results = json.loads((ROOT / "benchmarks" / "results" / "gpu.json").read_text())
     for name, make in TABLES.items():
-        table = "\n".join(["", *make(results), ""])
-        text = re.sub(rf"(?s)(<!-- gpu {name} -->\n).*?(<!-- end -->)", rf"\g<1>{table}\n\g<2>", text)
+        if f"<!-- gpu {name} -->" in text:
+            text = filled(text, f"gpu {name}", "\n".join(["", *make(results), "", ""]))
     return text
 
 
@@ -44,7 +43,7 @@ def learning(results: Results) -> list[str]:
     for n in (2048, 8192, 16384):
         what, cells = f"HROH, 784 features, {n} components", []
         for meaning in ("rows learned per second", "rows encoded per second"):
-            cells += [_thousands(_value(results, what, f"{meaning}, {where}")) for where in ("GPU", "CPU")]
+            cells += [_rounded(_value(results, what, f"{meaning}, {where}")) for where in ("GPU", "CPU")]
         snapshot = _value(results, what, "seconds for a snapshot, GPU")
         lines.append(f"| {n} | {cells[0]} | {cells[1]} | {snapshot:.2g} | {cells[2]} | {cells[3]} |")
     return lines
@@ -65,7 +64,7 @@ def search(results: Results) -> list[str]:
             names = (f"k={k}" for k in ("10", "100", "10 by counting bits"))
             found = (_value(results, f"{n_codes} codes, {n_queries} queries, {k}", "ms per query") for k in names)
             cells = " | ".join("the same" if value is None else f"{value:.2g}" for value in found)
-            lines.append(f"| {_thousands(n_codes)} | {n_queries} | {cells} |")
+            lines.append(f"| {_rounded(n_codes)} | {n_queries} | {cells} |")
     return lines
 
 
@@ -73,9 +72,8 @@ def _value(results: Results, what: str, meaning: str) -> Any:
     return next((row["ratio"] for row in results["rows"] if (row["what"], row["meaning"]) == (what, meaning)), None)
 
 
-def _thousands(number: float) -> str:
-    rounded = round(number, 3 - len(str(int(number)))) if number >= 1000 else round(number)
-    return f"{rounded:,.0f}".replace(",", " ")
+def _rounded(number: float) -> str:
+    return thousands(round(number, 3 - len(str(int(number)))) if number >= 1000 else number)
 
 
 TABLES: dict[str, Callable[[Results], list[str]]] = {

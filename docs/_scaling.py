@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from _gpu import with_tables
+from _parts import ROOT, filled, thousands
 
 
 def scaling_page() -> str:
-    """Put what was measured of all engines into the page on scaling."""
-    path = ROOT / "docs" / "scaling.md"
+    """Put what was measured of all engines, and on a GPU, into the page on scaling."""
     rows = json.loads((ROOT / "benchmarks" / "results" / "engines.json").read_text())["rows"]
     sizes = sorted({int(row["what"].split()[1]) for row in rows if row["what"].startswith("adding ")})
     lines: list[str] = []
@@ -24,11 +23,11 @@ def scaling_page() -> str:
         distinct = next(re.search(r"(\d+) distinct", row["what"]) for row in top)
         lines += [
             "",
-            f"{_thousands(n_items)} items, {_thousands(int(distinct[1]))} distinct codes:" if distinct else "",
+            f"{thousands(n_items)} items, {thousands(int(distinct[1]))} distinct codes:" if distinct else "",
         ]
         lines += ["", "| index | items added a second | top 10, median ms | recall |", "|---|---|---|---|"]
         for name, seconds in added.items():
-            rate = _thousands(round(n_items * shares.get(name, 1.0) / seconds, -2))
+            rate = thousands(round(n_items * shares.get(name, 1.0) / seconds, -2))
             stopped = f", stopped at {shares[name]:.0%}" if name in shares else ""
             latency = f"{1000 * searched[name]:.3g}" if name in searched else "not finished"
             share = f"{found.get(name, 1.0):.3g}" if name in searched else "-"
@@ -37,11 +36,7 @@ def scaling_page() -> str:
     for row in rows:
         if row["meaning"].endswith("bytes per item"):
             what, name = row["what"].split()[0], row["meaning"].split(": ")[0]
-            where = what if what == "memory" else f"disk, {_thousands(int(row['what'].split()[2]))} items"
+            where = what if what == "memory" else f"disk, {thousands(int(row['what'].split()[2]))} items"
             lines.append(f"| {name} | {where} | {row['ratio']:.0f} |")
-    table = "\n".join([*lines, ""])
-    return re.sub(r"(?s)(<!-- engines -->\n).*?(<!-- end -->)", rf"\g<1>{table}\n\g<2>", path.read_text())
-
-
-def _thousands(number: float) -> str:
-    return f"{number:,.0f}".replace(",", " ")
+    page = with_tables((ROOT / "docs" / "scaling.md").read_text())
+    return filled(page, "engines", "\n".join([*lines, "", ""]))

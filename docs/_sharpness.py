@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log2
 
 import numpy as np
+from _parts import INK, LINES, SOFT, svg_frame, svg_text
 
 from onlinehash import Encoder
 from onlinehash.hashers._scores import choose_sharpness
@@ -12,7 +13,6 @@ from onlinehash.hashers._scores import choose_sharpness
 N_BITS, N_ROWS, NOISE = 32, 400, 0.15
 CLASSES = [2**power for power in range(1, 11)]
 LEFT, RIGHT, TOP, BOTTOM = 58, 560, 70, 300
-INK, SOFT, LINES = "#1f2328", "#59636e", "#d8dee4"
 
 
 def wrong_bits(n_classes: int, sharpness: float) -> float:
@@ -29,18 +29,15 @@ def figure() -> str:
     """Draw the share of wrong bits against the number of classes."""
     title = "Every class adds noise to every bit, unless high scores outweigh low ones"
     parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 350" role="img" '
-        'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
-        f"<title>{title}</title>",
-        f'<rect x="0.5" y="0.5" width="639" height="349" rx="8" fill="#ffffff" stroke="{LINES}"/>',
-        _text(20, 28, title, INK, weight="600"),
-        _text(20, 48, f"wrong bits of {N_BITS}; scores are 1 and 0 plus Gaussian noise of {NOISE:g}", SOFT),
-        _text((LEFT + RIGHT) / 2, 340, "classes", SOFT, anchor="middle"),
+        *svg_frame(640, 350, title),
+        svg_text(20, 28, title, INK, weight="600"),
+        svg_text(20, 48, f"wrong bits of {N_BITS}; scores are 1 and 0 plus Gaussian noise of {NOISE:g}", SOFT),
+        svg_text((LEFT + RIGHT) / 2, 340, "classes", SOFT, anchor="middle"),
     ]
     for share in (0.0, 0.1, 0.2, 0.3, 0.4):
         parts.append(f'<path d="M{LEFT} {_y(share)}H{RIGHT}" stroke="{LINES}"/>')
-        parts.append(_text(LEFT - 8, _y(share) + 4, f"{100 * share:.0f} %", SOFT, anchor="end"))
-    parts += [_text(_x(n), BOTTOM + 20, str(n), SOFT, anchor="middle") for n in CLASSES]
+        parts.append(svg_text(LEFT - 8, _y(share) + 4, f"{100 * share:.0f} %", SOFT, anchor="end"))
+    parts += [svg_text(_x(n), BOTTOM + 20, str(n), SOFT, anchor="middle") for n in CLASSES]
     for name, colour, linear in (("sign(s T)", "#59636e", True), ("sign(f(s) T)", "#d81b60", False)):
         shares = [wrong_bits(n, 0.0 if linear else choose_sharpness(n, N_BITS)) for n in CLASSES]
         points = [(_x(n), _y(share)) for n, share in zip(CLASSES, shares, strict=True)]
@@ -48,7 +45,7 @@ def figure() -> str:
         parts.append(f'<path d="M{line}" fill="none" stroke="{colour}" stroke-width="2.4"/>')
         parts += [f'<circle cx="{x}" cy="{y}" r="3.6" fill="{colour}"/>' for x, y in points]
         x, y = points[-1]
-        parts.append(_text(x + 10, y + (4 if linear else -8), name, colour, weight="600", anchor="start"))
+        parts.append(svg_text(x + 10, y + (4 if linear else -8), name, colour, weight="600"))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -58,7 +55,3 @@ def _x(n_classes: int) -> float:
 
 def _y(share: float) -> float:
     return round(BOTTOM - share / 0.45 * (BOTTOM - TOP), 1)
-
-
-def _text(x: float, y: float, text: str, colour: str, *, anchor: str = "start", weight: str = "400") -> str:
-    return f'<text x="{x}" y="{y}" fill="{colour}" text-anchor="{anchor}" font-weight="{weight}">{text}</text>'

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
-import re
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from runpy import run_path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import _case
+import _sharpness
+from _cli_reference import cli_page
+from _gpu import gpu_page
+from _parts import EXPERIMENTS, ROOT, filled, results_of
+from _scaling import scaling_page
+from benchmarks.measure import page as benchmarks_page
+
 from onlinehash.collection import Collection
-from onlinehash.experiments import load_plan, read_results
 from onlinehash.experiments.plots import map_against_bits, map_against_instances, map_of_two_streams
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.tables import (
     MEASURES,
     areas,
     as_in_the_paper,
+    form_value,
     groups,
     learning_seconds,
     markdown,
@@ -31,10 +41,6 @@ from onlinehash.experiments.tables import (
 from onlinehash.hashers import HASHERS
 from onlinehash.service import create_app
 
-ROOT = Path(__file__).parents[1]
-EXPERIMENTS = ROOT / "experiments"
-RESULTS = EXPERIMENTS / "results"
-CASE = str(ROOT / "docs" / "_case.py")
 PAPER = (
     "mnist",
     "cifar10",
@@ -51,8 +57,8 @@ PAPER = (
 
 def hashers_page() -> str:
     """Compare all methods in one table."""
-    plan = load_plan(EXPERIMENTS / "mnist.toml")
-    precision = measured(read_results(RESULTS / f"{plan.name}.jsonl", plan.runs), "mean_average_precision")
+    plan, results = results_of("mnist")
+    precision = measured(results, "mean_average_precision")
     by_name = {run.method: run.hasher for run in plan.runs}
     lines = [
         "# All methods",
@@ -68,7 +74,7 @@ def hashers_page() -> str:
     for name, hasher in HASHERS.items():
         labels = "no" if not hasher.supervised else "one or several" if hasher.multi_label else "one"
         row = precision.get(next((m for m, h in by_name.items() if h == name), ""), {})
-        values = " / ".join(f"{row[n]:.3f}".removeprefix("0") if n in row else "-" for n in (16, 32))
+        values = " / ".join(form_value(row[n]) if n in row else "-" for n in (16, 32))
         traits = hasher.traits
         abilities = ", ".join(ability for ability in ("merges", "unlearns") if getattr(hasher, ability))
         weights = "sample weights" if hasher.takes_weights else ""
@@ -84,8 +90,7 @@ def reproduction_page() -> str:
     """Show every plan's tables."""
     lines = (ROOT / "docs" / "_reproduction.txt").read_text().rstrip().splitlines()
     for path in sorted(EXPERIMENTS.glob("*.toml"), key=_place):
-        plan = load_plan(path)
-        results = read_results(RESULTS / f"{plan.name}.jsonl", plan.runs)
+        plan, results = results_of(path.stem)
         if not results:
             continue
         seeds = len({run.seed for run in plan.runs})
@@ -189,24 +194,22 @@ def _type(schema: dict[str, Any]) -> str:
 
 def hroh_page() -> str:
     """Put the results on classes never seen into the page of HROH."""
-    path = ROOT / "docs" / "hashers" / "hroh.md"
     lines: list[str] = []
     for name in ("unseen", "unseen_cifar10", "unseen_clinc150"):
-        plan = load_plan(EXPERIMENTS / f"{name}.toml")
-        runs = [run for run in plan.runs if run.n_bits == 32 or run.hasher == "reference:float"]
-        results = read_results(RESULTS / f"{plan.name}.jsonl", runs)
-        if not results:
+        plan, shown = results_of(
+            name,
+            lambda run: "(own mean" in run.method and (run.n_bits == 32 or run.hasher == "reference:float"),
+        )
+        if not shown:
             continue
-        shown = [r for r in results if "(own mean" in r["config"]["method"]]
         cells = {measure: measured(shown, measure) for measure in UNSEEN}
         lines += ["", f"{plan.title}; 32 bits, mean of {len({run.seed for run in plan.runs})} splits:", ""]
         lines += [f"| method | {' | '.join(UNSEEN.values())} |", "|---|---|---|---|"]
         for method in cells["seen_at_seen"]:
             found = [next(iter(cells[measure][method].values())) for measure in UNSEEN]
-            values = " | ".join(f"{value:.3f}".removeprefix("0") for value in found)
-            lines.append(f"| {method} | {values} |")
-    table = "\n".join([*lines, ""])
-    return re.sub(r"(?s)(<!-- unseen -->\n).*(<!-- end -->)", rf"\g<1>{table}\n\g<2>", path.read_text())
+            lines.append(f"| {method} | {' | '.join(map(form_value, found))} |")
+    page = (ROOT / "docs" / "hashers" / "hroh.md").read_text()
+    return filled(page, "unseen", "\n".join([*lines, "", ""]))
 
 
 def bits_figure() -> str:
@@ -228,46 +231,8 @@ def sorted_figure() -> str:
 
 def _plain(name: str, methods: set[str] | None = None) -> list[Result]:
     """Return the results of a plan, of some methods only, rows named without the stream."""
-    plan = load_plan(EXPERIMENTS / f"{name}.toml")
-    results = read_results(RESULTS / f"{plan.name}.jsonl", plan.runs)
-    kept = [result for result in results if methods is None or result["config"]["method"] in methods]
-    return [result for group in groups(kept).values() for result in group]
-
-
-def cli_page() -> str:
-    """List the commands, from the commands themselves."""
-    return str(run_path(str(ROOT / "docs" / "_cli_reference.py"))["cli_page"]())
-
-
-def readme_page() -> str:
-    """Put the case for the project into the README."""
-    return str(run_path(CASE)["readme_page"]())
-
-
-def case_figure() -> str:
-    """Draw mAP against bytes per item."""
-    return str(run_path(CASE)["figure"]())
-
-
-def sharpness_figure() -> str:
-    """Draw why HROH sharpens its scores."""
-    return str(run_path(str(ROOT / "docs" / "_sharpness.py"))["figure"]())
-
-
-def scaling_page() -> str:
-    """Put what was measured of all engines, and on a GPU, into the page on scaling."""
-    engines = run_path(str(ROOT / "docs" / "_scaling.py"))["scaling_page"]()
-    return str(run_path(str(ROOT / "docs" / "_gpu.py"))["with_tables"](engines))
-
-
-def gpu_page() -> str:
-    """Put what was measured into the page on GPUs."""
-    return str(run_path(str(ROOT / "docs" / "_gpu.py"))["gpu_page"]())
-
-
-def benchmarks_page() -> str:
-    """Put all results into the page of the benchmarks."""
-    return str(run_path(str(ROOT / "benchmarks" / "measure.py"))["page"]())
+    _, results = results_of(name, lambda run: methods is None or run.method in methods)
+    return [result for group in groups(results).values() for result in group]
 
 
 UNSEEN = {
@@ -277,7 +242,7 @@ UNSEEN = {
 }
 
 PAGES = {
-    ROOT / "README.md": readme_page,
+    ROOT / "README.md": _case.readme_page,
     ROOT / "benchmarks" / "README.md": benchmarks_page,
     ROOT / "docs" / "cli.md": cli_page,
     ROOT / "docs" / "guides" / "on-a-gpu.md": gpu_page,
@@ -286,14 +251,14 @@ PAGES = {
     ROOT / "docs" / "http.md": http_page,
     ROOT / "docs" / "reproduction.md": reproduction_page,
     ROOT / "docs" / "scaling.md": scaling_page,
-    ROOT / "docs" / "images" / "case.svg": case_figure,  # drawn without matplotlib: the same bytes everywhere
+    ROOT / "docs" / "images" / "case.svg": _case.figure,  # drawn without matplotlib: the same bytes everywhere
 }
 CURVES = {name: f"{name}.svg" for name in ("mnist_curves", "cifar10_curves", "miniplaces_curves")}
 FIGURES: dict[Path, Callable[[], str]] = {
     **{ROOT / "docs" / "images" / file: partial(curves_figure, name) for name, file in CURVES.items()},
     ROOT / "docs" / "images" / "hroh_bits.svg": bits_figure,
     ROOT / "docs" / "images" / "hroh_sorted.svg": sorted_figure,
-    ROOT / "docs" / "images" / "hroh_sharpness.svg": sharpness_figure,
+    ROOT / "docs" / "images" / "hroh_sharpness.svg": _sharpness.figure,
 }
 GREY = "#767d86"  # readable on white and on black
 
