@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width, pack_bits, pack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, UnknownNameError
+from onlinehash.experiments.streams import labelled_rows
 from onlinehash.features import StreamFeatures, make_features
 from onlinehash.types import Codes, Features, Labels
 
@@ -218,8 +219,7 @@ class _Estimator:
 
     def partial_fit(self, X: Features, y: Labels) -> _Estimator:
         """Learn from the rows that have a label."""
-        if y.dtype.kind == "f":
-            X, y = X[~np.isnan(y)], y[~np.isnan(y)].astype(np.int64)
+        X, y = labelled_rows(X, y)
         if self._features is None:
             self._features = make_features(self._preprocess, X.shape[1])
         rows = np.empty_like(X)

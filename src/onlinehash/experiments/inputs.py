@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,8 @@ class WithHROHFeatures:
         if self._map is None:
             final = copy.deepcopy(self)
             final._open()
-        return _Mapped(final, final.learner.snapshot())
+        assert final._map is not None
+        return _Mapped(final._map, final.learner.snapshot())
 
     def _open(self) -> None:
         """Fix the map, and learn from the rows that waited for it."""
@@ -69,19 +71,19 @@ class WithHROHFeatures:
 
     def _learn(self, X: Features, y: Labels) -> None:
         assert self._map is not None
-        for rows in self._chunks(X):
+        for rows in _chunks(self._map, X):
             self.learner.partial_fit(self._map.transform(X[rows]), y[rows])
 
-    def _chunks(self, X: Features) -> list[slice]:
-        assert self._map is not None
-        step = max(1, _CHUNK // self._map.n_outputs)  # type: ignore[union-attr]
-        return [slice(start, start + step) for start in range(0, len(X), step)]
 
-
-class _Mapped:
-    def __init__(self, source: WithHROHFeatures, encoder: Frozen) -> None:
-        assert source._map is not None
-        self._map, self._chunks, self._encoder = source._map, source._chunks, encoder
+class _Mapped(NamedTuple):
+    features: FeatureMap
+    encoder: Frozen
 
     def encode(self, X: Any) -> NDArray[Any]:
-        return np.concatenate([self._encoder.encode(self._map.transform(X[rows])) for rows in self._chunks(X)])
+        parts = (self.features.transform(X[rows]) for rows in _chunks(self.features, X))
+        return np.concatenate([self.encoder.encode(part) for part in parts])
+
+
+def _chunks(features: FeatureMap, X: Features) -> Iterator[slice]:
+    step = max(1, _CHUNK // features.n_outputs)  # type: ignore[union-attr]
+    return (slice(start, start + step) for start in range(0, len(X), step))

@@ -14,11 +14,11 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from onlinehash._validation import check_choice, check_positive_int
 from onlinehash.datasets import PROTOCOLS, dataset_names
@@ -28,6 +28,8 @@ from onlinehash.experiments.own_data import data_digest, data_size, find_dataset
 from onlinehash.experiments.references import REFERENCES
 from onlinehash.experiments.streams import STREAM_DEFAULTS, StreamOptions
 from onlinehash.hashers import HASHERS
+
+Parsed = TypeVar("Parsed")
 
 _CHOICES = {  # the first is the default
     "protocol": tuple(PROTOCOLS),
@@ -167,14 +169,17 @@ def load_plan(path: Path) -> Plan:
     >>> load_plan(QUICK_PLAN).runs[0].dataset
     'digits'
     """
+    return parse_toml(path, "plan", parse_plan)
+
+
+def parse_toml(path: Path, kind: str, parse: Callable[[str, dict[str, Any]], Parsed]) -> Parsed:
+    """Return what is parsed from the name and the content of a TOML file; errors name the file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path} is not a plan: it is not UTF-8 text. Save it as UTF-8.") from error
+        raise FileFormatError(f"{path} is not a {kind}: it is not UTF-8 text. Save it as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
-        raise FileFormatError(f"{path} is not a plan: {error}. A plan is a TOML file.") from error
-    try:
-        return parse_plan(path.stem, content)
+        raise FileFormatError(f"{path} is not a {kind}: {error}. A {kind} is a TOML file.") from error
     except OnlineHashError as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -201,7 +206,7 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
     _check_shared({key: content[key] for key in SHARED if key in content})
     _whole_numbers("bits", content["bits"], least=1)
     _whole_numbers("seeds", content["seeds"], least=0)
-    title, notes = _text("title", content.get("title", name)), _text("notes", content.get("notes", ""))
+    title, notes = check_text("title", content.get("title", name)), check_text("notes", content.get("notes", ""))
     methods = content["methods"]
     if not isinstance(methods, dict) or not methods:
         raise FileFormatError(f"methods={methods!r} is not a table of methods; write [methods.HCOH].")
@@ -246,7 +251,7 @@ def _rows(method: str, settings: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> Iterator[Run]:
     own = dict(settings)
-    hasher = _text("hasher", own.pop("hasher"))
+    hasher = check_text("hasher", own.pop("hasher"))
     seeds = _whole_numbers("seeds", own.pop("seeds", content["seeds"]), least=0)
     bits = _whole_numbers("bits", own.get("bits", content["bits"]), least=1)
     shared = {key: own.pop(key, content.get(key)) for key in SHARED if key in content or key in own}
@@ -284,9 +289,9 @@ def _spelled(hasher: str) -> str:
 
 def _check_shared(shared: dict[str, Any]) -> None:
     """Check the shared settings, except stream options, which StreamOptions checks."""
-    dataset, labels = _text("dataset", shared["dataset"]), shared.get("labels")
+    dataset, labels = check_text("dataset", shared["dataset"]), shared.get("labels")
     if is_file_name(dataset):
-        find_dataset(dataset, None if labels is None else _text("labels", labels))
+        find_dataset(dataset, None if labels is None else check_text("labels", labels))
     elif labels is not None:
         raise InvalidInputError(
             f"labels={labels!r} is for a file of your own; the data set {dataset!r} has its labels."
@@ -305,7 +310,8 @@ def _check_shared(shared: dict[str, Any]) -> None:
         raise InvalidInputError(f"checkpoints={points!r} is not a number of points; use an integer of at least 0.")
 
 
-def _text(name: str, value: Any) -> str:
+def check_text(name: str, value: Any) -> str:
+    """Return a setting that must be text."""
     if not isinstance(value, str):
         raise FileFormatError(f'{name}={value!r} is not text; write {name} = "...".')
     return value

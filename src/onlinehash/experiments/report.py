@@ -168,7 +168,8 @@ def _part(results: list[Result]) -> str:
     ]
     if tables.measured(learned, "new_items.mean_average_precision"):
         parts.append(table(f"{label} among items never learned from", "new_items.mean_average_precision"))
-    parts += [*_unseen_tables(learned, references), _notes(ours, theirs)]
+    parts += [table(caption, name) for name, caption in _UNSEEN.items() if all(name in r["metrics"] for r in results)]
+    parts.append(_notes(ours, theirs))
     caption, printed = "CPU seconds to learn the stream", tables.printed_seconds(dataset)
     times = "" if studied else html_table(caption, seconds, printed, form=form_seconds, rising=True)
     return "\n".join([*parts, times])
@@ -176,15 +177,6 @@ def _part(results: list[Result]) -> str:
 
 def _at(measure: str, length: int | None) -> str:
     return measure if length is None else f"{measure}@{length}"
-
-
-def _unseen_tables(learned: list[Result], references: list[Result]) -> list[str]:
-    """Return the tables of the three searches of runs with unseen classes."""
-    return [
-        html_table(caption, tables.measured(learned, name), NO_PRINT, references=tables.measured(references, name))
-        for name, caption in _UNSEEN.items()
-        if all(name in result["metrics"] for result in [*learned, *references])
-    ]
 
 
 def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: tables.Printed) -> str:

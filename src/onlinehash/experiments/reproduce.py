@@ -15,11 +15,11 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.experiments.own_data import data_size
 from onlinehash.experiments.plan import Run, is_custom
-from onlinehash.experiments.references import REFERENCES, takes_bits
 from onlinehash.experiments.results import (
     Result,
     add_results,
@@ -29,7 +29,8 @@ from onlinehash.experiments.results import (
     result_key,
     source_of,
 )
-from onlinehash.hashers import HASHERS
+from onlinehash.experiments.run import make_method
+from onlinehash.experiments.run import run as do_run
 from onlinehash.types import Progress
 
 
@@ -117,9 +118,7 @@ def check_parameters(runs: Iterable[Run]) -> None:
         rows, labels = np.zeros((2, data_size(run.dataset, run.labels)[0]), np.float32), np.array([0, 1])
         place = f"Method {run.method!r}, {run.n_bits} bits"
         try:
-            if run.hasher in HASHERS or takes_bits(run.hasher):
-                params = {"n_bits": run.n_bits, "random_state": run.seed} | params
-            (REFERENCES | HASHERS)[run.hasher](**params).partial_fit(rows, labels)
+            make_method(run, params).partial_fit(rows, labels)
         except OnlineHashError as error:
             raise type(error)(f"{place}: {error}") from error
         except (TypeError, ValueError) as error:  # the rows are fine, so it is a parameter
@@ -198,10 +197,6 @@ def _results(runs: Sequence[Run]) -> list[Result]:
 
 
 def _result(run: Run) -> Result:
-    from threadpoolctl import threadpool_limits
-
-    from onlinehash.experiments.run import run as do_run
-
     with threadpool_limits(1):
         try:
             measured = do_run(run)

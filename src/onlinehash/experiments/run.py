@@ -22,7 +22,7 @@ from onlinehash.experiments.own_data import find_dataset
 from onlinehash.experiments.plan import Run, is_custom
 from onlinehash.experiments.references import REFERENCES, cosine_quality, takes_bits
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.streams import make_stream, unseen_classes
+from onlinehash.experiments.streams import labelled_rows, make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
 from onlinehash.metrics import AsymmetricRanking, Curve, Prequential, Ranking, checkpoints
 from onlinehash.types import Batch, Features, Labels
@@ -114,15 +114,10 @@ def prequential_curve(
     """
     done, (X, y) = 0, stream
     for n in map(int, points):
-        if done and (labelled := np.flatnonzero(y[done:n] == y[done:n])).size:  # NaN is a missing label
+        queries, items = labelled_rows(X[done:n], y[done:n]), labelled_rows(X[:done], y[:done])
+        if done and len(queries.y):
             quality, encoder = Prequential(k, window=n - done), hasher.snapshot()
-            known = np.flatnonzero(y[:done] == y[:done])
-            quality.search(
-                encoder.encode(X[done:n][labelled]),
-                y[done:n][labelled].astype(np.int64),
-                encoder.encode(X[:done][known]),
-                y[:done][known].astype(np.int64),
-            )
+            quality.search(encoder.encode(queries.X), queries.y, encoder.encode(items.X), items.y)
             yield n, quality
         hasher.partial_fit(X[done:n], y[done:n])
         done = n
@@ -233,15 +228,20 @@ def make_learner(run: Run, split: Split) -> Learner:
     if run.inputs == "hroh":
         plain = replace(run, inputs="given", params={"preprocess": "running"} | run.params)
         return WithHROHFeatures(make_learner(plain, split), run.seed)
-    params: dict[str, Any] = {"preprocess": split.preprocess} | run.params
-    if params.get("codebook") == "published" and not is_custom(run.hasher):
-        params["codebook"] = hadamard_codewords(np.unique(split.database.y).tolist(), run.n_bits, seed=run.seed)
+    classes = np.unique(split.database.y)
     if is_custom(run.hasher):
-        classes = np.unique(split.database.y)
         return make_custom(
             run.hasher, run.params, n_bits=run.n_bits, seed=run.seed, preprocess=split.preprocess, classes=classes
         )
-    if run.hasher in HASHERS or takes_bits(run.hasher):
+    params: dict[str, Any] = {"preprocess": split.preprocess} | run.params
+    if params.get("codebook") == "published":
+        params["codebook"] = hadamard_codewords(classes.tolist(), run.n_bits, seed=run.seed)
+    return make_method(run, params)
+
+
+def make_method(run: Run, params: dict[str, Any]) -> Learner:
+    """Return the hasher or the reference of a run, with parameters."""
+    if takes_bits(run.hasher):
         params = {"n_bits": run.n_bits, "random_state": run.seed} | params
     return (REFERENCES | HASHERS)[run.hasher](**params)
 

@@ -209,6 +209,14 @@ def without_labels(y: Labels, share: float, seed: int) -> NDArray[np.float64]:
     return labels
 
 
+def labelled_rows(X: Features, y: Labels) -> Batch:
+    """Return the rows that have a label, and their labels; NaN is a missing one."""
+    if y.dtype.kind != "f":
+        return Batch(X, y)
+    labelled = ~np.isnan(y)
+    return Batch(X[labelled], y[labelled].astype(np.int64))
+
+
 def unseen_classes(y: Labels, share: float, seed: int) -> Labels:
     """Return the classes to leave out of a stream: a random fraction of those in y, at least one."""
     classes = np.unique(y)

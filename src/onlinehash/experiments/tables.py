@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from onlinehash.experiments.references import REFERENCES, takes_bits
+from onlinehash.experiments.references import takes_bits
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import STREAM_DEFAULTS
 
@@ -142,8 +142,8 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
 def separate_references(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
     """Return the results of methods by number of bits, and those of references that have a size of their own."""
     results = list(results)
-    references = [r for r in results if (hasher := r["config"]["hasher"]) in REFERENCES and not takes_bits(hasher)]
-    return [result for result in results if result not in references], references
+    learned = [result for result in results if takes_bits(result["config"]["hasher"])]
+    return learned, [result for result in results if not takes_bits(result["config"]["hasher"])]
 
 
 def as_in_the_paper(results: Iterable[Result]) -> bool:

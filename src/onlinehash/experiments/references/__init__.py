@@ -48,12 +48,12 @@ REFERENCES: dict[str, type[Reference]] = {
 }
 
 
-def takes_bits(reference: str) -> bool:
-    """Return whether a reference takes ``n_bits`` and ``random_state`` as a hasher does.
+def takes_bits(method: str) -> bool:
+    """Return whether a method takes ``n_bits`` and ``random_state``: all hashers and some references do.
 
     Examples
     --------
-    >>> takes_bits("reference:hcsdh"), takes_bits("reference:float")
-    (True, False)
+    >>> takes_bits("hcoh"), takes_bits("reference:hcsdh"), takes_bits("reference:float")
+    (True, True, False)
     """
-    return REFERENCES[reference].stored_bits(1, 2) is None
+    return method not in REFERENCES or REFERENCES[method].stored_bits(1, 2) is None

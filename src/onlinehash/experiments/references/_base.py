@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onlinehash.codes import pack_bits
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import NotLearnedError
+from onlinehash.experiments.streams import labelled_rows
 from onlinehash.features import FeatureMap, StreamFeatures, make_features
 from onlinehash.types import Features, Labels
 
@@ -65,9 +66,9 @@ class KeepingReference(Reference):
         """Keep the next labelled rows of the stream; NaN is a missing label."""
         super().partial_fit(X, y)
         if y is not None:
-            labelled = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), bool)
-            self._rows.append(X[labelled])
-            self._labels.append(y[labelled].astype(np.int64) if y.dtype.kind == "f" else y[labelled])
+            X, y = labelled_rows(X, y)
+            self._rows.append(X.copy())
+            self._labels.append(y.copy())
         return self
 
     def _kept(self) -> tuple[FeatureMap, Features, Labels]:

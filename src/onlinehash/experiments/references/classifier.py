@@ -12,6 +12,7 @@ from onlinehash._validation import check_positive
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import NotLearnedError
 from onlinehash.experiments.references._base import Reference, ReferenceEncoder, class_bits, class_encoder
+from onlinehash.experiments.streams import labelled_rows
 from onlinehash.types import Features, Labels
 
 
@@ -47,8 +48,8 @@ class ClassifierReference(Reference):
     def _learn(self, X: Features, y: Labels | None) -> None:
         if y is None:
             return
-        labelled = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), bool)
-        inputs, labels = np.hstack([X[labelled].astype(np.float64), np.ones((labelled.sum(), 1))]), y[labelled]
+        X, labels = labelled_rows(X, y)
+        inputs = np.hstack([X.astype(np.float64), np.ones((len(X), 1))])
         if self._gram is None:
             self._gram = np.zeros((inputs.shape[1], inputs.shape[1]))
         self._gram += inputs.T @ inputs

@@ -29,10 +29,12 @@ class Engine(Protocol):
         """Delete stored items."""
 
     def relabel(self, ids: Ids, y: Ids) -> None:
-        """Change the labels of stored items."""
+        """Change the labels of stored items, if it has labels."""
+        return
 
     def train(self) -> None:
         """Train from what is stored, if it has to be."""
+        return
 
     def search(self, x: Features, k: int) -> Sequence[int]:
         """Return the ids of the k nearest items of one query."""
@@ -42,9 +44,10 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release everything."""
+        return
 
 
-class CollectionEngine:
+class CollectionEngine(Engine):
     """A collection in a temporary file; it learns from labels, and refreshes its codes by its own policy.
 
     Examples
@@ -93,7 +96,7 @@ class CollectionEngine:
         self._folder.cleanup()
 
 
-class FaissEngine:
+class FaissEngine(Engine):
     """Vectors at unit length in faiss, ranked by cosine: all of them, or in cells that are trained.
 
     Parameters
@@ -125,9 +128,6 @@ class FaissEngine:
         for id in ids.tolist():
             self._rows.pop(id, None)
 
-    def relabel(self, ids: Ids, y: Ids) -> None:
-        """Do nothing: it has no labels."""
-
     def train(self) -> None:
         """Train new cells on the vectors stored and move all of them there."""
         if not self._rows:
@@ -149,12 +149,8 @@ class FaissEngine:
         """Return the bytes of a vector."""
         return 4.0 * int(self._index.d)
 
-    def close(self) -> None:
-        """Drop the index."""
-        self._index = None
 
-
-class RiverEngine:
+class RiverEngine(Engine):
     """River's exact nearest neighbours over a window that never fills, one vector at a time, ranked by cosine.
 
     It cannot delete. Deleted items are skipped among what it finds, for which it is asked for twice as many.
@@ -176,12 +172,6 @@ class RiverEngine:
         """Remember what not to find."""
         self._deleted |= set(ids.tolist())
 
-    def relabel(self, ids: Ids, y: Ids) -> None:
-        """Do nothing: its neighbours have no labels."""
-
-    def train(self) -> None:
-        """Do nothing."""
-
     def search(self, x: Features, k: int) -> Sequence[int]:
         """Return the ids of the k nearest vectors."""
         wanted = k if not self._deleted else 2 * k
@@ -191,10 +181,6 @@ class RiverEngine:
     def bytes_per_item(self) -> float:
         """Return the bytes of a vector, without those of Python objects."""
         return 4.0 * self._width
-
-    def close(self) -> None:
-        """Drop the window."""
-        self._search = None
 
 
 ENGINES: dict[str, Callable[[], Engine]] = {

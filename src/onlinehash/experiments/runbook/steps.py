@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from onlinehash._validation import check_non_negative_int, check_positive_int
 from onlinehash.exceptions import FileFormatError, InvalidInputError, OnlineHashError, UnknownNameError
+from onlinehash.experiments.plan import check_text, parse_toml
 
 SMALL_RUNBOOK = Path(__file__).parent / "small.toml"
 """A runbook of a few seconds."""
@@ -82,16 +82,9 @@ def load_runbook(path: Path) -> Runbook:
     >>> load_runbook(SMALL_RUNBOOK).dataset
     'digits'
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileFormatError(f"There is no runbook {path}.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise FileFormatError(f"{path} is not a runbook: {error}. A runbook is a TOML file.") from error
-    try:
-        return parse_runbook(path.stem, content)
-    except OnlineHashError as error:
-        raise type(error)(f"{path}: {error}") from error
+    if not path.is_file():
+        raise FileFormatError(f"There is no runbook {path}.")
+    return parse_toml(path, "runbook", parse_runbook)
 
 
 def parse_runbook(name: str, content: dict[str, Any]) -> Runbook:
@@ -120,8 +113,7 @@ def parse_runbook(name: str, content: dict[str, Any]) -> Runbook:
         except OnlineHashError as error:
             raise type(error)(f"Step {number}: {error}") from error
     for setting in ("title", "dataset", "labels"):
-        if not isinstance(content.get(setting, ""), str):
-            raise FileFormatError(f'{setting}={content[setting]!r} is not text; write {setting} = "...".')
+        check_text(setting, content.get(setting, ""))
     return Runbook(
         content.get("title", name),
         content["dataset"],
