@@ -7,6 +7,7 @@ import pytest
 
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments import plots
+from onlinehash.hashers import HASHERS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -74,6 +75,11 @@ def test_text_takes_the_colour_of_what_is_around_it_and_nothing_covers_the_backg
     assert "currentColor" in svg
     assert plots._INK not in svg
     assert "#ffffff" not in svg.lower()
+
+
+def test_every_hasher_has_a_colour_of_its_own():
+    assert {name.replace("-", "") for name in plots._LOOKS} == {hasher.__name__ for hasher in HASHERS.values()}
+    assert len({colour for colour, _ in plots._LOOKS.values()}) == len(plots._LOOKS)
 
 
 def test_no_two_methods_look_the_same_and_a_variant_keeps_its_colour():

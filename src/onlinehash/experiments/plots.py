@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Colours of medium lightness, visible on white and on black; the first six are distinct for the colour-blind (after
-# Okabe and Ito), and no two methods share both colour and marker.
+# Okabe and Ito), and no two methods share one.
 _LOOKS = {
     "HCOH": ("#0072B2", "o"),
     "MIHash": ("#D55E00", "s"),
@@ -42,6 +42,8 @@ _LOOKS = {
     "HROH": ("#D81B60", "*"),
     "BSODH": ("#8A8A00", "<"),
     "FROSH": ("#5F8BA8", ">"),
+    "FOH": ("#B0642F", "h"),
+    "SDOH-HC": ("#00989E", "d"),
     "ITQ": ("#8C7B6B", "p"),
     "LSH": ("#888888", "x"),
 }
