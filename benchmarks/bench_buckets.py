@@ -12,11 +12,11 @@ from functools import partial
 import faiss
 import numpy as np
 
-from benchmarks.measure import Row, compare, interleaved
+from benchmarks.measure import Row, compare, interleaved, tiled_codes
 from onlinehash import HCOH, BucketIndex, FlatIndex, load_dataset
 from onlinehash.types import Codes, QueryValues
 
-N, K, N_BITS, NOISE, BATCH = 1_000_000, 10, 32, 0.1, 1000
+N, K, N_BITS, BATCH = 1_000_000, 10, 32, 1000
 
 
 def learned_codes() -> tuple[Codes, Codes, QueryValues]:
@@ -24,12 +24,9 @@ def learned_codes() -> tuple[Codes, Codes, QueryValues]:
     hasher = HCOH(N_BITS, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=0)
     encoder = hasher.partial_fit(*split.stream).snapshot()
     rng = np.random.default_rng(0)
-    X = split.database.X
-    scale = np.float32(NOISE * np.linalg.norm(X, axis=1).mean() / np.sqrt(X.shape[1]))
-    parts = [X[: N - start] for start in range(0, N, len(X))]
-    codes = [encoder.encode(part + scale * rng.standard_normal(part.shape, np.float32)) for part in parts]
+    codes = tiled_codes(encoder, split.database.X, N, rng)
     queries = split.queries.X[rng.permutation(len(split.queries.X))[:100]]
-    return np.concatenate(codes), encoder.encode(queries), encoder.encode_asymmetric(queries)
+    return codes, encoder.encode(queries), encoder.encode_asymmetric(queries)
 
 
 def one_by_one(search: Callable[..., object], queries: Codes | QueryValues) -> None:
@@ -81,4 +78,4 @@ def changes(buckets: BucketIndex, flat: FlatIndex, codes: Codes) -> list[Row]:
         calls[f"replace, {name}"] = partial(lambda index, items: index.upsert(*next(items)), index, replaced)
     seconds = interleaved(calls, rounds)
     what = f"{BATCH} items a call, among {N} learned codes of {N_BITS} bits"
-    return [compare(what, seconds, f"{name}, buckets", f"{name}, flat", "-") for name in ("add", "remove", "replace")]
+    return [compare(what, seconds, f"{name}, buckets", f"{name}, flat", "-") for name in ("add", "delete", "replace")]

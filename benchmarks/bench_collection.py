@@ -142,7 +142,7 @@ def refresh_row(folder: Path) -> Row:
             ratios.append(both[0] / both[1])
             seconds = {"refreshing": both[0], "quiet": both[1]}
     what = f"99th percentile of a search among {N_LATENCY} items"
-    return Row(what, median(ratios), min(ratios), max(ratios), "during a refresh / quiet", "at most 3", seconds)
+    return Row.of(what, ratios, "during a refresh / quiet", "at most 3", seconds)
 
 
 def single_upserts(collection: Collection, n_calls: int) -> float:
@@ -179,20 +179,11 @@ def large_rows(folder: Path) -> list[Row]:
         collection.close()
     what = f"{N_ITEMS} items of {NARROW} features with string ids"
     return [
-        Row(f"opening {what}", *_spread(opening), "CPU seconds / 1", "at most 1"),
-        Row(f"first search with a label filter among {what}", *_spread(filtering), "CPU seconds / 0.1", "at most 1"),
-        Row(
-            f"CPU time of upserts of one item into {what}",
-            *_spread(upserting),
-            f"to the same with {N_SMALL}",
-            "at most 2",
-        ),
-        Row(f"refresh of {what}", *_spread(refreshing), "items per CPU second / 100 000", "at least 1"),
+        Row.of(f"opening {what}", opening, "CPU seconds / 1", "at most 1"),
+        Row.of(f"first search with a label filter among {what}", filtering, "CPU seconds / 0.1", "at most 1"),
+        Row.of(f"CPU time of upserts of one item into {what}", upserting, f"to the same with {N_SMALL}", "at most 2"),
+        Row.of(f"refresh of {what}", refreshing, "items per CPU second / 100 000", "at least 1"),
     ]
-
-
-def _spread(values: list[float]) -> tuple[float, float, float]:
-    return median(values), min(values), max(values)
 
 
 def memory_row(folder: Path) -> Row:
@@ -207,9 +198,8 @@ def memory_row(folder: Path) -> Row:
     )
     call = [sys.executable, "-c", code, str(path), str(WIDE)]
     kib = int(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
-    share = kib * 1024 / GIB
     what = f"peak memory of a process that opens and searches {N_WIDE} items of {WIDE} features"
-    return Row(what, share, share, share, "bytes / 1 GiB", "at most 1")
+    return Row.of(what, [kib * 1024 / GIB], "bytes / 1 GiB", "at most 1")
 
 
 def run() -> list[Row]:
@@ -220,7 +210,7 @@ def run() -> list[Row]:
         what = f"durable upserts of {N_ADDED} items of {D} features in batches of {BATCH}, learning included"
         rows = [compare(what, seconds, "plain", "collection", "at least 0.6")]
         rate = [N_ADDED / value / 10_000 for value in seconds["collection"]]
-        rows.append(Row(what, median(rate), min(rate), max(rate), "items per second / 10 000", "at least 1"))
+        rows.append(Row.of(what, rate, "items per second / 10 000", "at least 1"))
         seconds = interleaved({"plain": adds.plain, "collection": adds.collection}, rounds=5)
         rows.append(compare(f"CPU time of {what}", seconds, "plain", "collection", "-"))
         calls = {"plain": adds.plain_one_by_one, "collection": adds.one_by_one}

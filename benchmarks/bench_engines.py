@@ -24,7 +24,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from benchmarks.measure import Row, compare, interleaved
+from benchmarks.measure import Row, compare, interleaved, tiled_codes
 from onlinehash import HROH, BucketIndex, FlatIndex, load_dataset
 from onlinehash.checks import recall
 from onlinehash.encoders import Encoder
@@ -32,7 +32,7 @@ from onlinehash.indexes.engines import FaissIndex, MilvusIndex, PostgresIndex
 from onlinehash.types import Codes, Features
 
 SIZES = (100_000, 1_000_000)
-K, N_BITS, NOISE, BATCH, N_QUERIES, N_PROBES = 10, 64, 0.1, 10_000, 100, 16
+K, N_BITS, BATCH, N_QUERIES, N_PROBES = 10, 64, 10_000, 100, 16
 BUDGET = 600.0  # seconds in which an engine has to add all items, or to answer all queries
 ORACLE, APPROXIMATE = "FlatIndex", "FaissIndex, lists"
 POSTGRES = {"shared_buffers": "1GB", "max_wal_size": "4GB", "autovacuum": "on"}
@@ -44,15 +44,6 @@ def learned() -> tuple[Encoder, Features, Codes]:
     encoder = HROH(N_BITS, random_state=0).partial_fit(*split.stream).snapshot()
     chosen = np.random.default_rng(0).permutation(len(split.queries.X))[:N_QUERIES]
     return encoder, split.database.X, encoder.encode(split.queries.X[chosen])
-
-
-def tiled(encoder: Encoder, X: Features, n_items: int) -> Codes:
-    rng = np.random.default_rng(1)
-    scale = np.float32(NOISE * np.linalg.norm(X, axis=1).mean() / np.sqrt(X.shape[1]))
-    parts = [X[: n_items - start] for start in range(0, n_items, len(X))]
-    return np.concatenate(
-        [encoder.encode(part + scale * rng.standard_normal(part.shape, np.float32)) for part in parts]
-    )
 
 
 @contextmanager
@@ -102,8 +93,8 @@ def adding(what: str, seconds: Mapping[str, list[float]]) -> Iterator[Row]:
     n_batches = len(seconds[ORACLE])
     for name, values in seconds.items():
         if len(values) < n_batches:
-            share = len(values) / n_batches
-            yield Row(f"{what}, stopped after {BUDGET:.0f} s", share, share, share, f"{name}: added / all", "-")
+            share = [len(values) / n_batches]
+            yield Row.of(f"{what}, stopped after {BUDGET:.0f} s", share, f"{name}: added / all", "-")
         if name != ORACLE:
             pairs = list(zip(values, seconds[ORACLE], strict=False))  # one that was stopped has fewer
             ratios = [ours / theirs for ours, theirs in pairs]
@@ -125,21 +116,21 @@ def seconds_a_query(index: Any, queries: Codes) -> float:
 
 
 def measured(n_items: int, encoder: Encoder, X: Features, queries: Codes) -> list[Row]:
-    codes = tiled(encoder, X, n_items)
+    codes = tiled_codes(encoder, X, n_items, np.random.default_rng(1))
     with engines(n_items) as (indexes, disks):
         spent = filled(indexes, codes)
         kind = f"{n_items} learned codes of {N_BITS} bits"
         rows = list(adding(f"adding {kind}, {BATCH} a call", spent))
         for name, size in disks.items():
             n_bytes = size() / min(n_items, BATCH * len(spent[name]))
-            rows.append(Row(f"disk of {kind}", n_bytes, n_bytes, n_bytes, f"{name}: bytes per item", "-"))
+            rows.append(Row.of(f"disk of {kind}", [n_bytes], f"{name}: bytes per item", "-"))
         what = f"top {K} of {kind}, {indexes['BucketIndex'].n_buckets} distinct"
         ready = {name: index for name, index in indexes.items() if len(spent[name]) == len(spent[ORACLE])}
         for name, index in list(ready.items()):
             once = seconds_a_query(index, queries)
             if 2 * N_QUERIES * once > BUDGET:  # all queries twice: to check the answers, and to measure
                 del ready[name]
-                rows.append(Row(what, once, once, once, f"{name}: seconds a query, too many to measure", "-"))
+                rows.append(Row.of(what, [once], f"{name}: seconds a query, too many to measure", "-"))
         oracle = indexes[ORACLE].search(queries, K)
         for name, index in ready.items():
             if name != APPROXIMATE and not np.array_equal(index.search(queries, K).ids, oracle.ids):
@@ -166,7 +157,7 @@ def memory_row(call: str) -> Row:
     )
     n_bytes = float(subprocess.run([sys.executable, "-c", code, call], check=True, capture_output=True).stdout)
     what = "memory of 1000000 random codes of 64 bits"
-    return Row(what, n_bytes, n_bytes, n_bytes, f"{call}: bytes per item", "-")
+    return Row.of(what, [n_bytes], f"{call}: bytes per item", "-")
 
 
 def run(sizes: tuple[int, ...] = SIZES) -> list[Row]:

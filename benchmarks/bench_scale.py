@@ -101,4 +101,4 @@ def run(n_rows: int = N_ROWS) -> list[Row]:
         (f"codes of {what}", float(differing), "rows whose codes differ", "0", {}),
         (f"peak memory of a worker, {what}", memory / GIB, "bytes / 1 GiB", "at most 1", {}),
     ]
-    return [Row(what, ratio, ratio, ratio, meaning, bar, times) for what, ratio, meaning, bar, times in rows]
+    return [Row.of(what, [ratio], meaning, bar, times) for what, ratio, meaning, bar, times in rows]

@@ -42,6 +42,11 @@ CONNECTIONS = (1, 8, 64)
 SECONDS, ROUNDS = 1.0, 3
 BATCH, BATCHES_A_SECOND = 100, 10
 STARTING = 60.0  # seconds in which a process starts, answers or ends
+_SERVE = """
+listening = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listening.getsockname()[1]} ", file=sys.stderr, flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
+"""
 _ECHO = """
 import uvicorn, socket, sys
 from fastapi import FastAPI, Request, Response
@@ -51,9 +56,6 @@ answer = b"x" * int(sys.argv[1])
 async def echo(request: Request) -> Response:
     await request.json()
     return Response(answer)
-listening = socket.create_server(("127.0.0.1", 0))
-print(f"http://127.0.0.1:{listening.getsockname()[1]} ", file=sys.stderr, flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
 """
 _FAISS = """
 import os
@@ -74,9 +76,6 @@ def search(query: Query) -> dict[str, list[list[int]]]:
     bits = np.array(query.vectors, np.float32) @ projection >= 0
     distances, ids = index.search(np.packbits(bits, axis=1, bitorder="little"), query.k)
     return {"ids": ids.tolist(), "distances": distances.tolist()}
-listening = socket.create_server(("127.0.0.1", 0))
-print(f"http://127.0.0.1:{listening.getsockname()[1]} ", file=sys.stderr, flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
 """
 
 
@@ -193,21 +192,13 @@ def measure(urls: dict[str, tuple[str, list[bytes]]]) -> list[Row]:
             values = {name: [float(np.percentile(some, quantile)) for some in runs] for name, runs in taken.items()}
             ratios = [a / b for a, b in zip(values["search"], values["echo"], strict=True)]
             rates = {f"{name}, seconds per request": SECONDS / median(map(len, runs)) for name, runs in taken.items()}
-            rows.append(
-                Row(
-                    f"{K} nearest of {N} items over HTTP, {n_connections} connections, {meaning}",
-                    median(ratios),
-                    min(ratios),
-                    max(ratios),
-                    "search / bare echo",
-                    "-",
-                    {name: median(some) for name, some in values.items()} | rates,
-                )
-            )
+            what = f"{K} nearest of {N} items over HTTP, {n_connections} connections, {meaning}"
+            medians = {name: median(some) for name, some in values.items()}
+            rows.append(Row.of(what, ratios, "search / bare echo", "-", medians | rates))
         for name, bar in (("echo", "at least 0.5"), ("faiss", "at least 1.5 at 64")):
             ratios = [len(a) / len(b) for a, b in zip(taken["search"], taken[name], strict=True)]
             what = f"requests per second, {n_connections} connections"
-            rows.append(Row(what, median(ratios), min(ratios), max(ratios), f"search / {name}", bar))
+            rows.append(Row.of(what, ratios, f"search / {name}", bar))
     return rows
 
 
@@ -232,14 +223,14 @@ def during_writes(url: str, requests: list[bytes], client: Client) -> list[Row]:
             what = f"p99 of a search while {BATCH * BATCHES_A_SECOND} items per second are written, "
             seconds = {"writing": median(busy for busy, _ in pairs), "quiet": median(quiet for _, quiet in pairs)}
             what += f"{n_connections} connections"
-            rows.append(Row(what, median(ratios), min(ratios), max(ratios), "writing / quiet", "at most 4", seconds))
+            rows.append(Row.of(what, ratios, "writing / quiet", "at most 4", seconds))
         told.send(False)
         written: set[int] = told.recv()
     added = sorted(id for id in written if id >= N)
     if len(client.get(added)) != len(added) or len(client) != N + len(added):
         raise RuntimeError("Acknowledged items are lost")
     what = "items written per second during that"
-    rows.append(Row(what, median(rates), min(rates), max(rates), "written / wanted", "at least 0.99"))
+    rows.append(Row.of(what, rates, "written / wanted", "at least 0.99"))
     return rows
 
 
@@ -308,7 +299,7 @@ def during_refresh(requests: list[bytes]) -> Row:
     ratios = [one / quiet for one in busy]
     what = "p99 of a search while HROH is refreshed, 1 connection"
     seconds = {"refreshing": median(busy), "quiet": quiet}
-    return Row(what, median(ratios), min(ratios), max(ratios), "refreshing / quiet", "at most 4", seconds)
+    return Row.of(what, ratios, "refreshing / quiet", "at most 4", seconds)
 
 
 def run() -> list[Row]:
@@ -319,7 +310,10 @@ def run() -> list[Row]:
         make_collection(path, HCOH(n_bits=64, random_state=0))
         with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
             size = len(json.dumps({"version": N, "ids": [[N] * K], "distances": [[1] * K]}))
-            with process("-c", _ECHO, str(size)) as echo, process("-c", _FAISS, str(N), str(D)) as faiss:
+            with (
+                process("-c", _ECHO + _SERVE, str(size)) as echo,
+                process("-c", _FAISS + _SERVE, str(N), str(D)) as faiss,
+            ):
                 urls = {
                     "search": (url, [request_bytes("/api/v1/search", body) for body in bodies]),
                     "echo": (echo, [request_bytes("/echo", body) for body in bodies]),

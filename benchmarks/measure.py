@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +12,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
 
+import numpy as np
+
+from onlinehash.encoders import Encoder
 from onlinehash.experiments.results import processor
+from onlinehash.types import Codes, Features
 
 FOLDER = Path(__file__).parent
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
@@ -51,6 +55,11 @@ class Row:
     bar: str
     seconds: dict[str, float] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, what: str, values: Sequence[float], meaning: str, bar: str, seconds: Mapping[str, float] = {}) -> Row:
+        """Return the row of the median of values."""
+        return cls(what, median(values), min(values), max(values), meaning, bar, dict(seconds))
+
 
 def interleaved(
     competitors: Mapping[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = process_time
@@ -74,7 +83,15 @@ def compare(what: str, seconds: Mapping[str, list[float]], top: str, bottom: str
     """Return the row of ``scale`` times the ratio of two competitors' times, round by round."""
     ratios = [scale * a / b for a, b in zip(seconds[top], seconds[bottom], strict=True)]
     medians = {name: median(values) for name, values in seconds.items()}
-    return Row(what, median(ratios), min(ratios), max(ratios), f"{top} / {bottom}", bar, medians)
+    return Row.of(what, ratios, f"{top} / {bottom}", bar, medians)
+
+
+def tiled_codes(encoder: Encoder, X: Features, n_items: int, rng: np.random.Generator) -> Codes:
+    """Return the codes of rows that are repeated with small Gaussian noise, a tenth of the length of a row."""
+    scale = np.float32(0.1 * np.linalg.norm(X, axis=1).mean() / np.sqrt(X.shape[1]))
+    parts = (X[: n_items - start] for start in range(0, n_items, len(X)))
+    noisy = (part + scale * rng.standard_normal(part.shape, np.float32) for part in parts)
+    return np.concatenate([encoder.encode(part) for part in noisy])
 
 
 def machine() -> dict[str, str]:
