@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,12 @@ def check_indexes(report: Report, options: argparse.Namespace) -> None:
     for check in index_checks():
         if options.quick and "asymmetric" in check.__name__:
             continue
-        report.check(check.__name__, lambda check=check: check(GpuIndex))  # type: ignore[misc]
+        report.check(check.__name__, partial(check, GpuIndex))
     for n_bits in (64, 100) if options.quick else (8, 16, 64, 100, 128, 256):
         for tensor in (True,) if options.quick else (True, False):
             report.check(
                 f"changes and searches of {n_bits} bits, tensor cores {tensor}",
-                lambda n_bits=n_bits, tensor=tensor: _compare(n_bits, 12 if options.quick else 40, tensor=tensor),  # type: ignore[misc]
+                partial(_compare, n_bits, 12 if options.quick else 40, tensor=tensor),
             )
 
 
@@ -113,15 +114,13 @@ def check_hashers(report: Report, options: argparse.Namespace) -> None:
         )
 
     for name, put in puts.items():
-        report.check(f"HROH and its encoder, {name}", lambda name=name, put=put: compare(name, put))  # type: ignore[misc]
+        report.check(f"HROH and its encoder, {name}", partial(compare, name, put))
     for options_of in ({"features": "anchors", "n_components": 300}, {"preprocess": "running"}, {"decay": 0.999}):
-        report.check(
-            f"HROH with {options_of}",
-            lambda o=options_of: _same_codes(HROH(16, random_state=0, **o), X, y, puts["torch"]),  # type: ignore[misc]
-        )
-    report.check("half precision", lambda: _learn_half(X, y))
-    report.check("refused by other methods", lambda: _refused(X, y))
-    report.check("a search of tensors that stay on the GPU", lambda: _pipeline(encoder, X))
+        hasher: Any = HROH(16, random_state=0, **options_of)
+        report.check(f"HROH with {options_of}", partial(_same_codes, hasher, X, y, puts["torch"]))
+    report.check("half precision", partial(_learn_half, X, y))
+    report.check("refused by other methods", partial(_refused, X, y))
+    report.check("a search of tensors that stay on the GPU", partial(_pipeline, encoder, X))
 
 
 def _same_codes(hasher: HROH, X: Any, y: Any, put: Callable[[Any], Any]) -> str:

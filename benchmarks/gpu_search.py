@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -31,10 +32,10 @@ def search_speed(report: Report, options: argparse.Namespace) -> None:
         if n_items <= 10**7:
             flat = FlatIndex(64)
             flat.upsert(codes_of(np, 0, n_items))
-            report.check(f"answers of FlatIndex on {n_items} items", lambda flat=flat: _same_answers(index, flat))  # type: ignore[misc]
+            report.check(f"answers of FlatIndex on {n_items} items", partial(_same_answers, index, flat))
             for n_queries in (1, 256):
                 queries = queries_of(n_queries)
-                seconds = timed(lambda flat=flat, queries=queries: flat.search(queries, 10), 2.0)  # type: ignore[misc]
+                seconds = timed(partial(flat.search, queries, 10), 2.0)
                 what = f"{n_items} codes, {n_queries} queries, k=10: FlatIndex, CPU"
                 report.row(what, "ms per query", [1000 * s / n_queries for s in seconds])
             _time_faiss(report, flat)
@@ -73,7 +74,7 @@ def _time_faiss(report: Report, flat: FlatIndex) -> None:
     for n_queries in (1, 256):
         queries = queries_of(n_queries)
         assert np.array_equal(index.search(queries, 10)[0], flat.search(queries, 10).distances)
-        seconds = timed(lambda queries=queries: index.search(queries, 10), 2.0)  # type: ignore[misc]
+        seconds = timed(partial(index.search, queries, 10), 2.0)
         what = f"{len(flat)} codes, {n_queries} queries, k=10: faiss {faiss.__version__}, {where}"
         report.row(what, "ms per query", [1000 * s / n_queries for s in seconds])
 
@@ -175,14 +176,9 @@ def _time_kernels(report: Report, index: Any) -> None:
         keys, count = cupy.empty(1 << 20, np.uint64), cupy.zeros(1, np.uint64)
         for blocks in (4, 16, 32, 128):
             gpu_kernels._BLOCKS = gpu_kernels._BLOCKS_WITH_TABLE = blocks
-            seconds = timed(
-                lambda words=words, bounds=bounds, limits=limits, keys=keys, count=count, tensor=tensor: (  # type: ignore[misc]
-                    gpu_kernels.scan(
-                        index._words, 0, len(index), words, (bounds, limits, 0, keys, len(keys), count), tensor=tensor
-                    )
-                ),
-                limit,
-            )
+            wanted = bounds, limits, 0, keys, len(keys), count
+            scan = partial(gpu_kernels.scan, index._words, 0, len(index), words, wanted, tensor=tensor)
+            seconds = timed(scan, limit)
             name = "tensor cores" if tensor else "counting bits"
             print(
                 f"  kernel, {len(index)} codes, {n_queries} queries, {name}, {blocks} blocks per multiprocessor: "
@@ -208,7 +204,7 @@ def tie_speed(report: Report, options: argparse.Namespace) -> None:
     for how in ("ids rise", "ids do not rise"):
         for n_queries in (1, 256):
             some = queries[:n_queries]
-            seconds = timed(lambda some=some: index.search(some, 10), 2.0)  # type: ignore[misc]
+            seconds = timed(partial(index.search, some, 10), 2.0)
             what = f"{n_items} codes, 1000 distinct, {how}, {n_queries} queries, k=10"
             report.row(what, "ms per query", [1000 * s / n_queries for s in seconds])
         index._ordered = False  # as after deletions
