@@ -155,7 +155,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--sizes", type=lambda text: [int(float(x)) for x in text.split(",")], default=[10**7, 10**8, 10**9]
     )
-    parser.add_argument("--quick", action="store_true", help="fewer checks and sizes, and no sweep over blocks")
+    parser.add_argument("--quick", action="store_true", help="fewer checks and sizes")
     parser.add_argument("--onto", type=Path, help="results of the same card and versions, to replace rows of")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

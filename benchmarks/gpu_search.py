@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -43,15 +40,12 @@ def search_speed(report: Report, options: argparse.Namespace) -> None:
         for n_queries in (1, 16, 256):
             for k in (10, 100):
                 _time_search(report, index, n_queries, k, limit=0.5 if options.quick else 2.0)
-        _time_steps(report, index)
         if options.quick:
             continue
         index._tensor = False
         for n_queries in (16, 256):
             _time_search(report, index, n_queries, 10, " by counting bits", 1.5)
         index._tensor = True
-    if not options.quick:
-        _time_kernels(report, index)
     seconds = timed(lambda: index.search(np.zeros((1, 64)), 10, asymmetric=True), 1.0)
     report.row(f"{len(index)} codes, 1 asymmetric query, k=10", "ms per query", [1000 * s for s in seconds])
     seconds = timed(lambda: index.range_search(queries_of(1), 12), 1.0)
@@ -108,48 +102,6 @@ def _assert_same(found: SearchResult, expected: SearchResult) -> None:
     assert np.array_equal(found.ids, expected.ids)
 
 
-def _time_steps(report: Report, index: Any) -> None:
-    """Time the steps of one query: between events on the GPU, and until each call returns on the host."""
-    import cupy
-
-    from onlinehash.indexes.engines import gpu_kernels, gpu_single
-
-    words, ids, n_items, room = index._words, index._ids, len(index), gpu_single.Room(index._n_words)
-    room.given.view(np.uint8)[:8] = queries_of(1)[0]
-    wanted = room.bound, room.limit, ids, room.keys, len(room.keys), room.count
-
-    def steps(mark: Callable[[str], None]) -> None:
-        mark("start")
-        room.query.set(room.given[None])
-        mark("query to the GPU")
-        gpu_single.find_bound(words, ids, n_items, 10, room, ordered=True)
-        mark("bound from a sample")
-        gpu_kernels.scan(words, 0, n_items, room.query, wanted, tensor=False)
-        mark("scan")
-        gpu_single.take_nearest(room, ids, 10)
-        mark("selection")
-
-    there: dict[str, list[float]] = {}
-    here: dict[str, list[float]] = {}
-    for _ in range(30):
-        marks: list[tuple[str, Any, float]] = []
-
-        def mark(name: str, marks: list[tuple[str, Any, float]] = marks) -> None:
-            event = cupy.cuda.Event()
-            event.record()
-            marks.append((name, event, time.perf_counter()))
-
-        steps(mark)
-        cupy.cuda.Device().synchronize()
-        for (_, before, began), (name, after, ended) in pairwise(marks):
-            there.setdefault(name, []).append(float(cupy.cuda.get_elapsed_time(before, after)))
-            here.setdefault(name, []).append(1000 * (ended - began))
-    print(f"  {n_items} codes, one query: {int(room.out[1])} keys kept, {int(room.out[0])} items as near as the 10th")
-    for name, values in there.items():
-        print(f"  {name}: {median(values):.3f} ms on the GPU, {median(here[name]):.3f} ms on the host")
-    report.content.setdefault("steps", {})[str(n_items)] = {name: median(values) for name, values in there.items()}
-
-
 def _time_search(report: Report, index: Any, n_queries: int, k: int, how: str = "", limit: float = 2.0) -> None:
     bars = {(1, 10): "<= 2.5 at 1 billion", (256, 10): "<= 0.7 at 1 billion"}
     queries = queries_of(n_queries)
@@ -160,33 +112,6 @@ def _time_search(report: Report, index: Any, n_queries: int, k: int, how: str = 
     )
     if n_queries == 1 and k == 10:
         report.row(what, "TB/s read", [8 * len(index) / s / 1e12 for s in seconds], "75 % of the copy's at 1 billion")
-
-
-def _time_kernels(report: Report, index: Any) -> None:
-    """Time the scans alone, at bounds that few items keep, with several numbers of blocks."""
-    import cupy
-
-    from onlinehash.indexes.engines import gpu_kernels
-
-    report.content["kernels"] = []
-    default = gpu_kernels._BLOCKS, gpu_kernels._BLOCKS_WITH_TABLE
-    for n_queries, tensor, limit in ((1, False, 0.3), (16, True, 0.3), (256, True, 0.5)):
-        words = index._as_words(queries_of(n_queries))
-        bounds, limits = cupy.full(n_queries, 8, np.int32), cupy.zeros(n_queries, np.int64)
-        keys, count = cupy.empty(1 << 20, np.uint64), cupy.zeros(1, np.uint64)
-        for blocks in (4, 16, 32, 128):
-            gpu_kernels._BLOCKS = gpu_kernels._BLOCKS_WITH_TABLE = blocks
-            wanted = bounds, limits, 0, keys, len(keys), count
-            scan = partial(gpu_kernels.scan, index._words, 0, len(index), words, wanted, tensor=tensor)
-            seconds = timed(scan, limit)
-            name = "tensor cores" if tensor else "counting bits"
-            print(
-                f"  kernel, {len(index)} codes, {n_queries} queries, {name}, {blocks} blocks per multiprocessor: "
-                f"{1000 * median(seconds):.3f} ms, {8 * len(index) / median(seconds) / 1e12:.2f} TB/s",
-                flush=True,
-            )
-            report.content["kernels"].append([len(index), n_queries, name, blocks, 1000 * median(seconds)])
-    gpu_kernels._BLOCKS, gpu_kernels._BLOCKS_WITH_TABLE = default
 
 
 def tie_speed(report: Report, options: argparse.Namespace) -> None:
