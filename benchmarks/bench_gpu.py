@@ -14,7 +14,6 @@ import sys
 import time
 import traceback
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from benchmarks.gpu_report import Report, free, timed
 from benchmarks.gpu_search import search_speed, tie_speed
 from onlinehash import HROH, load_dataset, mean_average_precision
 from onlinehash.exceptions import DataNotFoundError
+from onlinehash.experiments.results import versions
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "cupy-cuda13x", "cupy-cuda12x")
 
@@ -37,12 +37,7 @@ def machine(report: Report, options: argparse.Namespace) -> None:
     import cupy
     import torch
 
-    found = {"python": platform.python_version(), "card": torch.cuda.get_device_name()}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
+    found = {"python": platform.python_version(), "card": torch.cuda.get_device_name(), **versions(_PACKAGES)}
     assert report.content["machine"] in ({}, found), f"--onto has results of another machine: {found}"
     report.content["machine"] = found
     print(found)

@@ -6,7 +6,6 @@ import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -15,7 +14,7 @@ from time import process_time
 import numpy as np
 
 from onlinehash.encoders import Encoder
-from onlinehash.experiments.results import processor
+from onlinehash.experiments.results import processor, versions
 from onlinehash.types import Codes, Features
 
 FOLDER = Path(__file__).parent
@@ -96,8 +95,7 @@ def tiled_codes(encoder: Encoder, X: Features, n_items: int, rng: np.random.Gene
 
 def machine() -> dict[str, str]:
     """Return what the numbers were measured on."""
-    versions = {name: version(name) for name in _PACKAGES}
-    return {"processor": processor(), "python": platform.python_version(), **versions}
+    return {"processor": processor(), "python": platform.python_version(), **versions(_PACKAGES)}
 
 
 def save(name: str, rows: list[Row]) -> None:

@@ -5,42 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinehash._arrays import DeviceArray, Place, device_memory
 from onlinehash._validation import check_finite
 from onlinehash.exceptions import InvalidFeaturesError
-from onlinehash.features import FeatureMap, place_features
-from onlinehash.types import Signs
+from onlinehash.features import place_features
 
 _CHUNK = 1 << 26  # features computed at a time
 
 
 class DeviceEncoder:
-    """A copy of an encoder on a device, with results that differ from the host's only by rounding.
+    """A copy of an :class:`onlinehash.Encoder` on a device, with results that differ from the host's only by rounding."""
 
-    Parameters
-    ----------
-    weights, intercept, features, codewords, sharpness
-        As in :class:`onlinehash.Encoder`.
-    place : Place
-    """
-
-    def __init__(
-        self,
-        weights: NDArray[Any],
-        intercept: NDArray[Any] | None,
-        features: FeatureMap,
-        codewords: Signs | None,
-        sharpness: float,
-        place: Place,
-    ) -> None:
+    def __init__(self, encoder: Any, place: Place) -> None:
+        weights, intercept, codewords = encoder.weights, encoder.intercept, encoder.codewords
         self._place, self._dtype = place, weights.dtype.name
         self._n_inputs, self._n_columns = weights.shape
         self._weights = place.put(weights)
         self._intercept = None if intercept is None else place.put(intercept)
-        self._map = place_features(features, place, self._dtype)
-        self._sharpness = sharpness
+        self._map = place_features(encoder.features, place, self._dtype)
+        self._sharpness = encoder.sharpness
         self._n_classes = 0 if codewords is None else len(codewords)
         if codewords is not None:
             self._words = place.put(codewords, self._dtype)

@@ -17,13 +17,7 @@ _IR_VERSION = 8  # that of the operator set: older runtimes read it
 
 
 class OnnxGraph:
-    """Collect nodes and constants of a graph; every method returns the name of its result.
-
-    Parameters
-    ----------
-    dtype : dtype
-        Of the computation.
-    """
+    """Collect nodes and constants of a graph that computes in a dtype; every method returns the name of its result."""
 
     def __init__(self, dtype: Any) -> None:
         try:

@@ -229,8 +229,7 @@ class Encoder:
         """Return the copy of this encoder where X is."""
         place, copies = Place.of(X), _COPIES.setdefault(self, {})
         if place not in copies:
-            parts = self.weights, self.intercept, self.features, self.codewords, self.sharpness
-            copies[place] = DeviceEncoder(*parts, place)
+            copies[place] = DeviceEncoder(self, place)
         return copies[place]
 
     def _chunks(self, X: NDArray[Any]) -> list[NDArray[Any]]:

@@ -100,13 +100,19 @@ def result_key(result: Result) -> tuple[Any, ...]:
 @cache
 def environment() -> dict[str, str]:
     """Return versions, commit and machine."""
-    found = {"python": platform.python_version(), "processor": processor()}
-    for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
+    found = {"python": platform.python_version(), "processor": processor(), **versions(_PACKAGES)}
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     with suppress(OSError, subprocess.CalledProcessError):  # an installed package has no history
         found["commit"] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return found
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
     return found
 
 
