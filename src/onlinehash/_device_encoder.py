@@ -15,7 +15,7 @@ _CHUNK = 1 << 26  # features computed at a time
 
 
 class DeviceEncoder:
-    """A copy of an :class:`onlinehash.Encoder` on a device, with results that differ from the host's only by rounding."""
+    """A copy of an :class:`onlinehash.Encoder` on a device; its results differ from the host's by rounding."""
 
     def __init__(self, encoder: Any, place: Place) -> None:
         weights, intercept, codewords = encoder.weights, encoder.intercept, encoder.codewords
