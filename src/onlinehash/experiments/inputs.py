@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.experiments.custom import Frozen, Learner
-from onlinehash.features import FeatureMap
+from onlinehash.experiments.streams import chunks
 from onlinehash.hashers import HASHERS
 from onlinehash.types import Features, Labels
 
@@ -40,7 +39,7 @@ class WithHROHFeatures:
         self.learner = learner
         self.random_state = random_state
         self._head: list[tuple[Features, Labels]] = []
-        self._map: FeatureMap | None = None
+        self._map: Any = None
 
     def partial_fit(self, X: Features, y: Labels) -> WithHROHFeatures:
         """Learn from the next rows of the stream; the first 256 wait for each other."""
@@ -58,7 +57,6 @@ class WithHROHFeatures:
         if self._map is None:
             final = copy.deepcopy(self)
             final._open()
-        assert final._map is not None
         return _Mapped(final._map, final.learner.snapshot())
 
     def _open(self) -> None:
@@ -70,20 +68,14 @@ class WithHROHFeatures:
         self._learn(X, y)
 
     def _learn(self, X: Features, y: Labels) -> None:
-        assert self._map is not None
-        for rows in _chunks(self._map, X):
+        for rows in chunks(X, _CHUNK, self._map.n_outputs):
             self.learner.partial_fit(self._map.transform(X[rows]), y[rows])
 
 
 class _Mapped(NamedTuple):
-    features: FeatureMap
+    features: Any
     encoder: Frozen
 
     def encode(self, X: Any) -> NDArray[Any]:
-        parts = (self.features.transform(X[rows]) for rows in _chunks(self.features, X))
+        parts = (self.features.transform(X[rows]) for rows in chunks(X, _CHUNK, self.features.n_outputs))
         return np.concatenate([self.encoder.encode(part) for part in parts])
-
-
-def _chunks(features: FeatureMap, X: Features) -> Iterator[slice]:
-    step = max(1, _CHUNK // features.n_outputs)  # type: ignore[union-attr]
-    return (slice(start, start + step) for start in range(0, len(X), step))

@@ -6,6 +6,7 @@ influence each other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from math import isfinite
 from numbers import Real
@@ -19,7 +20,7 @@ from onlinehash.datasets import Split
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Batch, Features, Labels
 
-_CHUNK = 1 << 20  # elements of the stream rotated at a time
+_CHUNK = 1 << 20  # elements of X processed at a time
 
 _GROUPS, _ROTATION, _NOISE, _MISSING, _UNSEEN = range(1, 6)  # one random generator per option
 
@@ -150,6 +151,12 @@ def turn_towards(X: Features, degrees: float, seed: int) -> None:
     _rotate(X, angles, seed)
 
 
+def chunks(X: Features, size: int = _CHUNK, width: int | None = None) -> Iterator[slice]:
+    """Return slices of rows that have about ``size`` elements together, in ``width`` columns instead of their own."""
+    step = max(1, size // (width or X.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(X), step))
+
+
 def rotated(X: Features, degrees: float, seed: int) -> Features:
     """Return rows rotated by one angle, in the planes of :func:`turn_towards`.
 
@@ -165,13 +172,11 @@ def rotated(X: Features, degrees: float, seed: int) -> Features:
 
 def _rotate(X: Features, degrees: NDArray[np.float64], seed: int) -> None:
     """Rotate every row in place by an angle of its own."""
-    n_rows, n_features = X.shape
+    n_features = X.shape[1]
     pairs = np.random.default_rng([seed, _ROTATION]).permutation(n_features)[: n_features // 2 * 2]
     first, second = pairs.reshape(2, -1)
     angles = np.radians(degrees)[:, np.newaxis]
-    step = max(1, _CHUNK // n_features)
-    for start in range(0, n_rows, step):
-        rows = slice(start, start + step)
+    for rows in chunks(X):
         cos, sin = (part.astype(X.dtype) for part in (np.cos(angles[rows]), np.sin(angles[rows])))
         a, b = X[rows, first], X[rows, second]
         X[rows, first] = cos * a - sin * b

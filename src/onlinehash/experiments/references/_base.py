@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from onlinehash.codes import pack_bits
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import NotLearnedError
-from onlinehash.experiments.streams import labelled_rows
+from onlinehash.experiments.streams import chunks, labelled_rows
 from onlinehash.features import FeatureMap, StreamFeatures, make_features
 from onlinehash.types import Features, Labels
-
-_CHUNK = 1 << 20  # elements of X processed at a time
 
 
 class Reference(ABC):
@@ -27,9 +25,9 @@ class Reference(ABC):
         self._features: StreamFeatures | None = None
 
     @staticmethod
-    @abstractmethod
     def stored_bits(n_features: int, n_classes: int) -> int | None:
         """Return the bits stored per item; None if it takes ``n_bits`` and ``random_state`` as a hasher does."""
+        return None
 
     def partial_fit(self, X: Features, y: Labels | None = None) -> Reference:
         """Learn from the next rows of the stream; NaN is a missing label."""
@@ -95,9 +93,3 @@ def class_encoder(scores: Encoder) -> ReferenceEncoder:
 def class_bits(n_features: int, n_classes: int) -> int:
     """Return the bits of a class index."""
     return max(1, (n_classes - 1).bit_length())
-
-
-def chunks(X: Features) -> Iterator[slice]:
-    """Return slices of rows that are processed at a time."""
-    step = max(1, _CHUNK // X.shape[1])
-    return (slice(start, start + step) for start in range(0, len(X), step))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.experiments.streams import chunks
 from onlinehash.types import Features, Labels
 
 _SCORES = 1 << 22  # scores in memory at a time
@@ -34,11 +35,10 @@ def cosine_quality(
     places = np.arange(1, depth + 1)
     averages, precisions, recalls = [], [], []
     n_relevant = Counter(labels.tolist())
-    step = max(1, _SCORES // len(items))
-    for start in range(0, len(queries), step):
-        scores = queries[start : start + step] @ items.T
+    for some in chunks(queries, _SCORES, len(items)):
+        scores = queries[some] @ items.T
         scores /= lengths
-        for row, label in zip(scores, query_labels[start : start + step], strict=True):
+        for row, label in zip(scores, query_labels[some], strict=True):
             relevant = labels[_best(row, max(depth, precision_at))] == label
             precisions.append(relevant[:precision_at].mean())
             if n_relevant[label]:

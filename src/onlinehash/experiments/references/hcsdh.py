@@ -61,10 +61,6 @@ class HCSDHReference(KeepingReference):
         self.random_state = random_state
         self._codebook = make_codebook(codebook, n_bits, random_state)
 
-    @staticmethod
-    def stored_bits(n_features: int, n_classes: int) -> None:
-        """Return None: it takes ``n_bits``."""
-
     def snapshot(self) -> ReferenceEncoder:
         """Return an encoder fitted to all rows so far."""
         features, rows, labels = self._kept()

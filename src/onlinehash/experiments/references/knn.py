@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive_int
 from onlinehash.codes import pack_bits
-from onlinehash.experiments.references._base import KeepingReference, ReferenceEncoder, chunks, class_bits
+from onlinehash.experiments.references._base import KeepingReference, ReferenceEncoder, class_bits
+from onlinehash.experiments.streams import chunks
 from onlinehash.types import Codes, Features
 
 _SCORES = 1 << 24  # scores in memory at a time
@@ -48,10 +49,9 @@ class NeighboursReference(KeepingReference):
 
     def _encode(self, X: Features, rows: Features, numbers: NDArray[np.intp], n_classes: int) -> Codes:
         n_neighbors = min(self.n_neighbors, len(rows))
-        step = max(1, _SCORES // len(rows))
         codes = []
-        for start in range(0, len(X), step):
-            scores = _unit(X[start : start + step]) @ rows.T
+        for some in chunks(X, _SCORES, len(rows)):
+            scores = _unit(X[some]) @ rows.T
             nearest = np.argpartition(scores, len(rows) - n_neighbors, axis=1)[:, len(rows) - n_neighbors :]
             # A cosine is at most 1, so that its share cannot outweigh another neighbour.
             weights = 1 + (1 + np.take_along_axis(scores, nearest, axis=1)) / (3 * n_neighbors)

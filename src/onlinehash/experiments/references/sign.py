@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onlinehash.codes import pack_signs
-from onlinehash.experiments.references._base import Reference, ReferenceEncoder, chunks
+from onlinehash.experiments.references._base import Reference, ReferenceEncoder
+from onlinehash.experiments.streams import chunks
 
 
 class SignReference(Reference):
