@@ -189,3 +189,18 @@ def test_a_filter_over_many_tiles_finds_what_a_full_sort_finds(n_bytes):
             found = index.search(queries, k, ids=allowed)
             order = np.argsort(hamming_distances(queries, codes[known]), axis=1, kind="stable")[:, :k]
             assert np.array_equal(found.ids, known[order])
+
+
+def test_the_benchmark_measures_every_kind_of_change(monkeypatch):
+    pytest.importorskip("faiss")
+    from benchmarks import bench_buckets
+
+    monkeypatch.setattr(bench_buckets, "N", 300)
+    monkeypatch.setattr(bench_buckets, "BATCH", 10)
+    codes = np.random.default_rng(0).integers(0, 256, (300, 4), np.uint8)
+    buckets, flat = BucketIndex(32), FlatIndex(32)
+    for index in (buckets, flat):
+        index.upsert(codes)
+    rows = bench_buckets.changes(buckets, flat, codes)
+    assert [row.meaning.split(",")[0] for row in rows] == ["add", "delete", "replace"]
+    assert len(buckets) == len(flat) == 300

@@ -50,7 +50,7 @@ _LOOKS = {
 _OTHERS = tuple(
     (colour, marker) for marker in "dH8" for colour in ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#888888")
 )
-_VARIANT_LINES = {"as released": ":", "hinge": "--", "asymmetric": "--", "hybrid": "-.", "decay": ":"}
+_VARIANT_LINES = {"as released": ":", "hinge": "--", "asymmetric": "--", "decay": ":"}
 _LENGTH_LINES = {"8 bits": ":", "16 bits": "-.", "64 bits": "--"}
 _EMPHASISED = ("HCOH", "HROH")
 
