@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from onlinehash.codes import code_width
-from onlinehash.exceptions import MissingExtraError
+from onlinehash.exceptions import needs_extra
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, Identity, WithInputs
 
 _OPSET = 17
@@ -20,10 +20,8 @@ class OnnxGraph:
     """Collect nodes and constants of a graph that computes in a dtype; every method returns the name of its result."""
 
     def __init__(self, dtype: Any) -> None:
-        try:
+        with needs_extra("onnx", "onnx"):
             import onnx
-        except ImportError as error:
-            raise MissingExtraError.of("onnx", "onnx") from error
         self._onnx = onnx
         self.dtype = np.dtype(dtype)
         self._nodes: list[Any] = []

@@ -18,17 +18,15 @@ from onlinehash._validation import check_non_negative_int, check_positive
 from onlinehash.embedders.images import image_type
 from onlinehash.exceptions import (
     InvalidInputError,
-    MissingExtraError,
     OnlineHashError,
     OverLimitError,
     ServiceError,
     UnknownIdError,
+    needs_extra,
 )
 
-try:
+with needs_extra("httpx", "client"):
     import httpx
-except ImportError:
-    raise MissingExtraError.of("httpx", "client") from None
 
 T = TypeVar("T")
 

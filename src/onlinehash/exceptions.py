@@ -25,7 +25,8 @@ Every error says what was given, the rule, and the way out::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -181,3 +182,21 @@ class MissingExtraError(OnlineHashError, ImportError):
         h5py is not installed. In a clone of onlinehash, run: pip install '.[mat]'
         """
         return cls(f"{module} is not installed. In a clone of onlinehash, run: pip install '.[{extra}]'")
+
+
+@contextmanager
+def needs_extra(module: str, extra: str) -> Iterator[None]:
+    """Import optional dependencies in this context: one that is missing raises :class:`MissingExtraError`.
+
+    Examples
+    --------
+    >>> with needs_extra("lapis", "mat"):
+    ...     import lapis
+    Traceback (most recent call last):
+        ...
+    onlinehash.exceptions.MissingExtraError: lapis is not installed. In a clone of onlinehash, run: pip install '.[mat]'
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError.of(module, extra) from error

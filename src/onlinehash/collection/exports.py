@@ -15,7 +15,7 @@ from onlinehash._files import whole_file, write_bytes
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.types import Id
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, MissingExtraError, NotLearnedError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, NotLearnedError, needs_extra
 from onlinehash.types import Codes
 
 
@@ -82,10 +82,8 @@ def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
     if encoder is None or not ids:
         raise NotLearnedError("This collection has no codes yet; add items with labels first.")
     write, package, extra = FORMATS[ending]
-    try:
+    with needs_extra(package, extra):
         write(target, Coded(ids, codes, encoder))
-    except ImportError as error:
-        raise MissingExtraError.of(package, extra) from error
     encoder.save(target.with_name(f"{target.stem}.encoder.oh"))
     return len(ids)
 

@@ -14,14 +14,12 @@ from sklearn.base import clone
 from onlinehash._validation import check_positive_int
 from onlinehash.codes import unpack_bits
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidFeaturesError, MissingExtraError, NotLearnedError
+from onlinehash.exceptions import InvalidFeaturesError, NotLearnedError, needs_extra
 from onlinehash.hashers import OnlineHasher, make_hasher
 
-try:
+with needs_extra("river", "river"):
     import pandas as pd
     from river import base
-except ImportError as error:
-    raise MissingExtraError.of("river", "river") from error
 
 
 class HashTransformer(base.Transformer):

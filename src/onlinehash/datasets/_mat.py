@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.datasets._origin import Content, NamedFile, checked_content
-from onlinehash.exceptions import FileFormatError, MissingExtraError
+from onlinehash.exceptions import FileFormatError, needs_extra
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _HDF5_OFFSETS = (0, 512)
@@ -71,10 +71,8 @@ def _read_version_5(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_hdf5(path: Path) -> dict[str, NDArray[Any]]:
-    try:
+    with needs_extra("h5py", "mat"):
         h5py = import_module("h5py")
-    except ImportError as error:
-        raise MissingExtraError.of("h5py", "mat") from error
     try:
         with h5py.File(path, "r") as file:
             # MATLAB stores by column and h5py reads by row, so every array shows up transposed.

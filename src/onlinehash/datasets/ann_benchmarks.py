@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._validation import check_positive_int
 from onlinehash.codes import pack_bits
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, MissingExtraError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, needs_extra
 from onlinehash.types import Codes
 
 _ROWS = 1 << 16  # rows read at a time
@@ -91,10 +91,8 @@ def load_hamming_set(path: str | os.PathLike[str]) -> HammingSet:
         ...
     onlinehash.exceptions.DataNotFoundError: There is no file no-such-file.hdf5.
     """
-    try:
+    with needs_extra("h5py", "mat"):
         import h5py
-    except ImportError as error:
-        raise MissingExtraError.of("h5py", "mat") from error
     if not Path(path).is_file():
         raise DataNotFoundError(f"There is no file {os.fspath(path)}.")
     try:

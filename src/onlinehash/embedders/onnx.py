@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.embedders.images import MEAN, STD, image_array, pooled
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, MissingExtraError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, needs_extra
 
 _SIZE = 224  # where the file leaves it open
 
@@ -40,10 +40,8 @@ class OnnxImages:
     def __init__(
         self, path: str | os.PathLike[str], mean: tuple[float, ...] = MEAN, std: tuple[float, ...] = STD
     ) -> None:
-        try:
+        with needs_extra("onnxruntime", "onnx"):
             import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError.of("onnxruntime", "onnx") from error
         if not Path(path).is_file():
             raise DataNotFoundError(f"There is no file {path}.")
         self.name = f"onnx:{path}"

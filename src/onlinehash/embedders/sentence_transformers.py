@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from onlinehash.embedders.embedder import Function
-from onlinehash.exceptions import InvalidInputError, MissingExtraError
+from onlinehash.exceptions import InvalidInputError, needs_extra
 
 
 def make(model: str) -> Function:
     """Return the ``encode`` of a model, with vectors of unit length."""
     if not model:
         raise InvalidInputError("Name the model: 'sentence-transformers:all-MiniLM-L6-v2'.")
-    try:
+    with needs_extra("sentence-transformers", "sentence-transformers"):
         from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingExtraError.of("sentence-transformers", "sentence-transformers") from error
     loaded = SentenceTransformer(model)
     return lambda texts: loaded.encode(texts, normalize_embeddings=True, show_progress_bar=False)

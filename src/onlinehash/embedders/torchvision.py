@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from onlinehash.embedders.embedder import Function
 from onlinehash.embedders.images import embed_with
-from onlinehash.exceptions import InvalidInputError, MissingExtraError
+from onlinehash.exceptions import InvalidInputError, needs_extra
 
 
 def make(model: str) -> Function:
     """Return a network without its classifier, with the transform of its weights."""
     if not model:
         raise InvalidInputError("Name the model: 'torchvision:resnet18'.")
-    try:
+    with needs_extra("torchvision", "torchvision"):
         import torch
         from torchvision import models
-    except ImportError as error:
-        raise MissingExtraError.of("torchvision", "torchvision") from error
     weights = models.get_model_weights(model).DEFAULT
     network = models.get_model(model, weights=weights).eval()
     last = next(name for name in ("fc", "classifier", "head", "heads") if hasattr(network, name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onlinehash.embedders.embedder import Function
-from onlinehash.exceptions import InvalidInputError, MissingExtraError
+from onlinehash.exceptions import InvalidInputError, needs_extra
 
 _WIDTHS = (64, 128, 256)
 
@@ -14,10 +14,8 @@ def make(model: str = "") -> Function:
     """Return the mean of token embeddings, of unit length; ``model`` is its width, 256 if empty."""
     if model and model not in map(str, _WIDTHS):
         raise InvalidInputError(f"'wordllama:{model}' has no width of {_WIDTHS}; use 'wordllama:128'.")
-    try:
+    with needs_extra("wordllama", "wordllama"):
         import wordllama
-    except ImportError as error:
-        raise MissingExtraError.of("wordllama", "wordllama") from error
     weights = Path(wordllama.__file__).parent  # with the tokenizer: nothing is downloaded
     loaded = wordllama.WordLlama.load(cache_dir=weights, trunc_dim=int(model) if model else None, disable_download=True)
     return lambda texts: loaded.embed(texts, norm=True)

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from threadpoolctl import threadpool_limits
 
 from onlinehash._validation import check_positive_int
-from onlinehash.exceptions import MissingExtraError
+from onlinehash.exceptions import needs_extra
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,10 +95,8 @@ def cluster(address: str | None = None, n_workers: int | None = None) -> Iterato
     n_workers : int, optional
         Number of tasks at a time, by default one per CPU.
     """
-    try:
+    with needs_extra("ray", "ray"):
         import ray
-    except ImportError as error:
-        raise MissingExtraError.of("ray", "ray") from error
     if n_workers is not None:
         check_positive_int("n_workers", n_workers)
     if ray.is_initialized():

@@ -12,20 +12,18 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from onlinehash.collection import Collection
-from onlinehash.exceptions import DataNotFoundError, InvalidInputError, MissingExtraError
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError, needs_extra
 from onlinehash.streams.address import Address
 from onlinehash.streams.message import Message
 from onlinehash.streams.processed_ids import ProcessedIds, ServerSource, own_name
 from onlinehash.streams.source import DeadLetter, SourceError, UnreachableError
 
-try:
+with needs_extra("nats-py", "nats"):
     from nats.aio.client import Client
     from nats.errors import Error as NatsError
     from nats.errors import NoRespondersError
     from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamConfig
     from nats.js.errors import APIError, NoStreamResponseError, NotFoundError, ServiceUnavailableError
-except ImportError as missing:
-    raise MissingExtraError.of("nats-py", "nats") from missing
 
 Answer = TypeVar("Answer")
 

@@ -12,18 +12,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from onlinehash.collection import Collection
-from onlinehash.exceptions import InvalidInputError, MissingExtraError
+from onlinehash.exceptions import InvalidInputError, needs_extra
 from onlinehash.streams.address import Address
 from onlinehash.streams.message import Message
 from onlinehash.streams.processed_ids import ProcessedIds, ServerSource, own_name
 from onlinehash.streams.source import DeadLetter, SourceError, UnreachableError
 
-try:
+with needs_extra("redis", "redis"):
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
-except ImportError as missing:
-    raise MissingExtraError.of("redis", "redis") from missing
 
 _TIMEOUT = 10.0  # seconds until a server that says nothing counts as gone
 _BEGINNING = "0-0"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._files import whole_file
-from onlinehash.exceptions import FileFormatError, MissingExtraError
+from onlinehash.exceptions import FileFormatError, needs_extra
 from onlinehash.tables.columns import Columns, Layout
 from onlinehash.tables.rows import Chunk, Sheet, json_or_text
 
@@ -28,11 +28,9 @@ class LengthError(FileFormatError):
 
 def import_pyarrow() -> Any:
     """Return the module ``pyarrow``, with its submodules."""
-    try:
+    with needs_extra("pyarrow", "arrow"):
         import pyarrow.ipc
         import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError.of("pyarrow", "arrow") from error
     return pyarrow
 
 

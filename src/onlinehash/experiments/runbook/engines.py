@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection import Collection
-from onlinehash.exceptions import MissingExtraError
+from onlinehash.exceptions import needs_extra
 from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Features
 
@@ -107,7 +107,8 @@ class FaissEngine(Engine):
     """
 
     def __init__(self, *, cells: bool) -> None:
-        self._faiss = _import("faiss", "faiss")
+        with needs_extra("faiss", "faiss"):
+            self._faiss: Any = import_module("faiss")
         self._faiss.omp_set_num_threads(1)  # for single queries, threads only wait for each other
         self._cells = cells
         self._index: Any = None
@@ -157,7 +158,8 @@ class RiverEngine(Engine):
     """
 
     def __init__(self) -> None:
-        neighbors = _import("river.neighbors", "river")
+        with needs_extra("river", "river"):
+            neighbors: Any = import_module("river.neighbors")
         self._search = neighbors.LazySearch(1 << 30, dist_func=lambda a, b: -float(a[0] @ b[0]))
         self._deleted: set[int] = set()
         self._width = 0
@@ -195,10 +197,3 @@ def _unit(X: Features) -> NDArray[np.float32]:
     """Return rows scaled to unit length."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return np.ascontiguousarray(X / np.where(lengths > 0, lengths, 1), np.float32)
-
-
-def _import(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError.of(extra, extra) from error

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive_int
 from onlinehash.codes import code_width
-from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError
+from onlinehash.exceptions import FileFormatError, InvalidInputError, needs_extra
 from onlinehash.indexes._memory import read_index, write_index
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.types import Codes, Distances, Ids, SearchResult
 
-try:
+with needs_extra("faiss", "faiss"):
     import faiss
-except ImportError as error:
-    raise MissingExtraError.of("faiss", "faiss") from error
 
 _LEAST, _MOST = 39, 256  # training codes per list: faiss warns below the first and samples above the second
 _NONE = np.iinfo(np.int32).max  # the distance of a missing result of faiss

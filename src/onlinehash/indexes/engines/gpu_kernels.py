@@ -10,12 +10,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-try:
-    import cupy
-except ImportError as error:
-    from onlinehash.exceptions import MissingExtraError
+from onlinehash.exceptions import needs_extra
 
-    raise MissingExtraError.of("cupy", "gpu") from error
+with needs_extra("cupy", "gpu"):
+    import cupy
 
 __all__ = ["SHIFT", "TILE", "cupy", "has_tensor_cores", "most_queries", "n_multiprocessors", "scan", "scan_asymmetric"]
 

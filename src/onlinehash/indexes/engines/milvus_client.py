@@ -13,14 +13,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from onlinehash.codes import code_width
-from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError, StorageError
+from onlinehash.exceptions import FileFormatError, InvalidInputError, StorageError, needs_extra
 from onlinehash.indexes.engines.milvus_lite import LITE_FILES
 
-try:
+with needs_extra("pymilvus", "milvus"):
     import grpc  # type: ignore[import-untyped]
     from pymilvus import DataType, MilvusClient, MilvusException
-except ImportError as error:
-    raise MissingExtraError.of("pymilvus", "milvus") from error
 
 Fields = Mapping[str, Mapping[str, Any]]
 """The fields of a collection, the primary key first: what ``add_field`` of pymilvus takes."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TextIO
 
-from onlinehash.exceptions import LockedError, MissingExtraError, StorageError
+from onlinehash.exceptions import LockedError, StorageError, needs_extra
 
 _LETTING_GO = 5.0  # seconds
 
@@ -47,12 +47,9 @@ class LiteFiles:
 
 def _servers() -> Any:
     """Return what starts and ends the servers of Milvus Lite."""
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "pkg_resources is deprecated as an API", UserWarning)
-            return import_module("milvus_lite.server_manager").server_manager_instance
-    except ImportError as error:
-        raise MissingExtraError.of("milvus-lite", "milvus") from error
+    with needs_extra("milvus-lite", "milvus"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "pkg_resources is deprecated as an API", UserWarning)
+        return import_module("milvus_lite.server_manager").server_manager_instance
 
 
 def _lock(file: Path) -> TextIO:

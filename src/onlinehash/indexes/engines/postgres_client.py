@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 
 from onlinehash.codes import unpack_bits
 from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError, StorageError
+from onlinehash.exceptions import FileFormatError, InvalidInputError, StorageError, needs_extra
 from onlinehash.types import Codes, QueryValues
 
-try:
+with needs_extra("psycopg", "postgres"):
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
-except ImportError as error:
-    raise MissingExtraError.of("psycopg", "postgres") from error
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 PostgresError = psycopg.Error
