@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -63,48 +63,54 @@ def _write(
     """Send items; a column that is None is removed from them. Whole items without a payload go as an array."""
     listed, single = check_item_ids(ids, None, ordered=True), is_single(ids)
     if not listed:
-        yield from _put_checkpoint(checkpoint)
-        return
+        vectors, columns = None, {}
     rows = None if vectors is None else _rows(vectors, single)
     removed = {name: None for name, column in columns.items() if column is None}
     given = {name: [column] if single else column for name, column in columns.items() if column is not None}
-    for some, part in _parts(rows, {"ids": listed} | given, checkpoint):
-        if method == "PUT" and some is not None and not part.keys() & {"payload", "checkpoint"}:
-            array = records(part["ids"], some, part.get("labels"))
+    for name, column in (given if rows is None else given | {"vectors": rows}).items():
+        if len(column) != len(listed):
+            raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one per id.")
+
+    def request(some: slice, noted: dict[str, Any]) -> Call:
+        part = {name: column[some] for name, column in given.items()}
+        if method == "PUT" and rows is not None and not noted and "payload" not in part:
+            array = records(listed[some], rows[some], part.get("labels"))
             if array is not None:
-                yield _change(method, "/items", array)
-                continue
+                return _change(method, "/items", array)
         if "labels" in part:
             part["labels"] = _plain(part["labels"])
-        if some is not None:
-            part["vectors"] = some.tolist()
-        yield _change(method, "/items", part | removed)
+        if rows is not None:
+            part["vectors"] = rows[some].tolist()
+        return _change(method, "/items", {"ids": listed[some], **part, **removed, **noted})
+
+    yield from _changes(len(listed), _ROWS if rows is None else _size(rows), request, checkpoint)
 
 
 def delete(ids: Any, where: Any, missing: str, unlearn: bool, checkpoint: Checkpoint) -> Calls[int]:
     check_choice("missing", missing, ("raise", "ignore"))
     if (ids is None) == (where is None):
         raise InvalidInputError("delete takes ids or where, one of the two.")
-    noted = {} if checkpoint is None else {"checkpoint": dict(checkpoint)}
-    parts = [{"where": where} | noted]
-    if ids is not None:
-        listed = check_item_ids(ids, None)
-        parts = [part for _, part in _parts(None, {"ids": listed}, checkpoint)]
-        if not listed:
-            yield from _put_checkpoint(checkpoint)
-    n_deleted = 0
-    for part in parts:
-        body = part | {"missing": missing, "unlearn": unlearn}
+    listed = [] if ids is None else check_item_ids(ids, None)
+
+    def request(some: slice, noted: dict[str, Any]) -> Call:
+        chosen = {"where": where} if ids is None else {"ids": listed[some]}
+        body = {**chosen, "missing": missing, "unlearn": unlearn, **noted}
         # A repeated request may find the items already deleted by the first.
-        answer = yield _change("POST", "/items/delete", body, body | {"missing": "ignore"})
-        n_deleted += answer.get("changed", 0)
-    return n_deleted
+        return _change("POST", "/items/delete", body, body | {"missing": "ignore"})
+
+    answers = yield from _changes(1 if ids is None else len(listed), _ROWS, request, checkpoint)
+    return sum(answer.get("changed", 0) for answer in answers)
 
 
-def _put_checkpoint(checkpoint: Checkpoint) -> Calls[None]:
-    """Store a checkpoint without a change."""
-    for name, value in (checkpoint or {}).items():
-        yield Call("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
+def _changes(
+    n_rows: int, size: int, request: Callable[[slice, dict[str, Any]], Call], checkpoint: Checkpoint
+) -> Calls[list[Any]]:
+    """Change some rows at a time; the checkpoint goes with the last, or alone where there are none."""
+    noted = {} if checkpoint is None else {"checkpoint": dict(checkpoint)}
+    if not n_rows:
+        for name, value in (checkpoint or {}).items():
+            yield Call("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
+    return (yield from _smaller(n_rows, size, lambda some: request(some, noted if some.stop >= n_rows else {})))
 
 
 def create_index(path: str) -> Calls[None]:
@@ -234,9 +240,9 @@ def _smaller(n_rows: int, size: int, request: Callable[[slice], Call]) -> Calls[
             answers.append((yield request(slice(start, start + size))))
             start += size
         except OverLimitError:
-            if min(size, n_rows) == 1:
+            size = min(size, n_rows - start) // 2
+            if size == 0:
                 raise
-            size = max(1, min(size, n_rows) // 2)
     return answers
 
 
@@ -289,23 +295,6 @@ def history() -> Calls[History]:
 
 
 # ---------------------------------------------------------------------- columns
-
-
-def _parts(
-    rows: NDArray[Any] | None, columns: dict[str, Any], checkpoint: Checkpoint = None
-) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield rows and columns in parts of which each is one request; the checkpoint goes with the last."""
-    n_rows = len(columns["ids"]) if "ids" in columns else len(rows if rows is not None else ())
-    for name, column in (*columns.items(), *(() if rows is None else (("vectors", rows),))):
-        if len(column) != n_rows:
-            raise InvalidInputError(f"{name} has {len(column)} entries for {n_rows} ids; pass one per id.")
-    size = _ROWS if rows is None else _size(rows)
-    for start in range(0, n_rows, size):
-        some = slice(start, start + size)
-        part: dict[str, Any] = {name: column[some] for name, column in columns.items()}
-        if checkpoint is not None and start + size >= n_rows:
-            part["checkpoint"] = dict(checkpoint)
-        yield None if rows is None else rows[some], part
 
 
 def _items(answer: dict[str, Any]) -> list[Item]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +14,7 @@ from onlinehash._files import whole_file
 from onlinehash._validation import check_features
 from onlinehash.collection.care import replacing
 from onlinehash.collection.check import CheckReport
-from onlinehash.exceptions import DamagedError, InvalidInputError, ServiceError
+from onlinehash.exceptions import DamagedError, InvalidInputError, OverLimitError, ServiceError
 from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Progress
 
@@ -49,11 +48,18 @@ def migrate(embed: str | None, vectors: Any, hasher: Any, progress: Progress) ->
         yield from _job(Call("POST", "/migrate", body), progress)
         return
     found = {"complete": False, "n_done": 0, "n_items": 0}
-    for pairs in _batches(vectors):
+    rest, size = iter(vectors), _PAIRS
+    while pairs := list(islice(rest, size)):
         ids, rows = [id for id, _ in pairs], check_features([row for _, row in pairs])
         made = None if embed is not None or hasher is not None else records(ids, rows, None)
         sent = body | {"ids": ids, "vectors": rows.tolist()} if made is None else made
-        found = yield from _job(Call("POST", "/migrate", sent), silent)
+        try:
+            found = yield from _job(Call("POST", "/migrate", sent), silent)
+        except OverLimitError:
+            if len(pairs) == 1:
+                raise
+            rest, size = chain(pairs, rest), len(pairs) // 2
+            continue
         progress(found["n_done"], found["n_items"])
         hasher, body = None, {"embed": embed}
     if not found["n_items"]:
@@ -111,9 +117,3 @@ def _recipe(hasher: OnlineHasher | str | int) -> dict[str, Any]:
         return {"method": hasher}
     params = hasher.get_params(deep=False)
     return {"method": hasher.name, "n_bits": params.pop("n_bits"), "params": params}
-
-
-def _batches(pairs: Iterable[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
-    rest = iter(pairs)
-    while some := list(islice(rest, _PAIRS)):
-        yield some

@@ -24,8 +24,8 @@ class Client(ClientMethods):
     A request that gets no answer, or the answer to come back later, is sent again. That is safe: every change has a
     key, by which the service knows one that it has applied already although its answer was lost.
 
-    Items and queries are sent in batches of at most 1000, and asked for in smaller ones where the service gives no more
-    at a time. Each batch of a change is applied as a whole or not at all.
+    Items and queries are sent in batches of at most 1000, or of fewer if the service takes or gives no more at a
+    time. Each batch of a change is applied as a whole or not at all.
 
     Parameters
     ----------

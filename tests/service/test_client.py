@@ -137,6 +137,23 @@ def test_what_exceeds_a_limit_of_the_service_is_asked_for_in_smaller_parts(path)
             client.search(X[:2], 151)
 
 
+def test_changes_are_sent_in_as_small_batches_as_the_service_takes(path):
+    with (
+        Collection.open(make(path)) as collection,
+        serve_in_thread(collection, limits=Limits(max_batch_size=60)) as url,
+        Client(url, retries=0) as client,
+    ):
+        client.upsert(range(200), X, Y, checkpoint={"a": 1})
+        client.update(range(200), payload=[{"n": i} for i in range(200)], checkpoint={"b": 2})
+        assert [item.payload["n"] for item in collection.get(range(200))] == list(range(200))
+        assert np.array_equal([item.vectors for item in collection.get(range(200))], X)
+        assert (collection.checkpoint("a"), collection.checkpoint("b")) == (1, 2)
+        client.migrate(vectors=enumerate(X[:, :4]))
+        assert collection.n_features == 4
+        assert client.delete(range(130)) == 130
+        assert list(collection) == list(range(130, 200))
+
+
 def test_stored_items_do_not_find_themselves(client):
     alone = client.search_by_id(5, 3)
     assert 5 not in alone.ids
