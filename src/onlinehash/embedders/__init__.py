@@ -1,8 +1,8 @@
 """Embedders: from documents (text, images, anything) to vectors.
 
 A collection that is opened with ``embed=`` takes documents. An embedder is a name of this registry, a callable, an
-object with ``transform`` (scikit-learn) or ``encode`` (sentence-transformers), or an :class:`Embedder`. A new one is a
-new file with a function ``make`` and an entry in the registry; register your own with :func:`register_embedder`.
+object with ``transform`` (scikit-learn) or ``encode`` (sentence-transformers), or an :class:`Embedder`. Register your
+own with :func:`register_embedder`.
 
 Examples
 --------
@@ -14,21 +14,23 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
+from onlinehash.embedders import models
+from onlinehash.embedders.char_ngrams import char_ngrams
 from onlinehash.embedders.embedder import Embedder, Function, embedder_of, is_document
-from onlinehash.exceptions import InvalidInputError, UnknownNameError
+from onlinehash.embedders.onnx import OnnxImages
+from onlinehash.exceptions import InvalidInputError, MissingExtraError, UnknownNameError
 
-# By kind: the module here, whose function ``make`` takes what follows the colon of a name.
-_MODULES = {
-    "char_ngrams": "char_ngrams",
-    "fastembed": "fastembed",
-    "onnx": "onnx",
-    "sentence-transformers": "sentence_transformers",
-    "timm": "timm",
-    "torchvision": "torchvision",
-    "wordllama": "wordllama",
+# By kind: what takes the part of a name behind the colon, and an example of that part where it is needed.
+_KINDS: dict[str, tuple[Callable[[str], Function], str]] = {
+    "char_ngrams": (char_ngrams, ""),
+    "fastembed": (models.fastembed, "BAAI/bge-small-en-v1.5"),
+    "onnx": (OnnxImages, "model.onnx"),
+    "sentence-transformers": (models.sentence_transformers, "all-MiniLM-L6-v2"),
+    "timm": (models.timm, "mobilenetv3_small_100"),
+    "torchvision": (models.torchvision, "resnet18"),
+    "wordllama": (models.wordllama, ""),
 }
 _OF_IMAGES = ("onnx", "timm", "torchvision")
 _own: dict[str, Callable[[str], Function]] = {}
@@ -53,9 +55,15 @@ def make_embedder(name: str) -> Embedder:
     kind, _, model = str(name).partition(":")
     if kind in _own:
         return Embedder(name, _own[kind](model))
-    if kind not in _MODULES:
+    if kind not in _KINDS:
         raise UnknownNameError.among("embedder", kind, known_embedders())
-    made: Function = import_module(f"{__name__}.{_MODULES[kind]}").make(model)
+    make, example = _KINDS[kind]
+    if example and not model:
+        raise InvalidInputError(f"Name the model: '{kind}:{example}'.")
+    try:
+        made = make(model)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of(kind, kind) from error
     return Embedder(name, made, "image" if kind in _OF_IMAGES else "text")
 
 
@@ -90,7 +98,7 @@ def register_embedder(kind: str, make: Callable[[str], Function]) -> None:
     """
     if not isinstance(kind, str) or not kind or ":" in kind:
         raise InvalidInputError(f"kind={kind!r} is no name for embedders; use text without a colon.")
-    if kind in _MODULES:
+    if kind in _KINDS:
         raise InvalidInputError(f"The name {kind!r} is taken; choose another.")
     _own[kind] = make
 
@@ -103,7 +111,7 @@ def known_embedders() -> list[str]:
     >>> "char_ngrams" in known_embedders()
     True
     """
-    return sorted(_MODULES.keys() | _own.keys())
+    return sorted(_KINDS.keys() | _own.keys())
 
 
 def as_embedder(embed: Any) -> Embedder:

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import HashingVectorizer
 
 from onlinehash.exceptions import InvalidInputError
 
 N_FEATURES = 1024
 
 
-def make(model: str = "") -> CharNgrams:
+def char_ngrams(model: str) -> CharNgrams:
     """Return the embedder; ``model`` is the number of features, 1024 if empty."""
     if model and not (model.isdecimal() and int(model)):
         raise InvalidInputError(f"'char_ngrams:{model}' has no number of features; use 'char_ngrams:2048'.")
@@ -40,6 +39,8 @@ class CharNgrams:
     """
 
     def __init__(self, n_features: int = N_FEATURES) -> None:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
         self._counts = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 4), n_features=n_features)
 
     def __call__(self, texts: list[Any]) -> NDArray[np.float32]:

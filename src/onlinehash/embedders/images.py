@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.embedders.embedder import Function
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, needs_extra
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, MissingExtraError
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, to which most networks are used
 _MARGIN = 0.875  # share of the shorter side that is kept
@@ -24,8 +23,10 @@ def open_image(document: Any) -> Any:
     >>> open_image(np.zeros((4, 6), np.uint8)).size
     (6, 4)
     """
-    with needs_extra("pillow", "onnx"):
+    try:
         from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise MissingExtraError.of("pillow", "onnx") from error
     try:
         if isinstance(document, np.ndarray):
             return Image.fromarray(document).convert("RGB")
@@ -92,14 +93,3 @@ def pooled(outputs: Any) -> NDArray[np.float32]:
     """
     rows = np.asarray(outputs, np.float32)
     return rows.mean(axis=tuple(range(2, rows.ndim))) if rows.ndim > 2 else rows
-
-
-def embed_with(network: Any, transform: Any) -> Function:
-    """Return the function that embeds images with a network of torch, after a transform."""
-    import torch
-
-    def embed(images: list[Any]) -> Any:
-        with torch.inference_mode():
-            return pooled(network(torch.stack([transform(open_image(image)) for image in images])).numpy())
-
-    return embed
