@@ -118,6 +118,8 @@ def test_one_job_at_a_time_while_searches_go_on(served, monkeypatch):
     with Client(url) as other:
         with pytest.raises(ServiceError, match=r"409.*check is running"):
             other.compact()
+        with pytest.raises(ServiceError, match=rf"as job {state['number']} \(25%\).*answer was lost, GET /job"):
+            other.check()  # as one that has not got the answer to its first try
         assert other.search(X[0], 1).ids
         other.upsert(500, X[0], 1)
     go_on.set()
@@ -125,6 +127,23 @@ def test_one_job_at_a_time_while_searches_go_on(served, monkeypatch):
     assert httpx.get(f"{url}/api/v1/job").json()["state"] == "done"
     go_on.clear()
     httpx.post(f"{url}/api/v1/check", json={})  # ended when the service stops: nobody waits for it
+
+
+def test_too_little_memory_is_said_with_the_way_out(served, monkeypatch):
+    def exhausted(self, *args, **kwargs):
+        raise MemoryError
+
+    _, url, client = served
+    for name in ("count", "upsert", "compact"):
+        monkeypatch.setattr(Collection, name, exhausted)
+    for answer in (
+        httpx.post(f"{url}/api/v1/items/count", json={}),
+        httpx.put(f"{url}/api/v1/items", json={"ids": [1], "vectors": [X[0].tolist()]}),
+    ):
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "too little memory for this request now; send fewer items" in answer.json()["detail"]
+    with pytest.raises(ServiceError, match="does not have the memory for this; give it more"):
+        client.compact()
 
 
 def test_a_failed_job_says_why(served, monkeypatch):

@@ -168,6 +168,9 @@ def test_what_cannot_be_served_is_told_in_one_line(path, tmp_path):
     assert "--keyfile" in (error := said(new, "--method", "hcoh", "--certfile", text, "--keyfile", text))
     assert "cannot be used for TLS" in error and "Serving" not in error
     assert "does not begin with '/'" in said(new, "--method", "hcoh", "--root-path", "items")
+    for wrong in ("blah", "127.0.0.1,blah", "10.0.0.1/8", "127.0.0.1,"):
+        error = said(new, "--method", "hcoh", "--trusted-proxies", wrong)
+        assert f"--trusted-proxies {wrong!r} cannot be used" in error and "such as 127.0.0.1" in error
     text.write_bytes(b"\xff\xfe")
     assert f"The key file {text} cannot be read: it is no text" in said(new, "--method", "hcoh", "--read-keys", text)
     assert not new.exists()

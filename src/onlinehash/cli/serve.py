@@ -113,6 +113,7 @@ def run(
         raise typer.BadParameter("--certfile and --keyfile: give both.")
     if certfile is not None and keyfile is not None:
         server.check_certificate(certfile, keyfile)
+    server.check_proxies(trusted_proxies)
     if root_path and not root_path.startswith("/"):
         raise typer.BadParameter(f"--root-path {root_path!r} does not begin with '/'; give {'/' + root_path!r}.")
     limits = Limits(

@@ -38,8 +38,9 @@ class Jobs:
                 raise Problem(
                     409,
                     "job",
-                    f"{self.last.job} is running ({self.last.progress:.0%}), and only one job runs at a time; wait "
-                    "until GET /job says that it is done.",
+                    f"{self.last.job} is running as job {self.last.number} ({self.last.progress:.0%}), and only one "
+                    "job runs at a time; wait until GET /job says that it is done. If you started it and the answer "
+                    "was lost, GET /job also has its result.",
                 )
             self.last = job = JobAnswer(self.last.number + 1, name, "running")
             self._thread = Thread(target=self._run, args=(job, work), name=f"onlinehash {name}")
@@ -64,6 +65,8 @@ class Jobs:
             return "The service was stopped meanwhile."
         if isinstance(error, OnlineHashError):
             return Problem.of_error(error).detail
+        if isinstance(error, MemoryError):
+            return "The service does not have the memory for this; give it more, and start the job again."
         _log.error("%s failed", job.job, exc_info=error)
         return "The service failed to do this; its log has the reason."
 

@@ -17,7 +17,7 @@ from onlinehash.exceptions import OnlineHashError
 from onlinehash.service.api_keys import is_loopback
 from onlinehash.service.endpoints import refuse
 from onlinehash.service.metrics import Metrics
-from onlinehash.service.problems import Problem
+from onlinehash.service.problems import LATER, Problem
 
 access_log = logging.getLogger("onlinehash.access")
 _log = logging.getLogger("onlinehash.service")
@@ -79,7 +79,7 @@ class RequestMiddleware:
             problem = _problem(scope, error)
             if not scope.get("is_read") and _announced(headers) > _DRAINED:
                 problem.headers["Connection"] = "close"
-            if problem.status == 500:
+            if problem.status == 500 or isinstance(error, MemoryError):
                 _log.error("%s %s failed (request %s)", scope["method"], scope["path"], id.decode(), exc_info=error)
             await refuse(send_on, problem)
             del problem  # its traceback refers to this frame: the cycle would keep the body of the request
@@ -132,6 +132,9 @@ def _problem(scope: Scope, error: Exception) -> Problem:
     if isinstance(error, HTTPException):
         detail = f"{scope['method'][:20]} {scope['path'][:80]}: {error.detail}. The routes are listed in /openapi.json."
         return Problem(error.status_code, "http", detail, headers=error.headers)
+    if isinstance(error, MemoryError):
+        detail = "The service has too little memory for this request now; send fewer items or queries, or try later."
+        return Problem(503, "busy", detail, headers=LATER)
     return Problem(500, "internal", "The service failed to answer this request; its log has the reason.")
 
 

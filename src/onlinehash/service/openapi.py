@@ -26,7 +26,7 @@ _REASONS = {
     421: "The host is not a name of this machine, and there are no API keys.",
     422: "A value is invalid or exceeds a limit.",
     429: "Too many requests are waiting.",
-    503: "The disk is full or read-only, or the service is busy or stopping.",
+    503: "The disk is full or read-only, memory is short, or the service is busy or stopping.",
 }
 _REF = "#/components/schemas/{name}"
 _BYTES = {"type": "string", "format": "binary"}

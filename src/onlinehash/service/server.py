@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import signal
@@ -58,6 +59,18 @@ def check_certificate(certfile: Path, keyfile: Path) -> None:
 
 def _refuse_password() -> str:
     raise InvalidInputError("The private key has a password; give one without, in a file that only the service reads.")
+
+
+def check_proxies(trusted_proxies: str) -> None:
+    """Raise if text is neither ``*`` nor addresses and networks separated by commas."""
+    for proxy in trusted_proxies.split(",") if trusted_proxies not in ("", "*") else ():
+        try:
+            ipaddress.ip_network(proxy.strip())
+        except ValueError as error:
+            raise InvalidInputError(
+                f"trusted_proxies={trusted_proxies!r} cannot be used: {error}. Give addresses such as 127.0.0.1 or "
+                "networks such as 10.0.0.0/8, separated by commas, or '*' for all."
+            ) from error
 
 
 def url_of(listening: socket.socket, *, tls: bool = False) -> str:
