@@ -28,6 +28,15 @@ class Browsing:
     collection: Collection
     limits: Limits
 
+    def get(self, request: schemas.IdsRequest) -> ArrayAnswer | msgspec.Raw:
+        """Return items in the order of their ids."""
+        check_size(len(request.ids), self.limits)
+        self._check_vectors(len(request.ids))
+        listed, step = Listed(self.limits), self._n_at_a_time()
+        for start in range(0, len(request.ids), step):
+            listed.add(self.collection.get(request.ids[start : start + step]))
+        return listed.answer()
+
     def get_one(self, id: str) -> msgspec.Raw:
         """Return one item, with its code."""
         known = self._id(id)
@@ -71,11 +80,6 @@ class Browsing:
         self._check_labels(request.labels)
         return schemas.CountAnswer(self.collection.count(request.where, labels=request.labels))
 
-    def items_of(self, ids: Sequence[Any]) -> Iterable[list[Item]]:
-        """Yield items in the order of their ids, some at a time."""
-        step = self._n_at_a_time()
-        return (self.collection.get(ids[start : start + step]) for start in range(0, len(ids), step))
-
     def _id(self, text: str) -> int | str:
         """Return the id that a path names, an integer if the ids of the collection are integers."""
         digits = text.removeprefix("-")
@@ -97,35 +101,25 @@ class Browsing:
         check_values(n_items * (self.collection.n_features or 0), self.limits)
 
 
-class PayloadBudget:
-    """The bytes of payloads that an answer may still hold."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._most, self._n_bytes = limits.max_payload_bytes, 0
-
-    def take(self, payload: Any, times: int = 1) -> bytes:
-        """Return a payload as JSON; refuse the request if all of them have too many bytes."""
-        text = msgspec.json.encode(payload)
-        self._n_bytes += times * len(text)
-        if self._n_bytes > self._most:
-            raise over_limit("payload", self._n_bytes, self._most, "ask for fewer items, or leave the payload out")
-        return text
-
-
 class Listed:
     """An answer with items: their vectors, and the rest of each as JSON."""
 
     def __init__(self, limits: Limits, include: Sequence[str] = _ALL) -> None:
-        self._budget, self._include = PayloadBudget(limits), include
+        self._include, self._max_bytes, self._n_bytes = include, limits.max_payload_bytes, 0
         self._parts, self._vectors = list[bytes](), list[Features]()
 
     def add(self, items: Iterable[Item]) -> None:
-        """Add items."""
-        wants_payload = "payload" in self._include
+        """Add items; refuse the request if the payloads of all have too many bytes."""
         rest = [part for part in self._include if part != "vectors"]
         for item in items:
+            payload = msgspec.json.encode(item.payload) if "payload" in rest else b""
+            self._n_bytes += len(payload)
+            if self._n_bytes > self._max_bytes:
+                raise over_limit(
+                    "payload", self._n_bytes, self._max_bytes, "ask for fewer items, or leave the payload out"
+                )
             self._vectors.append(item.vectors)
-            self._parts.append(_item(item, rest, self._budget.take(item.payload) if wants_payload else b""))
+            self._parts.append(_item(item, rest, payload))
 
     def answer(self, **fields: Any) -> ArrayAnswer | msgspec.Raw:
         """Return the answer, with further fields."""

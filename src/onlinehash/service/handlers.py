@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,11 +13,10 @@ import numpy as np
 
 from onlinehash.collection import Collection
 from onlinehash.collection.paging import Cursor
-from onlinehash.exceptions import UnknownIdError
 from onlinehash.service import schemas
 from onlinehash.service.answers import ArrayAnswer, found_answer
 from onlinehash.service.api_keys import ApiKeys
-from onlinehash.service.browsing import Browsing, Listed, PayloadBudget
+from onlinehash.service.browsing import Browsing
 from onlinehash.service.care import Care
 from onlinehash.service.executors import Deadline, Executors
 from onlinehash.service.insight import Insight, Remembered
@@ -101,15 +99,6 @@ class Service(Browsing, Care, Insight):
         known = self._id(id)
         return self._change(1, None, lambda noted: self.collection.delete([known], checkpoint=noted))
 
-    def get(self, request: schemas.IdsRequest) -> ArrayAnswer | msgspec.Raw:
-        """Return items in the order of their ids."""
-        check_size(len(request.ids), self.limits)
-        self._check_vectors(len(request.ids))
-        listed = Listed(self.limits)
-        for items in self.items_of(request.ids):
-            listed.add(items)
-        return listed.answer()
-
     def indexes(self) -> schemas.IndexesAnswer:
         """Return the paths in the payload that have an index."""
         return schemas.IndexesAnswer(self.collection.indexes())
@@ -184,12 +173,11 @@ class Service(Browsing, Care, Insight):
         answer = schemas.SearchAnswer(found.version, found.ids, found.distances)
         if any(found.cursor or ()):
             answer.cursor = found.cursor
-        if request.items:
-            return await deadline.wait(reading.submit(lambda: self._with_items(answer)))
-        for part in request.include:
+        include = search.options.get("include", ())
+        for part in include:
             if part != "vectors":
                 setattr(answer, part, getattr(found, part))
-        return found_answer(answer, found) if "vectors" in request.include else answer
+        return found_answer(answer, found) if "vectors" in include else answer
 
     def _prepare(self, request: schemas.SearchRequest) -> Search:
         """Return the search of a request, checked against the limits before any work is done."""
@@ -222,7 +210,8 @@ class Service(Browsing, Care, Insight):
         if request.by_id is not None:
             self._check_vectors(n_queries)
             k += 1  # a stored item finds itself
-        given = {**filters, **ranking, "include": request.include or None}
+        include = ["labels", "payload"] if request.items else request.include
+        given = {**filters, **ranking, "include": include or None}
         options = {name: value for name, value in given.items() if value is not None and value is not False}
         return Search(queries, k, request.radius, options, max_hits)
 
@@ -232,31 +221,6 @@ class Service(Browsing, Care, Insight):
         rank, most = Cursor.parse(request.after).rank, self.limits.max_hits
         if rank > most:
             raise over_limit("after", rank, most, "use a filter to find what is far away")
-
-    def _with_items(self, answer: schemas.SearchAnswer) -> schemas.SearchAnswer:
-        """Add labels and payload of the items found; items deleted since are left out."""
-        n_hits, budget = Counter(id for row in answer.ids for id in row), PayloadBudget(self.limits)
-        ids = list(n_hits)
-        while True:
-            items = {}
-            try:
-                for some in self.items_of(ids):
-                    for item in some:
-                        items[item.id] = item.labels, msgspec.Raw(budget.take(item.payload, n_hits[item.id]))
-                break
-            except UnknownIdError:
-                ids, budget = [id for id in ids if id in self.collection], PayloadBudget(self.limits)
-        pairs = [
-            [(id, distance) for id, distance in zip(*row, strict=True) if id in items]
-            for row in zip(answer.ids, answer.distances, strict=True)
-        ]
-        return msgspec.structs.replace(
-            answer,
-            ids=[[id for id, _ in row] for row in pairs],
-            distances=[[distance for _, distance in row] for row in pairs],
-            labels=[[items[id][0] for id, _ in row] for row in pairs],
-            payload=[[items[id][1] for id, _ in row] for row in pairs],
-        )
 
     def encode(self, request: schemas.EncodeRequest) -> ArrayAnswer:
         """Return the codes of vectors, made by the encoder in use."""
