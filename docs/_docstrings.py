@@ -37,7 +37,7 @@ class Coroutines(griffe.Extension):
             coroutine = griffe.Function(
                 name, lineno=made.lineno, endlineno=made.endlineno, parameters=method.parameters, returns=method.returns
             )
-            coroutine.docstring = griffe.Docstring(made.docstring.value, parent=coroutine)
+            coroutine.docstring = griffe.Docstring(method.docstring.value.partition("\n")[0], parent=coroutine)
             coroutine.labels.add("async")
             client.set_member(name, coroutine)
 

@@ -207,54 +207,28 @@ class AsyncClient:
                 return
 
     upsert = _awaited(ClientMethods.upsert)
-    """Insert items or replace existing ones, as :meth:`Collection.upsert`."""
     update = _awaited(ClientMethods.update)
-    """Change existing items and keep what is not given, as :meth:`Collection.update`."""
     delete = _awaited(ClientMethods.delete)
-    """Delete items, and return their number."""
     create_index = _awaited(ClientMethods.create_index)
-    """Make filters by a path in the payload fast, as :meth:`Collection.create_index`."""
     drop_index = _awaited(ClientMethods.drop_index)
-    """Drop the index of a path in the payload."""
     get = _awaited(ClientMethods.get)
-    """Return items in the order of their ids."""
     page = _awaited(ClientMethods.page)
-    """Return some items and a cursor for those that follow, as :meth:`Collection.page`."""
     count = _awaited(ClientMethods.count)
-    """Return the number of items, or of those with a label or a payload that passes a filter."""
     indexes = _awaited(ClientMethods.indexes)
-    """Return the paths in the payload that have an index."""
     search = _awaited(ClientMethods.search)
-    """Find the k nearest items of every query, as :meth:`Collection.search`."""
     range_search = _awaited(ClientMethods.range_search)
-    """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`."""
     search_by_id = _awaited(ClientMethods.search_by_id)
-    """Find the k nearest items of stored items, which do not find themselves."""
     encode = _awaited(ClientMethods.encode)
-    """Return the packed codes of vectors, made by the encoder in use."""
     label_counts = _awaited(ClientMethods.label_counts)
-    """Return the number of items of each label, or of those whose payload passes a filter."""
     stats = _awaited(ClientMethods.stats)
-    """Return statistics of the collection."""
     map = _awaited(ClientMethods.map)
-    """Return a random sample of the items in the plane, as :meth:`Collection.map`."""
     codewords = _awaited(ClientMethods.codewords)
-    """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
     history = _awaited(ClientMethods.history)
-    """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
     refresh = _awaited(ClientMethods.refresh)
-    """Encode all items again with the current hasher."""
     checkpoint = _awaited(ClientMethods.checkpoint)
-    """Return what a change last stored under a name; None if nothing."""
     backup = _awaited(ClientMethods.backup)
-    """Write a copy of the collection to a file, as :meth:`Collection.backup`."""
     check = _awaited(ClientMethods.check)
-    """Verify everything that is stored, and return what is wrong, as :meth:`Collection.check`."""
     compact = _awaited(ClientMethods.compact)
-    """Give unused space back to the disk, and return the number of bytes, as :meth:`Collection.compact`."""
     change_hasher = _awaited(ClientMethods.change_hasher)
-    """Learn with another hasher, and encode all items again, as :meth:`Collection.change_hasher`."""
     migrate = _awaited(ClientMethods.migrate)
-    """Move to another embedding model, of any width, as :meth:`Collection.migrate`."""
     abandon_migration = _awaited(ClientMethods.abandon_migration)
-    """Drop the new vectors of a migration that is not complete; the collection stays as it is."""

@@ -29,7 +29,7 @@ from onlinehash.service.middleware import RequestMiddleware
 from onlinehash.service.openapi import make_document
 from onlinehash.service.operations import OPERATIONS, Operation
 from onlinehash.service.parsing import JSON
-from onlinehash.service.problems import Problem
+from onlinehash.service.problems import Problem, no_route
 
 STATIC = Path(__file__).with_name("static")  # the web page
 _PATHS = {"index.html": "/", "docs.html": "/docs"}
@@ -187,8 +187,7 @@ async def _page(content: Content, request: Request) -> Content:
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    detail = f"{scope['method'][:20]} {scope['path'][:80]}: Not Found. The routes are listed in /openapi.json."
-    raise Problem(404, "http", detail)
+    raise no_route(scope, 404, "Not Found")
 
 
 def create_app(

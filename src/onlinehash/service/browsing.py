@@ -14,11 +14,10 @@ from onlinehash.service import schemas
 from onlinehash.service.answers import ArrayAnswer
 from onlinehash.service.limits import Limits
 from onlinehash.service.parsing import check_size, check_values
-from onlinehash.service.problems import invalid, over_limit
+from onlinehash.service.problems import LESS_PAYLOAD, invalid, over_limit
 from onlinehash.types import Features
 
 _AT_A_TIME = 500  # items read at a time: a payload has up to 64 KiB
-_ALL = ("labels", "payload", "vectors")
 _INT64_DIGITS = 19
 
 
@@ -37,15 +36,15 @@ class Browsing:
             listed.add(self.collection.get(request.ids[start : start + step]))
         return listed.answer()
 
-    def get_one(self, id: str) -> msgspec.Raw:
+    def get_one(self, id: str) -> schemas.OneItemAnswer:
         """Return one item, with its code."""
         known = self._id(id)
         (item,) = self.collection.get([known])
         _, codes, encoder = self.collection.codes_and_encoder([known])
         has_code = len(codes) > 0 and encoder is not None and item.version == encoder.version
         code = codes[0].tobytes().hex() if has_code else None
-        return msgspec.Raw(
-            _item(item, _ALL, msgspec.json.encode(item.payload), code=code, generation=self.collection.generation)
+        return schemas.OneItemAnswer(
+            item.id, item.vectors.tolist(), item.labels, item.payload, item.version, code, self.collection.generation
         )
 
     def list_items(self, request: schemas.ListRequest) -> ArrayAnswer | msgspec.Raw:
@@ -104,22 +103,24 @@ class Browsing:
 class Listed:
     """An answer with items: their vectors, and the rest of each as JSON."""
 
-    def __init__(self, limits: Limits, include: Sequence[str] = _ALL) -> None:
+    def __init__(self, limits: Limits, include: Sequence[str] = ("labels", "payload", "vectors")) -> None:
         self._include, self._max_bytes, self._n_bytes = include, limits.max_payload_bytes, 0
         self._parts, self._vectors = list[bytes](), list[Features]()
 
     def add(self, items: Iterable[Item]) -> None:
         """Add items; refuse the request if the payloads of all have too many bytes."""
-        rest = [part for part in self._include if part != "vectors"]
         for item in items:
-            payload = msgspec.json.encode(item.payload) if "payload" in rest else b""
-            self._n_bytes += len(payload)
-            if self._n_bytes > self._max_bytes:
-                raise over_limit(
-                    "payload", self._n_bytes, self._max_bytes, "ask for fewer items, or leave the payload out"
-                )
+            part: dict[str, Any] = {"id": item.id}
+            if "labels" in self._include:
+                part["labels"] = item.labels
+            if "payload" in self._include:
+                payload = msgspec.json.encode(item.payload)
+                self._n_bytes += len(payload)
+                if self._n_bytes > self._max_bytes:
+                    raise over_limit("payload", self._n_bytes, self._max_bytes, LESS_PAYLOAD)
+                part["payload"] = msgspec.Raw(payload)
             self._vectors.append(item.vectors)
-            self._parts.append(_item(item, rest, payload))
+            self._parts.append(msgspec.json.encode({**part, "version": item.version}))
 
     def answer(self, **fields: Any) -> ArrayAnswer | msgspec.Raw:
         """Return the answer, with further fields."""
@@ -137,14 +138,3 @@ class Listed:
 def _with_vector(item: bytes, vector: Features) -> bytes:
     # One at a time: a number takes four times as much memory as an object as in JSON.
     return b'{"vectors":' + msgspec.json.encode(vector.tolist()) + b"," + item[1:]
-
-
-def _item(item: Item, include: Sequence[str], payload: bytes, **fields: Any) -> bytes:
-    parts: dict[str, Any] = {"id": item.id}
-    if "vectors" in include:
-        parts["vectors"] = item.vectors.tolist()
-    if "labels" in include:
-        parts["labels"] = item.labels
-    if "payload" in include:
-        parts["payload"] = msgspec.Raw(payload)
-    return msgspec.json.encode({**parts, "version": item.version, **fields})

@@ -18,7 +18,7 @@ from onlinehash.service.executors import Deadline, Executor
 from onlinehash.service.handlers import Service
 from onlinehash.service.operations import Operation
 from onlinehash.service.parsing import JSON, NPY, decode, media_type
-from onlinehash.service.problems import LATER, MEDIA_TYPE, Problem
+from onlinehash.service.problems import LATER, MEDIA_TYPE, Problem, no_route
 
 _LARGE = 1 << 16  # bytes of a body that a thread decodes
 _encode = msgspec.json.Encoder().encode
@@ -145,8 +145,7 @@ def demand_key(request: Request, keys: ApiKeys, wrong_keys: WrongKeys | None = N
 def not_allowed(scope: Scope, methods: Iterable[str]) -> Problem:
     """Return the problem of a method that a path does not have."""
     allowed = ", ".join(sorted(methods))
-    detail = f"{scope['method'][:20]} {scope['path'][:80]}: use {allowed}. The routes are listed in /openapi.json."
-    return Problem(405, "http", detail, headers={"Allow": allowed})
+    return no_route(scope, 405, f"use {allowed}", {"Allow": allowed})
 
 
 async def respond(

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from onlinehash.service.limits import Limits
-from onlinehash.service.problems import LATER, Problem
+from onlinehash.service.problems import LATER, Problem, stopping
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Executor:
     def check(self) -> None:
         """Refuse a request if the executor is closed or its queue is full."""
         if self._closed:
-            raise Problem(503, "stopping", "The service is stopping; try again when it is back.", headers=LATER)
+            raise stopping()
         if self.n_waiting >= self.max_requests:
             raise Problem(
                 429,
@@ -120,6 +120,5 @@ class Executors:
 
     def close(self) -> None:
         """Complete the running calls of all."""
-        self.stopping = True
         for executor in (self.writing, self.reading, self.operations):
             executor.close()

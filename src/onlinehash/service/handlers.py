@@ -24,7 +24,7 @@ from onlinehash.service.jobs import Jobs
 from onlinehash.service.limits import Limits
 from onlinehash.service.media import read_image
 from onlinehash.service.parsing import BodyReader, check_size, rows_of
-from onlinehash.service.problems import Problem, invalid, over_limit
+from onlinehash.service.problems import Problem, invalid, over_limit, stopping
 from onlinehash.service.repeats import RecentChanges
 from onlinehash.service.searching import Search, Searches
 from onlinehash.types import SearchResult
@@ -237,8 +237,7 @@ class Service(Browsing, Care, Insight):
 
     def versions(self) -> schemas.VersionAnswer:
         """Return the version of the encoder in use, and how stale it is."""
-        stats = self.stats()
-        return schemas.VersionAnswer(*(getattr(stats, name) for name in schemas.VersionAnswer.__struct_fields__))
+        return msgspec.convert(self.collection.stats(), schemas.VersionAnswer, from_attributes=True)
 
     def label_counts(self) -> schemas.LabelCountsAnswer:
         """Count items by label."""
@@ -250,7 +249,7 @@ class Service(Browsing, Care, Insight):
 
     def get_limits(self) -> schemas.LimitsAnswer:
         """Return the request limits."""
-        return schemas.LimitsAnswer(*(getattr(self.limits, name) for name in schemas.LimitsAnswer.__struct_fields__))
+        return msgspec.convert(self.limits, schemas.LimitsAnswer, from_attributes=True)
 
     async def refresh(
         self, decode: Callable[[], schemas.RefreshRequest], deadline: Deadline, is_large: bool
@@ -274,7 +273,7 @@ class Service(Browsing, Care, Insight):
     def check_ready(self) -> None:
         """Raise if the collection cannot be read, or the service is stopping."""
         if self.executors.stopping:
-            raise Problem(503, "stopping", "The service is stopping.")
+            raise stopping()
         self.collection.stats()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from onlinehash.collection import Collection
@@ -63,11 +64,7 @@ class Insight:
         Each new item that has a label is searched for before it is learned from, a few per request: `precision` is the
         share of items with its label among the 10 nearest, `map` the mean average precision among them.
         """
-        history = self.collection.history()
-        return answers.HistoryAnswer(
-            [answers.EncoderRecord(**vars(one)) for one in history.encoders],
-            [answers.QualityRecord(**vars(one)) for one in history.quality],
-        )
+        return msgspec.convert(self.collection.history(), answers.HistoryAnswer, from_attributes=True)
 
     def map(self, request: answers.MapRequest) -> answers.MapAnswer:
         """Return a random sample of the items in the plane.
@@ -82,8 +79,7 @@ class Insight:
     def _map(self, limit: int) -> answers.MapAnswer:
         found = self.collection.map(limit)
         x, y = (np.round(axis, 5).tolist() for axis in (found.x, found.y))
-        labels = [list(some) if isinstance(some, tuple) else some for some in found.labels]
-        return answers.MapAnswer(found.version, found.ids, labels, x, y, list(found.explained))
+        return answers.MapAnswer(found.version, found.ids, found.labels, x, y, list(found.explained))
 
     def codewords(self) -> answers.CodewordsAnswer:
         """Return the codewords of the largest classes, and the share of ones per bit among a sample of their items."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.service.care_schemas import JobAnswer, JobName
-from onlinehash.service.problems import LATER, Problem
+from onlinehash.service.problems import Problem, stopping
 from onlinehash.types import Progress
 
 _log = logging.getLogger("onlinehash.service")
@@ -33,7 +33,7 @@ class Jobs:
         """Start a job; refuse it while another runs."""
         with self._lock:
             if self._stopping:
-                raise Problem(503, "stopping", "The service is stopping; try again when it is back.", headers=LATER)
+                raise stopping()
             if self.last.state == "running":
                 raise Problem(
                     409,

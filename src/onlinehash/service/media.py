@@ -30,19 +30,20 @@ _CHUNK = 1 << 16  # bytes read at a time
 def open_image(folder: Path, name: str) -> ImageFile:
     """Return an image below a resolved folder; links that lead out of it, and what is no image, are not there."""
     file = _opened(folder, name)
-    if file is None:
-        kinds = ", ".join(FORMATS).lower()
-        raise Problem(404, "unknown-media", f"There is no image {name[:80]!r} in the folder of media ({kinds}).")
-    size = os.fstat(file.fileno()).st_size
-    if size > _LARGEST:
+    if file is not None:
+        found = os.fstat(file.fileno())
+        media = image_type(file.read(_HEAD)) if stat.S_ISREG(found.st_mode) else None
+        if media is not None and found.st_size <= _LARGEST:
+            return ImageFile(file, found.st_size, media)
         file.close()
-        raise over_limit("bytes", size, _LARGEST, "store a smaller image")
-    media = image_type(file.read(_HEAD))
-    return ImageFile(file, size, media or "application/octet-stream")
+        if media is not None:
+            raise over_limit("bytes", found.st_size, _LARGEST, "store a smaller image")
+    kinds = ", ".join(FORMATS).lower()
+    raise Problem(404, "unknown-media", f"There is no image {name[:80]!r} in the folder of media ({kinds}).")
 
 
 def _opened(folder: Path, name: str) -> BinaryIO | None:
-    """Return the file of an image, open for reading; None if there is none."""
+    """Return a file that has the name of an image, open for reading; None if there is none."""
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
         return None
@@ -50,14 +51,9 @@ def _opened(folder: Path, name: str) -> BinaryIO | None:
         real = folder.joinpath(*parts).resolve(strict=True)
         if Path(name).suffix.lower() not in _SUFFIXES or not real.is_relative_to(folder):
             return None
-        file = os.fdopen(_descriptor(folder, real.relative_to(folder).parts), "rb")
+        return os.fdopen(_descriptor(folder, real.relative_to(folder).parts), "rb")
     except (OSError, RuntimeError, ValueError):  # RuntimeError: links that lead to each other
         return None
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and image_type(file.read(_HEAD)) is not None:
-        file.seek(0)
-        return file
-    file.close()
-    return None
 
 
 def _descriptor(folder: Path, parts: tuple[str, ...]) -> int:

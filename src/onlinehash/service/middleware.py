@@ -17,7 +17,7 @@ from onlinehash.exceptions import OnlineHashError
 from onlinehash.service.api_keys import is_loopback
 from onlinehash.service.endpoints import refuse
 from onlinehash.service.metrics import Metrics
-from onlinehash.service.problems import LATER, Problem
+from onlinehash.service.problems import LATER, Problem, no_route
 
 access_log = logging.getLogger("onlinehash.access")
 _log = logging.getLogger("onlinehash.service")
@@ -130,8 +130,7 @@ def _problem(scope: Scope, error: Exception) -> Problem:
     if isinstance(error, OnlineHashError):
         return Problem.of_error(error)
     if isinstance(error, HTTPException):
-        detail = f"{scope['method'][:20]} {scope['path'][:80]}: {error.detail}. The routes are listed in /openapi.json."
-        return Problem(error.status_code, "http", detail, headers=error.headers)
+        return no_route(scope, error.status_code, error.detail, error.headers)
     if isinstance(error, MemoryError):
         detail = "The service has too little memory for this request now; send fewer items or queries, or try later."
         return Problem(503, "busy", detail, headers=LATER)

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from starlette.types import Scope
 
 from onlinehash.exceptions import (
     FileFormatError,
@@ -23,6 +24,7 @@ from onlinehash.service.schemas import FieldError, ProblemAnswer
 
 MEDIA_TYPE = "application/problem+json"
 LATER = {"Retry-After": "1"}
+LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 _SHOWN = 80  # characters of a value
 _LOOKED_INTO = 1 << 16  # bytes of a body from which the invalid value is shown
 _FIELD = re.compile(r"(?:unknown|missing required) field `(.*?)`")
@@ -93,6 +95,17 @@ def over_limit(field: str, value: int, most: int, way_out: str, status: int = 42
     """Return the problem of a value beyond a limit."""
     detail = f"{field} is {value}, more than {most}, the limit of this service; {way_out}."
     return Problem(status, "over-limit", detail, field=field, value=value)
+
+
+def stopping() -> Problem:
+    """Return the problem of a service that stops."""
+    return Problem(503, "stopping", "The service is stopping; try again when it is back.", headers=LATER)
+
+
+def no_route(scope: Scope, status: int, reason: str, headers: Mapping[str, str] | None = None) -> Problem:
+    """Return the problem of a method or a path that is not there."""
+    detail = f"{scope['method'][:20]} {scope['path'][:80]}: {reason}. The routes are listed in /openapi.json."
+    return Problem(status, "http", detail, headers=headers)
 
 
 def _shown(value: Any) -> str | None:

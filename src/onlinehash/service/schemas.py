@@ -15,7 +15,7 @@ Int64 = Annotated[int, Meta(ge=-LAST - 1, le=LAST)]
 Positive = Annotated[int, Meta(ge=1, le=LAST)]
 Id = Int64 | str
 Label = Int64 | str
-Labels = Label | list[Label] | None
+Labels = Label | tuple[Label, ...] | None
 Ids = Annotated[list[Id], Meta(min_length=1)]
 Vector = Annotated[list[float], Meta(min_length=1)]
 Vectors = Annotated[list[Vector], Meta(min_length=1)]

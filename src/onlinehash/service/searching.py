@@ -15,7 +15,7 @@ from onlinehash.collection import Collection
 from onlinehash.exceptions import LargeResultError, TooManyResultsError
 from onlinehash.service.executors import Deadline, Executor
 from onlinehash.service.limits import Limits
-from onlinehash.service.problems import over_limit
+from onlinehash.service.problems import LESS_PAYLOAD, over_limit
 from onlinehash.types import SearchResult
 
 _QUIET = 10.0  # seconds without a search after which the next one may wait for a refresh
@@ -178,7 +178,7 @@ class Searches:
                 return self._collection.search(queries, search.k, **given)
             return self._collection.range_search(queries, search.radius, **given, max_results=search.max_hits - n_hits)
         except LargeResultError:
-            raise over_limit("payload", most + 1, most, "ask for fewer items, or leave the payload out") from None
+            raise over_limit("payload", most + 1, most, LESS_PAYLOAD) from None
         except TooManyResultsError:
             most = search.max_hits
             raise over_limit("hits within radius", most + 1, most, "use a smaller radius, or fewer queries") from None
