@@ -58,6 +58,11 @@ class Call:
 Calls = Generator[Call, Any, T]
 
 
+def one(call: Call, read: Callable[[Any], T]) -> Calls[T]:
+    """Send one request, and return what a function reads in its answer."""
+    return read((yield call))
+
+
 def pauses() -> Iterator[float]:
     """Yield seconds to wait that double, each reduced at random so that clients do not return all at once."""
     pause = _FIRST_PAUSE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from onlinehash._validation import check_choice, check_features, check_positive_
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.ids import check_item_ids, is_single
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
-from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
+from onlinehash.collection.types import Id, Item, ItemPage
 from onlinehash.exceptions import InvalidInputError, OverLimitError, ServiceError
 from onlinehash.types import Codes, SearchResult
 
@@ -32,7 +31,7 @@ _HITS_WITH_VECTORS = 10_000
 Checkpoint = Mapping[str, Any] | None
 
 
-def _change(method: str, path: str, body: Any, retry_body: dict[str, Any] | None = None) -> Call:
+def change(method: str, path: str, body: Any = None, retry_body: dict[str, Any] | None = None) -> Call:
     return Call(method, path, body, retry_body, key=uuid4().hex)
 
 
@@ -76,12 +75,12 @@ def _write(
         if method == "PUT" and rows is not None and not noted and "payload" not in part:
             array = records(listed[some], rows[some], part.get("labels"))
             if array is not None:
-                return _change(method, "/items", array)
+                return change(method, "/items", array)
         if "labels" in part:
-            part["labels"] = _plain(part["labels"])
+            part["labels"] = plain(part["labels"])
         if rows is not None:
             part["vectors"] = rows[some].tolist()
-        return _change(method, "/items", {"ids": listed[some], **part, **removed, **noted})
+        return change(method, "/items", {"ids": listed[some], **part, **removed, **noted})
 
     yield from _changes(len(listed), _ROWS if rows is None else _size(rows), request, checkpoint)
 
@@ -96,7 +95,7 @@ def delete(ids: Any, where: Any, missing: str, unlearn: bool, checkpoint: Checkp
         chosen = {"where": where} if ids is None else {"ids": listed[some]}
         body = {**chosen, "missing": missing, "unlearn": unlearn, **noted}
         # A repeated request may find the items already deleted by the first.
-        return _change("POST", "/items/delete", body, body | {"missing": "ignore"})
+        return change("POST", "/items/delete", body, body | {"missing": "ignore"})
 
     answers = yield from _changes(1 if ids is None else len(listed), _ROWS, request, checkpoint)
     return sum(answer.get("changed", 0) for answer in answers)
@@ -111,14 +110,6 @@ def _changes(
         for name, value in (checkpoint or {}).items():
             yield Call("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
     return (yield from _smaller(n_rows, size, lambda some: request(some, noted if some.stop >= n_rows else {})))
-
-
-def create_index(path: str) -> Calls[None]:
-    yield _change("POST", "/indexes", {"path": path})
-
-
-def drop_index(path: str) -> Calls[None]:
-    yield _change("DELETE", f"/indexes/{quote(path, safe='')}", None)
 
 
 def refresh(wait: bool) -> Calls[None]:
@@ -147,7 +138,7 @@ def page(
 ) -> Calls[ItemPage]:
     """Return some items in order, fewer if the service gives no more at a time, and a cursor for those that follow."""
     body: dict[str, Any] = {"where": where, "order": order, "descending": descending}
-    body |= {"labels": _plain(labels), "after": after, "cursor": cursor}
+    body |= {"labels": plain(labels), "after": after, "cursor": cursor}
     while True:
         try:
             answer = yield Call("POST", "/items/list", body | {"limit": limit}, arrays=True)
@@ -156,16 +147,6 @@ def page(
             if limit == 1:
                 raise
             limit //= 2
-
-
-def count(where: Any, labels: Any) -> Calls[int]:
-    answer = yield Call("POST", "/items/count", {"where": where, "labels": _plain(labels)})
-    return int(answer["n_items"])
-
-
-def indexes() -> Calls[list[str]]:
-    answer = yield Call("GET", "/indexes")
-    return list(answer["indexes"])
 
 
 def search(
@@ -178,7 +159,7 @@ def search(
     after: SearchResult | str | None = None,
 ) -> Calls[SearchResult]:
     given = {
-        "labels": _plain(labels),
+        "labels": plain(labels),
         "ids": None if ids is None else check_item_ids(ids, None, repeated=True),
         "where": where,
         "include": list(include) or None,
@@ -208,7 +189,7 @@ def search(
 
 def search_by_id(ids: Any, k: int, labels: Any, rescore: str | None) -> Calls[SearchResult]:
     listed, single = check_item_ids(ids, None), is_single(ids)
-    body = {"k": check_positive_int("k", k), "rescore": rescore, "labels": _plain(labels)}
+    body = {"k": check_positive_int("k", k), "rescore": rescore, "labels": plain(labels)}
     return (yield from _in_batches(listed, k, single, lambda some: Call("POST", "/search", body | {"by_id": some})))
 
 
@@ -256,24 +237,12 @@ def encode(vectors: ArrayLike) -> Calls[Codes]:
     return packed[0] if single else packed
 
 
-def label_counts(where: Any) -> Calls[dict[Label, int]]:
-    answer = yield Call("GET", "/label_counts") if where is None else Call("POST", "/label_counts", {"where": where})
-    return {one["label"]: one["n_items"] for one in answer["label_counts"]}
-
-
-def stats() -> Calls[Stats]:
-    found = yield Call("GET", "/stats")
-    return Stats(**{field.name: found[field.name] for field in fields(Stats)})
-
-
-def item_map(limit: int) -> Calls[ItemMap]:
-    found = yield Call("POST", "/map", {"limit": limit})
+def item_map(found: dict[str, Any]) -> ItemMap:
     found |= {axis: np.array(found[axis]) for axis in ("x", "y")}
     return ItemMap(**found | {"labels": list(map(_labels, found["labels"])), "explained": tuple(found["explained"])})
 
 
-def codewords() -> Calls[Codewords]:
-    found = yield Call("GET", "/codewords")
+def codewords(found: dict[str, Any]) -> Codewords:
     classes = [
         ClassBits(
             one["label"],
@@ -286,8 +255,7 @@ def codewords() -> Calls[Codewords]:
     return Codewords(**found | {"classes": classes})
 
 
-def history() -> Calls[History]:
-    found = yield Call("GET", "/history")
+def history(found: dict[str, Any]) -> History:
     times = [
         [{**row, "at": datetime.fromisoformat(row["at"])} for row in found[part]] for part in ("encoders", "quality")
     ]
@@ -318,12 +286,12 @@ def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
     return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
 
 
-def _plain(labels: Any) -> Any:
+def plain(labels: Any) -> Any:
     """Return labels as JSON values; NaN, a missing label, as None."""
     if isinstance(labels, (np.ndarray, np.generic)):
         labels = labels.tolist()
     if isinstance(labels, (list, tuple, set, frozenset)):
-        return [_plain(label) for label in (sorted(labels) if isinstance(labels, (set, frozenset)) else labels)]
+        return [plain(label) for label in (sorted(labels) if isinstance(labels, (set, frozenset)) else labels)]
     if isinstance(labels, float):
         return None if np.isnan(labels) else int(labels) if labels.is_integer() else labels
     return labels

@@ -7,7 +7,6 @@ from base64 import b64encode
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from onlinehash._call import Call, Calls, Download, pauses, records
 from onlinehash._files import whole_file
@@ -72,10 +71,6 @@ def migrate(embed: str | None, vectors: Any, hasher: Any, progress: Progress) ->
         )
 
 
-def abandon_migration() -> Calls[None]:
-    yield Call("DELETE", "/migration")
-
-
 def backup(path: str | os.PathLike[str], progress: Progress) -> Calls[None]:
     with replacing(Path(path)) as aside, whole_file(aside) as file:
         found = yield from _job(Call("POST", "/backup"), lambda done, total: progress(done, 2 * total))
@@ -85,11 +80,6 @@ def backup(path: str | os.PathLike[str], progress: Progress) -> Calls[None]:
         if headers.get("repr-digest") != f"sha-256=:{b64encode(copy.digest.digest()).decode()}:":
             raise DamagedError(f"{path} was not written: the download does not match its digest; try again.", "digest")
     yield Call("DELETE", "/backup")
-
-
-def checkpoint(name: str) -> Calls[Any]:
-    found = yield Call("GET", f"/checkpoints/{quote(name, safe='')}")
-    return found["value"]
 
 
 def _job(start: Call, progress: Progress) -> Calls[dict[str, Any]]:

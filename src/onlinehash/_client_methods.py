@@ -1,15 +1,18 @@
-"""The methods of the clients."""
+"""The methods of the clients; those of several requests are in ``_calls`` and ``_care_calls``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
+from urllib.parse import quote
 
 from numpy.typing import ArrayLike
 
 from onlinehash import _calls as calls
 from onlinehash import _care_calls as care
+from onlinehash._call import Call, one
 from onlinehash._transport import Transport
 from onlinehash._validation import check_positive_int
 from onlinehash.collection.check import CheckReport
@@ -18,6 +21,10 @@ from onlinehash.collection.insight import Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Codes, Progress, SearchResult
+
+
+def _nothing(answer: Any) -> None:
+    """Return nothing of an answer."""
 
 
 class ClientMethods:
@@ -105,7 +112,7 @@ class ClientMethods:
         ----------
         path : str
         """
-        return self._http.run(calls.create_index(path))
+        return self._http.run(one(calls.change("POST", "/indexes", {"path": path}), _nothing))
 
     def drop_index(self, path: str) -> None:
         """Drop the index of a path in the payload.
@@ -114,7 +121,7 @@ class ClientMethods:
         ----------
         path : str
         """
-        return self._http.run(calls.drop_index(path))
+        return self._http.run(one(calls.change("DELETE", f"/indexes/{quote(path, safe='')}"), _nothing))
 
     # ------------------------------------------------------------------ reading
 
@@ -148,11 +155,12 @@ class ClientMethods:
 
     def count(self, where: Any = None, *, labels: Any = None) -> int:
         """Return the number of items, or of those with a label or a payload that passes a filter."""
-        return self._http.run(calls.count(where, labels))
+        call = Call("POST", "/items/count", {"where": where, "labels": calls.plain(labels)})
+        return self._http.run(one(call, lambda answer: int(answer["n_items"])))
 
     def indexes(self) -> list[str]:
         """Return the paths in the payload that have an index."""
-        return self._http.run(calls.indexes())
+        return self._http.run(one(Call("GET", "/indexes"), lambda answer: list(answer["indexes"])))
 
     def search(
         self,
@@ -226,11 +234,17 @@ class ClientMethods:
 
     def label_counts(self, where: Any = None) -> dict[Label, int]:
         """Return the number of items of each label, or of those whose payload passes a filter."""
-        return self._http.run(calls.label_counts(where))
+        call = Call("GET", "/label_counts") if where is None else Call("POST", "/label_counts", {"where": where})
+        return self._http.run(
+            one(call, lambda answer: {label["label"]: label["n_items"] for label in answer["label_counts"]})
+        )
 
     def stats(self) -> Stats:
         """Return statistics of the collection."""
-        return self._http.run(calls.stats())
+        names = [field.name for field in fields(Stats)]
+        return self._http.run(
+            one(Call("GET", "/stats"), lambda answer: Stats(**{name: answer[name] for name in names}))
+        )
 
     def map(self, limit: int = 2000) -> ItemMap:
         """Return a random sample of the items in the plane, as :meth:`Collection.map`.
@@ -239,15 +253,15 @@ class ClientMethods:
         ----------
         limit : int, default=2000
         """
-        return self._http.run(calls.item_map(limit))
+        return self._http.run(one(Call("POST", "/map", {"limit": limit}), calls.item_map))
 
     def codewords(self) -> Codewords:
         """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
-        return self._http.run(calls.codewords())
+        return self._http.run(one(Call("GET", "/codewords"), calls.codewords))
 
     def history(self) -> History:
         """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
-        return self._http.run(calls.history())
+        return self._http.run(one(Call("GET", "/history"), calls.history))
 
     def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher.
@@ -268,7 +282,8 @@ class ClientMethods:
         ----------
         name : str
         """
-        return self._http.run(care.checkpoint(name))
+        call = Call("GET", f"/checkpoints/{quote(name, safe='')}")
+        return self._http.run(one(call, lambda answer: answer["value"]))
 
     def backup(self, path: str | os.PathLike[str], *, progress: Progress = care.silent) -> None:
         """Write a copy of the collection to a file, which is itself a collection.
@@ -344,4 +359,4 @@ class ClientMethods:
 
     def abandon_migration(self) -> None:
         """Drop the new vectors of a migration that is not complete; the collection stays as it is."""
-        return self._http.run(care.abandon_migration())
+        return self._http.run(one(Call("DELETE", "/migration"), _nothing))

@@ -17,16 +17,14 @@ from collections.abc import Callable
 from typing import Any
 
 from onlinehash.embedders import models
-from onlinehash.embedders.char_ngrams import char_ngrams
 from onlinehash.embedders.embedder import Embedder, Function, embedder_of, is_document
-from onlinehash.embedders.onnx import OnnxImages
 from onlinehash.exceptions import InvalidInputError, MissingExtraError, UnknownNameError
 
 # By kind: what takes the part of a name behind the colon, and an example of that part where it is needed.
 _KINDS: dict[str, tuple[Callable[[str], Function], str]] = {
-    "char_ngrams": (char_ngrams, ""),
+    "char_ngrams": (models.char_ngrams, ""),
     "fastembed": (models.fastembed, "BAAI/bge-small-en-v1.5"),
-    "onnx": (OnnxImages, "model.onnx"),
+    "onnx": (models.onnx, "model.onnx"),
     "sentence-transformers": (models.sentence_transformers, "all-MiniLM-L6-v2"),
     "timm": (models.timm, "mobilenetv3_small_100"),
     "torchvision": (models.torchvision, "resnet18"),
@@ -63,7 +61,7 @@ def make_embedder(name: str) -> Embedder:
     try:
         made = make(model)
     except ModuleNotFoundError as error:
-        raise MissingExtraError.of(kind, kind) from error
+        raise MissingExtraError.of(error.name or kind, kind) from error
     return Embedder(name, made, "image" if kind in _OF_IMAGES else "text")
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, MissingExtraError
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, to which most networks are used
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, to which most networks are used
 _MARGIN = 0.875  # share of the shorter side that is kept
 
 
@@ -63,15 +63,13 @@ def image_type(content: bytes) -> str | None:
     return "image/avif" if content[4:8] == b"ftyp" and content[8:12] in (b"avif", b"avis") else None
 
 
-def image_array(
-    document: Any, size: int, mean: tuple[float, ...] = MEAN, std: tuple[float, ...] = STD
-) -> NDArray[np.float32]:
+def image_array(document: Any, size: int) -> NDArray[np.float32]:
     """Return the middle of an image as an array of shape (3, size, size), normalised.
 
     Examples
     --------
-    >>> image_array(np.full((40, 60, 3), 255, np.uint8), 8, mean=(0, 0, 0), std=(1, 1, 1)).mean()
-    np.float32(1.0)
+    >>> image_array(np.full((40, 60, 3), 128, np.uint8), 8).mean(axis=(1, 2)).round(2)
+    array([0.07, 0.21, 0.43], dtype=float32)
     """
     image = open_image(document)
     side = round(size / _MARGIN)
@@ -80,7 +78,7 @@ def image_array(
     image = image.resize((width, height), resample=2)  # bilinear
     left, top = (width - size) // 2, (height - size) // 2
     pixels = np.asarray(image.crop((left, top, left + size, top + size)), np.float32) / 255
-    return np.asarray(((pixels - np.array(mean)) / np.array(std)).transpose(2, 0, 1), np.float32)
+    return np.asarray(((pixels - np.array(_MEAN)) / np.array(_STD)).transpose(2, 0, 1), np.float32)
 
 
 def pooled(outputs: Any) -> NDArray[np.float32]:

@@ -1,15 +1,48 @@
-"""Embedders of other libraries, each of which is imported when its embedder is made."""
+"""Embedders with a name; the library of each is imported when the embedder is made."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from onlinehash.embedders.embedder import Function
-from onlinehash.embedders.images import open_image, pooled
-from onlinehash.exceptions import InvalidInputError
+import numpy as np
 
-_WIDTHS = (64, 128, 256)
+from onlinehash.embedders.embedder import Function
+from onlinehash.embedders.images import image_array, open_image, pooled
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
+
+_N_FEATURES = 1024  # of char_ngrams
+_WIDTHS = (64, 128, 256)  # of wordllama
+_SIZE = 224  # of images, where an ONNX file leaves it open
+
+
+def char_ngrams(model: str) -> Function:
+    """Return the function that counts the character n-grams of words, in buckets chosen by a hash function.
+
+    They are 2 to 4 characters long; vectors have unit length. ``model`` is the number of buckets, 1024 if empty. It
+    needs no download, learns nothing and gives the same vectors on every machine, so text search can be tried at once.
+    It knows spelling, not meaning: "card" is near "cards" and far from "Visa". A hasher that learns from labels makes
+    up for some of that; a sentence embedding model makes up for most of it.
+
+    Examples
+    --------
+    >>> vectors = char_ngrams("")(["card stolen", "my card was stolen", "stolen cards", "weather"]).toarray()
+    >>> (vectors[1:] @ vectors[0]).round(1)
+    array([0.8, 0.9, 0. ])
+    """
+    if model and not (model.isdecimal() and int(model)):
+        raise InvalidInputError(f"'char_ngrams:{model}' has no number of features; use 'char_ngrams:2048'.")
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    counts = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 4), n_features=int(model or _N_FEATURES))
+
+    def embed(texts: list[Any]) -> Any:
+        for text in texts:
+            if not isinstance(text, str):
+                raise InvalidInputError(f"char_ngrams embeds text, not {type(text).__name__}; pass str.")
+        return counts.transform(texts)
+
+    return embed
 
 
 def fastembed(model: str) -> Function:
@@ -37,6 +70,38 @@ def wordllama(model: str) -> Function:
     weights = Path(wordllama.__file__).parent  # with the tokenizer: nothing is downloaded
     loaded = wordllama.WordLlama.load(cache_dir=weights, trunc_dim=int(model) if model else None, disable_download=True)
     return lambda texts: loaded.embed(texts, norm=True)
+
+
+def onnx(path: str) -> Function:
+    """Return the function that embeds images with the first output of a network in an ONNX file, averaged over places.
+
+    Its one input has the shape (n, 3, height, width) or (n, height, width, 3), in single precision. Images are scaled
+    and cropped to that, and normalised.
+    """
+    import onnxruntime
+
+    if not Path(path).is_file():
+        raise DataNotFoundError(f"There is no file {path}.")
+    try:
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise FileFormatError(f"{path} cannot be read by onnxruntime: {error}") from error
+    taken, *others = session.get_inputs()
+    shape = taken.shape
+    if others or len(shape) != 4 or 3 not in (shape[1], shape[3]):
+        raise FileFormatError(f"{path} takes {[one.shape for one in [taken, *others]]}, not RGB images.")
+    colours_last = shape[1] != 3
+    size = next((side for side in (shape[1:3] if colours_last else shape[2:]) if isinstance(side, int)), _SIZE)
+
+    def embed(images: list[Any]) -> Any:
+        rows = np.stack([image_array(image, size) for image in images])
+        if colours_last:
+            rows = np.ascontiguousarray(rows.transpose(0, 2, 3, 1))
+        batches = rows[:, np.newaxis] if shape[0] == 1 else [rows]
+        outputs = np.concatenate([session.run(None, {taken.name: batch})[0] for batch in batches])
+        return pooled(outputs.transpose(0, 3, 1, 2) if colours_last and outputs.ndim == 4 else outputs)
+
+    return embed
 
 
 def timm(model: str) -> Function:
