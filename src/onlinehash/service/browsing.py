@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ from onlinehash.service.problems import LESS_PAYLOAD, invalid, over_limit
 from onlinehash.types import Features
 
 _AT_A_TIME = 500  # items read at a time: a payload has up to 64 KiB
-_INT64_DIGITS = 19
+_INT64 = re.compile(r"-?[0-9]{1,19}")
+
+Answer = dict[str, Any]
 
 
 class Browsing:
@@ -27,7 +30,7 @@ class Browsing:
     collection: Collection
     limits: Limits
 
-    def get(self, request: schemas.IdsRequest) -> ArrayAnswer | msgspec.Raw:
+    def get(self, request: schemas.IdsRequest) -> ArrayAnswer | Answer:
         """Return items in the order of their ids."""
         check_size(len(request.ids), self.limits)
         self._check_vectors(len(request.ids))
@@ -47,7 +50,7 @@ class Browsing:
             item.id, item.vectors.tolist(), item.labels, item.payload, item.version, code, self.collection.generation
         )
 
-    def list_items(self, request: schemas.ListRequest) -> ArrayAnswer | msgspec.Raw:
+    def list_items(self, request: schemas.ListRequest) -> ArrayAnswer | Answer:
         """Return items in order of id or of arrival: all, or those with a label or a payload that passes a filter.
 
         `cursor` of an answer continues behind its last item, even if that is deleted; it is null where nothing follows.
@@ -81,12 +84,10 @@ class Browsing:
 
     def _id(self, text: str) -> int | str:
         """Return the id that a path names, an integer if the ids of the collection are integers."""
-        digits = text.removeprefix("-")
-        if digits.isascii() and digits.isdecimal() and len(digits) <= _INT64_DIGITS and int(text) in self.collection:
-            return int(text)
-        if text not in self.collection:
+        id = int(text) if self.collection.id_type == "int" and _INT64.fullmatch(text) else text
+        if id not in self.collection:
             raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(self.collection)}.")
-        return text
+        return id
 
     def _n_at_a_time(self) -> int:
         return max(1, min(_AT_A_TIME, self.limits.max_values // (self.collection.n_features or 1)))
@@ -122,19 +123,15 @@ class Listed:
             self._vectors.append(item.vectors)
             self._parts.append(msgspec.json.encode({**part, "version": item.version}))
 
-    def answer(self, **fields: Any) -> ArrayAnswer | msgspec.Raw:
+    def answer(self, **fields: Any) -> ArrayAnswer | Answer:
         """Return the answer, with further fields."""
-        more = b"".join(b',"%s":%s' % (name.encode(), msgspec.json.encode(value)) for name, value in fields.items())
-
-        def listed(items: Iterable[bytes]) -> msgspec.Raw:
-            return msgspec.Raw(b'{"items":[' + b",".join(items) + b"]" + more + b"}")
-
+        rest: Answer = {"items": [msgspec.Raw(part) for part in self._parts], **fields}
         if "vectors" not in self._include:
-            return listed(self._parts)
+            return rest
         array = np.stack(self._vectors) if self._vectors else np.empty((0, 0), np.float32)
-        return ArrayAnswer(array, listed(self._parts), lambda: listed(map(_with_vector, self._parts, array)))
+        return ArrayAnswer(array, rest, lambda: rest | {"items": list(map(_with_vector, self._parts, array))})
 
 
-def _with_vector(item: bytes, vector: Features) -> bytes:
+def _with_vector(item: bytes, vector: Features) -> msgspec.Raw:
     # One at a time: a number takes four times as much memory as an object as in JSON.
-    return b'{"vectors":' + msgspec.json.encode(vector.tolist()) + b"," + item[1:]
+    return msgspec.Raw(b'{"vectors":' + msgspec.json.encode(vector.tolist()) + b"," + item[1:])

@@ -78,16 +78,14 @@ class Care:
 
     def _make_backup(self, progress: Progress) -> dict[str, Any]:
         self._drop_backup()
-        file = self.collection.file
-        beside = file is not None and os.access(file.parent, os.W_OK)  # other folders may be too small, or in memory
-        prefix = ".onlinehash-backup-"
-        if file is not None and beside and not self.collection.readonly:
-            prefix = f".{file.name}-backup-"  # of the one process that writes: others of this name are of killed ones
-            for left in file.parent.glob(f"{escape(prefix)}*"):
-                rmtree(left, ignore_errors=True)
-        folder = tempfile.TemporaryDirectory(
-            prefix=prefix, dir=file.parent if file is not None and beside else None, ignore_cleanup_errors=True
-        )
+        file, prefix, beside = self.collection.file, ".onlinehash-backup-", None
+        if file is not None and os.access(file.parent, os.W_OK):
+            beside = file.parent  # other folders may be too small, or in memory
+            if not self.collection.readonly:
+                prefix = f".{file.name}-backup-"  # of the one process that writes: others are of killed ones
+                for left in beside.glob(f"{escape(prefix)}*"):
+                    rmtree(left, ignore_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=beside, ignore_cleanup_errors=True)
         path = Path(folder.name, _COPY)
         try:
             self.collection.backup(path, progress=progress)
@@ -189,10 +187,12 @@ class Care:
         hasher = self._hasher(request)
         if isinstance(hasher, int):
             raise invalid("method", "n_bits goes with method; pass the name of the hasher.")
-        rows = None if request.vectors is None else rows_of(request.vectors, self.limits)
-        pairs = None if rows is None else list(zip(request.ids or (), rows, strict=False))
-        if rows is not None and len(rows) != len(request.ids or ()):
-            raise invalid("vectors", f"vectors has {len(rows)} entries for {len(request.ids or ())} ids.")
+        pairs = None
+        if request.ids is not None and request.vectors is not None:
+            rows = rows_of(request.vectors, self.limits)
+            if len(rows) != len(request.ids):
+                raise invalid("vectors", f"vectors has {len(rows)} entries for {len(request.ids)} ids.")
+            pairs = list(zip(request.ids, rows, strict=True))
         return self.jobs.start("migrate", lambda progress: self._migrate(request.embed, pairs, hasher, progress))
 
     def _migrate(self, embed: str | None, pairs: Any, hasher: Any, progress: Progress) -> dict[str, Any]:

@@ -54,11 +54,16 @@ class Metrics:
         self._gauges = {
             name: Gauge(f"onlinehash_{name}", text, names, registry=registry) for name, text in texts.items()
         }
+        self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request to a route, given as its pattern."""
-        self._requests.labels(method, route, status).inc()
-        self._seconds.labels(route).observe(seconds)
+        key = (method, route, status)
+        if key not in self._counters:
+            self._counters[key] = self._requests.labels(*key), self._seconds.labels(route)
+        requests, durations = self._counters[key]
+        requests.inc()
+        durations.observe(seconds)
 
     def set(self, collection: str, stats: Stats, gauges: Mapping[str, float]) -> None:
         """Set the gauges of a collection: its statistics, and others by name."""
