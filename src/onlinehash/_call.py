@@ -73,34 +73,29 @@ def pauses() -> Iterator[float]:
 
 def records(ids: list[Any], rows: NDArray[Any], labels: Any) -> NDArray[Any] | None:
     """Return items as an array of records, or None if an array cannot hold them unchanged."""
-    columns = {"id": np.array(ids)} | ({} if labels is None else {"label": np.array(labels, dtype=_dtype(labels))})
-    fitting = all(
-        column.dtype.kind in "iuU" and column.ndim == 1 and (column.dtype.kind in "iu" or _keeps_text(column, values))
-        for column, values in zip(columns.values(), (ids, labels), strict=False)
-    )
-    if not fitting:
-        return None
+    columns = {name: _column(values) for name, values in (("id", ids), ("label", labels)) if values is not None}
     vectors = compact(rows)
-    layout: list[Any] = [(name, column.dtype) for name, column in columns.items()]
-    records = np.empty(len(ids), [*layout, ("vectors", vectors.dtype, (vectors.shape[1],))])
-    records["vectors"] = vectors
+    layout: list[Any] = [("vectors", vectors.dtype, (vectors.shape[1],))]
     for name, column in columns.items():
+        if column is None:
+            return None
+        layout.append((name, column.dtype))
+    records = np.empty(len(ids), layout)
+    for name, column in {**columns, "vectors": vectors}.items():
         records[name] = column
     return records
 
 
-def _dtype(labels: Any) -> Any:
-    """Return object for labels that hold lists or missing values, else None."""
-    plain = isinstance(labels, np.ndarray) or len({type(label) for label in labels}) == 1
-    several = any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
-    return None if plain and not several else object
-
-
-def _keeps_text(column: NDArray[Any], values: Any) -> bool:
-    """Return whether an array holds strings unchanged: it drops zero characters at their ends."""
-    return bool(column.dtype.itemsize) and all(
-        kept == given for kept, given in zip(column.tolist(), values, strict=True)
-    )
+def _column(values: Any) -> NDArray[Any] | None:
+    """Return integers or strings as an array; None if it would not hold them unchanged, as zeros at the end of text."""
+    if not isinstance(values, np.ndarray) and len({type(value) for value in values}) != 1:
+        return None
+    try:
+        column = np.array(values)
+    except ValueError:  # lists of different lengths
+        return None
+    fits = column.ndim == 1 and column.dtype.kind in "iuU" and column.itemsize and column.tolist() == list(values)
+    return column if fits else None
 
 
 def compact(rows: NDArray[Any]) -> NDArray[Any]:

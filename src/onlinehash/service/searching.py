@@ -129,14 +129,14 @@ class Searches:
         """Give every request its part; an error of one must not be that of others."""
         row = 0
         for queries, future in requests:
-            part = found if len(requests) == 1 else None
-            if part is None and isinstance(found, Exception):
+            if len(requests) == 1:
+                part = found
+            elif isinstance(found, Exception):
                 part = self._try(queries, k)
-            elif part is None:
-                assert isinstance(found, SearchResult)
+            else:
                 some = slice(row, row + len(queries))
                 part = replace(found, **{name: column[some] for name, column in _columns(found)})
-                row += len(queries)
+            row += len(queries)
             if future.done():
                 continue
             if isinstance(part, Exception):
