@@ -55,26 +55,18 @@ class Service(Browsing, Care, Insight):
         columns `id`, `vectors`, `label` and `payload` (JSON text), the last two optional.
         """
         vectors = self._rows(request)
-        return self._change(
-            len(request.ids),
-            request.checkpoint,
-            lambda noted: self.collection.upsert(
-                request.ids, vectors, request.labels, request.payload, documents=request.documents, checkpoint=noted
-            ),
+        change = partial(
+            self.collection.upsert, request.ids, vectors, request.labels, request.payload, documents=request.documents
         )
+        return self._change(len(request.ids), request.checkpoint, change)
 
     def update(self, request: schemas.UpdateRequest) -> schemas.ChangeAnswer:
         """Change vectors, documents, labels or payload of existing items; fields left out are kept, null removes."""
         vectors = self._rows(request)
         columns = {"labels": request.labels, "payload": request.payload}
-        given = {name: column for name, column in columns.items() if column is not msgspec.UNSET}
-        return self._change(
-            len(request.ids),
-            request.checkpoint,
-            lambda noted: self.collection.update(
-                request.ids, vectors, **given, documents=request.documents, checkpoint=noted
-            ),
-        )
+        given: dict[str, Any] = {name: column for name, column in columns.items() if column is not msgspec.UNSET}
+        change = partial(self.collection.update, request.ids, vectors, **given, documents=request.documents)
+        return self._change(len(request.ids), request.checkpoint, change)
 
     def delete(self, request: schemas.DeleteRequest) -> schemas.ChangeAnswer:
         """Delete items by id, or all that pass a filter; with `unlearn`, the hasher unlearns them too."""
@@ -86,18 +78,12 @@ class Service(Browsing, Care, Insight):
             n_items = sum(id in self.collection for id in ids)
         else:
             n_items = len(ids)
-        return self._change(
-            n_items,
-            request.checkpoint,
-            lambda noted: self.collection.delete(
-                request.ids, where=request.where, missing=request.missing, unlearn=request.unlearn, checkpoint=noted
-            ),
-        )
+        options: dict[str, Any] = {"where": request.where, "missing": request.missing, "unlearn": request.unlearn}
+        return self._change(n_items, request.checkpoint, partial(self.collection.delete, request.ids, **options))
 
     def delete_one(self, id: str) -> schemas.ChangeAnswer:
         """Delete one item."""
-        known = self._id(id)
-        return self._change(1, None, lambda noted: self.collection.delete([known], checkpoint=noted))
+        return self._change(1, None, partial(self.collection.delete, [self._id(id)]))
 
     def indexes(self) -> schemas.IndexesAnswer:
         """Return the paths in the payload that have an index."""
@@ -105,22 +91,21 @@ class Service(Browsing, Care, Insight):
 
     def create_index(self, request: schemas.IndexRequest) -> schemas.IndexesAnswer:
         """Make filters by a path in the payload fast, or listing and counting by label (`$labels`)."""
-        self._change(0, None, lambda noted: self.collection.create_index(request.path, checkpoint=noted))
+        self._change(0, None, partial(self.collection.create_index, request.path))
         return self.indexes()
 
     def drop_index(self, path: str) -> schemas.IndexesAnswer:
         """Drop the index of a path in the payload."""
-        self._change(0, None, lambda noted: self.collection.drop_index(path, checkpoint=noted))
+        self._change(0, None, partial(self.collection.drop_index, path))
         return self.indexes()
 
     def _check_documents(self, documents: list[Any] | None) -> None:
         """Refuse text where images are embedded: it would be the path of a file here."""
-        is_image = documents is not None and isinstance(documents[0], bytes)
-        if documents is not None and is_image != (self.collection.embeds == "image"):
-            what = "does not embed images; send vectors, or text if it embeds that"
-            rule = (
-                what if is_image else "embeds images; send vectors, or search for one image, which is the body itself"
-            )
+        embeds_images = self.collection.embeds == "image"
+        if documents is not None and isinstance(documents[0], bytes) != embeds_images:
+            rule = "does not embed images; send vectors, or text if it embeds that"
+            if embeds_images:
+                rule = "embeds images; send vectors, or search for one image, which is the body itself"
             raise invalid("documents", f"documents: this collection {rule}.")
 
     def _rows(self, request: Any) -> Any:
@@ -129,7 +114,7 @@ class Service(Browsing, Care, Insight):
         return None if request.vectors is None else rows_of(request.vectors, self.limits)
 
     def _change(
-        self, n_items: int, checkpoint: dict[str, Any] | None, change: Callable[[dict[str, Any] | None], object]
+        self, n_items: int, checkpoint: dict[str, Any] | None, change: Callable[..., object]
     ) -> schemas.ChangeAnswer:
         self._demand_writer()
         self._recent.apply(n_items, checkpoint, change)

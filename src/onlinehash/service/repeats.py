@@ -53,15 +53,13 @@ class RecentChanges:
                 return int(changed)
         return None
 
-    def apply(
-        self, changed: int, checkpoint: dict[str, Any] | None, change: Callable[[dict[str, Any] | None], object]
-    ) -> None:
-        """Apply the change that has begun to a number of items, and commit its key with the checkpoint."""
+    def apply(self, changed: int, checkpoint: dict[str, Any] | None, change: Callable[..., object]) -> None:
+        """Apply the change that has begun to a number of items, with ``checkpoint=`` for what is committed with it."""
         for name in checkpoint or ():
             own_name(name)
         if not self._key:
-            change(checkpoint)
+            change(checkpoint=checkpoint)
             return
         recent = [*(self._recent or []), [self._key, self._checksum, changed]][-_KEPT:]
-        change({**(checkpoint or {}), _CHECKPOINT: recent})
+        change(checkpoint={**(checkpoint or {}), _CHECKPOINT: recent})
         self._recent = recent
