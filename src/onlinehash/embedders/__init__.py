@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onlinehash.embedders import models
-from onlinehash.embedders.embedder import Embedder, Function, embedder_of, is_document
+from onlinehash.embedders.embedder import Embedder, Function, is_document, name_of
 from onlinehash.exceptions import InvalidInputError, MissingExtraError, UnknownNameError
 
 # By kind: what takes the part of a name behind the colon, and an example of that part where it is needed.
@@ -121,7 +121,19 @@ def as_embedder(embed: Any) -> Embedder:
     >>> as_embedder(HashingVectorizer(n_features=64)).name
     'HashingVectorizer(n_features=64)'
     """
-    return make_embedder(embed) if isinstance(embed, str) else embedder_of(embed)
+    if isinstance(embed, str):
+        return make_embedder(embed)
+    if isinstance(embed, Embedder):
+        return embed
+    if isinstance(embed, type):
+        raise InvalidInputError(f"embed is the class {embed.__name__}; pass an object of it, {embed.__name__}(...).")
+    for method in ("encode", "transform", "__call__"):
+        function = getattr(embed, method, None)
+        if function is not None:
+            return Embedder(name_of(embed), function, getattr(embed, "takes", "text"))
+    raise InvalidInputError(
+        f"embed={embed!r} is not an embedder; pass a name, a callable, or an object with transform or encode."
+    )
 
 
 __all__ = [

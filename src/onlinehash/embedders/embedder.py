@@ -70,22 +70,8 @@ class Embedder:
         return rows
 
 
-def embedder_of(given: Any) -> Embedder:
-    """Return an object that embeds as an embedder with a name."""
-    if isinstance(given, Embedder):
-        return given
-    if isinstance(given, type):
-        raise InvalidInputError(f"embed is the class {given.__name__}; pass an object of it, {given.__name__}(...).")
-    for method in ("encode", "transform", "__call__"):
-        function = getattr(given, method, None)
-        if function is not None:
-            return Embedder(_name_of(given), function, getattr(given, "takes", "text"))
-    raise InvalidInputError(
-        f"embed={given!r} is not an embedder; pass a name, a callable, or an object with transform or encode."
-    )
-
-
-def _name_of(given: Any) -> str:
+def name_of(given: Any) -> str:
+    """Return the name by which an object that embeds is remembered."""
     name = getattr(given, "name", None) or getattr(given, "__qualname__", None)
     if hasattr(given, "get_params"):  # scikit-learn: with the parameters, which decide what comes out
         return re.sub(r"\s+", " ", repr(given))
