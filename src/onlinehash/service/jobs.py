@@ -18,10 +18,6 @@ Work = Callable[[Progress], dict[str, Any] | None]
 """Takes a function to report progress to, and returns the result."""
 
 
-class Stopped(Exception):  # noqa: N818 (no error: the service stops)
-    """The service is stopping; raised by the progress of a job, to end it."""
-
-
 class Jobs:
     """The job that runs, or else the last one."""
 
@@ -50,7 +46,7 @@ class Jobs:
     def _run(self, job: JobAnswer, work: Work) -> None:
         def progress(done: int, total: int) -> None:
             if self._stopping:
-                raise Stopped
+                raise stopping()  # ends the job
             job.progress = min(1.0, done / total) if total else 0.0
 
         try:
