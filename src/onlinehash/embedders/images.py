@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, MissingExtraError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, needs_extra
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, to which most networks are used
 _MARGIN = 0.875  # share of the shorter side that is kept
@@ -23,10 +23,8 @@ def open_image(document: Any) -> Any:
     >>> open_image(np.zeros((4, 6), np.uint8)).size
     (6, 4)
     """
-    try:
+    with needs_extra("pillow", "onnx"):
         from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise MissingExtraError.of("pillow", "onnx") from error
     try:
         if isinstance(document, np.ndarray):
             return Image.fromarray(document).convert("RGB")
