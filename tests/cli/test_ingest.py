@@ -50,6 +50,21 @@ def test_json_lines_as_a_stream_are_applied_once(run):
     assert again.startswith("Stored 0 items; lag 0")
 
 
+def test_a_source_of_which_nothing_is_stored_leaves_no_collection(run):
+    Path("a.csv").write_text("id,x,y\n1,2,none\n")
+    Path("b.csv").write_text("id,x,y\n1,2,nan\n")
+    Path("c.jsonl").write_text('{"id": 1, "document": "hello"}\n')
+    for source, error in (("a.csv", "not a number"), ("b.csv", "NaN"), ("c.jsonl --once", "--embed 'char_ngrams'")):
+        said = run(f"ingest {source} --into items.oh --method hcoh", 1).stderr
+        assert error in said and "Removed items.oh: nothing was stored in it." in said
+        assert not list(Path().glob("items.oh*"))
+    run("collection create items.oh --method hcoh")
+    assert "Removed" not in run("ingest a.csv --into items.oh", 1).stderr
+    Path("d.csv").write_text("id,x,y\n1,2,3\n2,2,none\n")
+    assert "The 1 items before" in run("ingest d.csv --into d.oh --method hcoh --batch 1", 1).stderr
+    assert run("collection items items.oh --count").stdout + run("collection items d.oh --count").stdout == "0\n1\n"
+
+
 def test_a_folder_of_tables(run):
     Path("tables").mkdir()
     for name, ids in {"b": range(50, 90), "a": range(60)}.items():

@@ -112,6 +112,7 @@ def run(
     if is_folder and not follow and next(Path(source).glob("*.parquet"), None) is None:
         raise typer.BadParameter(f"{source} holds no .parquet files; other files are ingested one by one.")
     check_positive_int("batch", batch)
+    columns = Columns(id, vectors, labels, payload, ignore or (), header)
     given = options.hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
     opening = partial(_open, into, method, given, options.parse_policy(refresh_policy), dtype, embed)
     stopped: list[int] = []
@@ -120,14 +121,13 @@ def run(
             _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
             if embed is None and not into.exists():
                 raise typer.BadParameter("--documents needs --embed for a new collection, as in --embed char_ngrams.")
-            named = Columns(id=id, labels=labels, payload=payload)
-            next(read_documents(Path(source), documents, named, batch_size=1), None)  # before a collection is created
+            next(read_documents(Path(source), documents, columns, batch_size=1), None)  # before a collection is created
             collection = stack.enter_context(opening())
             with progress_bar("Embedding") as progress:
-                others = {"id": id, "labels": labels, "payload": payload}
                 n_items = import_documents(
-                    collection, Path(source), documents, first_id=first_id, batch=batch, progress=progress, **others
-                )
+                    collection, Path(source), documents, id=id, labels=labels, payload=payload, first_id=first_id,
+                    batch=batch, progress=progress,
+                )  # fmt: skip
             done = f"Added {n_items} documents, embedded with {collection.embedder};"
         elif is_stream:
             stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
@@ -137,7 +137,6 @@ def run(
         else:
             refuse_other_kinds(Path(source))
             file = stack.enter_context(open_input(Path(source)))
-            columns = Columns(id, vectors, labels, payload, ignore or (), header)
             layout = layout_of(file, columns)  # before a collection is created
             collection = stack.enter_context(opening())
             if layout is not None:
@@ -155,18 +154,28 @@ def _refuse(given: dict[str, Any], use: str) -> None:
             raise typer.BadParameter(f"{name} is for {use}")
 
 
+@contextmanager
 def _open(
     into: Target, method: str | None, given: dict[str, Any], policy: Policy | None, dtype: str | None, embed: str | None
-) -> Collection:
-    """Create the collection; or open it, if the options agree with its hasher."""
+) -> Iterator[Collection]:
+    """Create the collection, and remove its file if nothing was stored; or open it, if the options fit its hasher."""
     from onlinehash.collection.learner import same_recipe
 
     if not into.exists():
         into.check()
         hasher = options.hasher_from_options(method, given, random_state=0)
-        collection = into.open(hasher, policy, vector_dtype=dtype, embed=embed)
-        note(f"Created {into}, which learns with {hasher}.")
-        return collection
+        with into.open(hasher, policy, vector_dtype=dtype, embed=embed) as collection:
+            note(f"Created {into}, which learns with {hasher}.")
+            try:
+                yield collection
+            except BaseException:
+                if collection.file is not None and not len(collection):
+                    collection.close(refresh=False)
+                    for file in (collection.file, collection.file.with_name(f"{collection.file.name}.lock")):
+                        file.unlink(missing_ok=True)
+                    note(f"Removed {into}: nothing was stored in it.")
+                raise
+        return
     if method is not None or given:
         with into.open(readonly=True) as present:
             own = present.hasher
@@ -175,7 +184,8 @@ def _open(
             wanted.set_params(**own.get_params(deep=False) | given)
         if not same_recipe(own, wanted):
             raise InvalidInputError(f"{into} learns with {own}, not {wanted}. Leave out --method and the parameters.")
-    return into.open(None, policy, vector_dtype=dtype, embed=embed)
+    with into.open(None, policy, vector_dtype=dtype, embed=embed) as collection:
+        yield collection
 
 
 def _add_rows(collection: Collection, file: Path, columns: Columns, *, first_id: int | None, batch: int) -> str:
