@@ -11,7 +11,7 @@ import usearch.index
 
 from onlinehash import HCOH, LSH, Collection, Encoder
 from onlinehash.collection import Never, export_codes
-from onlinehash.exceptions import FileFormatError, MissingExtraError, NotLearnedError
+from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError, NotLearnedError
 
 
 @pytest.fixture(params=["int", "str"])
@@ -84,6 +84,14 @@ def nearest(filled, query):
     """Return distances and ids, ties by id."""
     found = filled.search(query, 40)
     return sorted(zip(found.distances, found.ids, strict=True))
+
+
+def test_arrays_refuse_ids_that_they_would_change(path, tmp_path):
+    with Collection.open(path, "hcoh") as collection:
+        collection.upsert(["a", "a\0"], [[1.0, 0.5], [-1.0, 0.5]], [0, 1])
+        with pytest.raises(InvalidInputError, match=r"end in a NUL.*\.parquet"):
+            export_codes(collection, tmp_path / "a.npz")
+        assert not (tmp_path / "a.npz").exists()
 
 
 def test_parquet_holds_the_same_codes(filled, tmp_path):

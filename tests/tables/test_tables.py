@@ -7,6 +7,7 @@ import pytest
 from onlinehash import tables
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 from onlinehash.tables import Chunk, Columns
+from onlinehash.tables.documents import read_documents
 
 IDS = ["a", "b", "c", "d", "e"]
 VECTORS = np.arange(10, dtype=np.float32).reshape(5, 2) / 3
@@ -65,3 +66,22 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path):
     with pytest.raises(InvalidInputError, match="no rows to write"):
         tables.write(tmp_path / "a.csv", [], n_rows=0)
     assert not (tmp_path / "a.csv").exists()
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_text_that_ends_in_a_nul_is_kept(tmp_path, ending):
+    rows = Chunk(["a", "a\0"], VECTORS[:2], ["x\0", "x"])
+    tables.write(tmp_path / f"a{ending}", [rows], n_rows=2, label_type="str")
+    read = tables.read_all(tmp_path / f"a{ending}")
+    assert (read.ids, read.labels) == (rows.ids, rows.labels)
+
+
+def test_long_fields_of_csv_are_read(tmp_path):
+    (tmp_path / "a.csv").write_text(f'id,vectors,payload\n1,"[{"1," * 99_999}1]",{"long " * 40_000}\n')
+    chunk = tables.read_all(tmp_path / "a.csv")
+    assert chunk.vectors.shape == (1, 100_000) and len(chunk.payloads[0]) == 200_000
+    (documents,) = read_documents(tmp_path / "a.csv", "payload")
+    assert documents.documents == chunk.payloads
+    (tmp_path / "b.csv").write_text(f"x\n1\n{'1' * (1 << 24)}2\n")
+    with pytest.raises(FileFormatError, match=r"b\.csv, line 3: field larger than field limit \(16777216\)"):
+        tables.read_all(tmp_path / "b.csv")

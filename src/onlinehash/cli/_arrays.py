@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -177,34 +178,41 @@ def _read_lines(path: Path, role: str | None) -> Labels:
     """Read one value per line, or the column of a .csv file that its header names."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
-            lines = csv.reader(file) if role else ([line] for line in file)
-            rows = [[field.strip() for field in row] for row in lines]
+            rows = iter(csv.reader(file)) if role else ([line] for line in file)
+            first = next(rows, [])
+            column, is_named = _find_column(path, first, role) if role else (0, False)
+            texts: list[Any] = [_field(row, column) for row in chain([first], rows)]
         except csv.Error as error:
             raise FileFormatError(f"{path} is not a CSV file: {error}.") from error
-    while rows and not any(rows[-1]):
-        rows.pop()
-    if not rows:
+    while texts and texts[-1] is None:
+        texts.pop()
+    if not texts:
         raise FileFormatError(f"{path} is empty.")
-    column, start = _find_column(path, rows, role) if role else (0, 0)
-    for number, row in enumerate(rows, 1):
-        if len(row) <= column or not row[column]:
-            raise FileFormatError(f"{path} has no value in line {number}; every line holds one value.")
-    return _integers_or_text([row[column] for row in rows[start:]])
+    if not all(texts):
+        line = next(number for number, text in enumerate(texts, 1) if not text)
+        raise FileFormatError(f"{path} has no value in line {line}; every line holds one value.")
+    values = _integers_or_text(texts[is_named:])
+    if role and values.dtype.kind == "U" and len(texts) > 1 and not is_named:
+        below = _integers_or_text(texts[1:])
+        return below if below.dtype.kind == "i" else values  # integers below something else: that is a header
+    return values
 
 
-def _find_column(path: Path, rows: list[list[str]], role: str) -> tuple[int, int]:
-    """Return the place of the column, and how many lines come before its values."""
-    named = [i for i, field in enumerate(rows[0]) if field.lower() in _HEADERS[role]]
-    if len(named) == 1:
-        return named[0], 1
-    if len(rows[0]) > 1:
+def _field(row: list[str], column: int) -> str | None:
+    """Return a field of a row; None if the row is blank."""
+    text = row[column].strip() if len(row) > column else ""
+    return text or ("" if "".join(row).strip() else None)
+
+
+def _find_column(path: Path, first: list[str], role: str) -> tuple[int, bool]:
+    """Return the place of the column, and whether the first line names it."""
+    named = [i for i, field in enumerate(first) if field.strip().lower() in _HEADERS[role]]
+    if len(named) != 1 and len(first) > 1:
         raise FileFormatError(
-            f"{path} has {len(rows[0])} columns; a file of {role} has one value per line, or a header that calls one "
+            f"{path} has {len(first)} columns; a file of {role} has one value per line, or a header that calls one "
             f"of them {' or '.join(_HEADERS[role][:2])}."
         )
-    values = [row[0] for row in rows if row]
-    is_header = _integers_or_text(values).dtype.kind == "U" and _integers_or_text(values[1:]).dtype.kind == "i"
-    return 0, int(is_header and len(values) > 1)
+    return (named[0], True) if named else (0, False)
 
 
 def _integers_or_text(texts: list[str]) -> Labels:

@@ -15,7 +15,7 @@ from onlinehash._files import whole_file, write_bytes
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.types import Id
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, NotLearnedError, needs_extra
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, NotLearnedError, needs_extra
 from onlinehash.types import Codes
 
 
@@ -106,9 +106,11 @@ def _write_usearch(path: Path, coded: Coded) -> None:
 
 
 def _write_npz(path: Path, coded: Coded) -> None:
-    encoder = coded.encoder
+    encoder, ids = coded.encoder, np.array(coded.ids)
+    if ids.tolist() != list(coded.ids):
+        raise InvalidInputError("Some ids end in a NUL, which NumPy drops; write the codes to a .parquet file.")
     with whole_file(path) as file:
-        np.savez(file, ids=np.array(coded.ids), codes=coded.codes, n_bits=encoder.n_bits, version=encoder.version)
+        np.savez(file, ids=ids, codes=coded.codes, n_bits=encoder.n_bits, version=encoder.version)
 
 
 def _write_parquet(path: Path, coded: Coded) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from onlinehash._validation import is_number
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.tables.columns import USUAL, Columns, Layout, select
 from onlinehash.tables.rows import Chunk, Row, Sheet, gather, json_or_text, vector_of
+
+csv.field_size_limit(max(csv.field_size_limit(), 1 << 24))  # characters; a quote never closed reads no more than that
 
 
 def layout(path: Path, columns: Columns) -> Layout:
@@ -37,40 +40,44 @@ def _rows(path: Path, found: Layout, names: list[str], has_header: bool) -> Iter
     numbers = [names.index(name) for name in found.vectors]
     width: int | None = None
     is_list = False
-    with path.open("rb") as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
-        table = csv.reader(file)
+    for place, done, fields in islice(records(path), int(has_header), None):
         try:
-            filled = (fields for fields in table if fields)
-            if has_header:
-                next(filled)
-            for fields in filled:
-                if len(fields) != len(names):
-                    what = "header" if has_header else "first line"
-                    raise FileFormatError(f"{len(fields)} fields; the {what} has {len(names)}.")
-                if width is None:
-                    is_list = len(numbers) == 1 and fields[numbers[0]].lstrip().startswith("[")
-                if is_list:
-                    text = json_or_text(fields[numbers[0]])
-                    vector = vector_of(None if isinstance(text, str) else text, names[numbers[0]], width)
-                else:
-                    vector = _numbers(fields, names, numbers)
-                width = len(vector)
-                yield table.line_num, raw.tell(), vector, {role: _value(role, fields[i]) for role, i in beside.items()}
+            if len(fields) != len(names):
+                what = "header" if has_header else "first line"
+                raise FileFormatError(f"{len(fields)} fields; the {what} has {len(names)}.")
+            if width is None:
+                is_list = len(numbers) == 1 and fields[numbers[0]].lstrip().startswith("[")
+            if is_list:
+                value = json_or_text(fields[numbers[0]])
+                vector = vector_of(None if isinstance(value, str) else value, names[numbers[0]], width)
+            else:
+                vector = _numbers(fields, names, numbers)
+        except FileFormatError as error:
+            raise FileFormatError(f"{path}, line {place}: {error}") from error
+        width = len(vector)
+        yield place, done, vector, {role: _value(role, fields[i]) for role, i in beside.items()}
+
+
+def records(path: Path, *, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the fields of all rows that are not empty, each with its line and the bytes read up to its end."""
+    with path.open("rb") as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
+        table = csv.reader(file, strict=strict)
+        try:
+            for fields in table:
+                if fields:
+                    yield table.line_num, raw.tell(), fields
         except UnicodeDecodeError as error:
-            raise FileFormatError(f"{path}, after line {table.line_num}: not UTF-8 text.") from error
-        except (csv.Error, FileFormatError) as error:
-            raise FileFormatError(f"{path}, line {table.line_num}: {str(error).rstrip('.')}.") from error
+            raise FileFormatError(f"{path} is not a CSV file: after line {table.line_num}: not UTF-8 text.") from error
+        except csv.Error as error:
+            raise FileFormatError(f"{path}, line {table.line_num}: {error}.") from error
 
 
 def _head(path: Path, columns: Columns) -> tuple[Layout, list[str], bool]:
     """Return the layout of a table, the names of all its columns, and whether its first line says them."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            first = [field.strip() for field in next((row for row in csv.reader(file) if row), [])]
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path} is not a CSV file: {error}.") from error
-    if not first:
+    line = next(records(path), None)
+    if line is None:
         raise FileFormatError(f"{path} is empty.")
+    first = [field.strip() for field in line[2]]
     other = next((mark for mark in ";\t" if mark in first[0]), None)
     if len(first) == 1 and other is not None:
         raise FileFormatError(f"{path} has {other!r} between its fields; write it with commas.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -11,6 +10,7 @@ from typing import Any
 
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 from onlinehash.tables.columns import Columns, Layout, select
+from onlinehash.tables.csv import records
 from onlinehash.tables.jsonl import entries
 from onlinehash.tables.parquet import open_parquet, read_records
 from onlinehash.tables.rows import json_or_text
@@ -74,9 +74,9 @@ def read_documents(
         raise DataNotFoundError(f"There is no file {path}.")
     if path.suffix.lower() not in FORMATS:
         raise FileFormatError(f"{path} has the extension {path.suffix!r}; documents come in {', '.join(FORMATS)}.")
-    records = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}[path.suffix.lower()](path)
+    rows = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}[path.suffix.lower()](path)
     layout: Layout | None = None
-    while some := list(islice(records, batch_size)):
+    while some := list(islice(rows, batch_size)):
         names = list(some[0][1])
         (column,) = select(documents, names, path)
         layout = layout or (columns or Columns()).layout(path, names, numbers=())
@@ -95,15 +95,12 @@ def read_documents(
 
 
 def _csv(path: Path) -> Iterator[_Record]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        table = csv.DictReader(file, strict=True)
-        try:
-            for row in table:
-                if None in row or None in row.values():
-                    raise FileFormatError(f"{path}, line {table.line_num}: not as many fields as the header has.")
-                yield table.line_num, row
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise FileFormatError(f"{path}, line {table.line_num}: {error}.") from error
+    lines = records(path, strict=True)
+    _, _, names = next(lines, (0, 0, []))
+    for place, _, fields in lines:
+        if len(fields) != len(names):
+            raise FileFormatError(f"{path}, line {place}: not as many fields as the header has.")
+        yield place, dict(zip(names, fields, strict=True))
 
 
 def _meant(text: Any) -> Any:

@@ -1,6 +1,7 @@
 """NumPy files: ``.npy`` with others beside it, and ``.npz`` archives; read and written in parts, never from pickles.
 
-Vectors, ids and labels are arrays. Labels where some rows have several or none, and payloads, are JSON lines.
+Vectors, ids and labels are arrays. What an array cannot hold is JSON lines: payloads, labels where some rows have
+several or none, and text that ends in a NUL, which NumPy drops.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from onlinehash.tables.rows import Chunk, Sheet
 
 _SPOOLED = 1 << 24  # bytes of payloads in memory; more go to a temporary file
 _CUSTOMARY = {"vectors": "X", "labels": "y"}  # in NumPy files; in a table these may be coordinates
-_BESIDE = {"id": ("ids.npy",), "labels": ("labels.npy", "labels.jsonl"), "payload": ("payload.jsonl",)}
+_BESIDE = {"id": ("ids.npy", "ids.jsonl"), "labels": ("labels.npy", "labels.jsonl"), "payload": ("payload.jsonl",)}
 _BAD_HEADER = (
     ValueError, TypeError, KeyError, IndexError, SyntaxError, TokenError, OverflowError, RecursionError
 )  # fmt: skip
@@ -258,19 +259,20 @@ def _write_vectors(file: IO[bytes], sheet: Sheet, payloads: IO[bytes]) -> dict[s
         labels += chunk.labels or ()
         has_payload = has_payload or any(payload is not None for payload in chunk.payloads or ())
         payloads.writelines(f"{json.dumps(payload)}\n".encode() for payload in chunk.payloads or ())
-    rest = {"ids.npy": _as_npy(ids)}
-    if all(isinstance(label, (int, str)) for label in labels):
-        rest["labels.npy"] = _as_npy(labels)
-    elif any(label is not None for label in labels):
-        rest["labels.jsonl"] = io.BytesIO("".join(f"{json.dumps(label)}\n" for label in labels).encode())
+    rest = _as_file("ids", ids)
+    if any(label is not None for label in labels):
+        rest |= _as_file("labels", labels)
     if has_payload:
         payloads.seek(0)
         rest["payload.jsonl"] = payloads
     return rest
 
 
-def _as_npy(values: list[Any]) -> IO[bytes]:
+def _as_file(name: str, values: list[Any]) -> dict[str, IO[bytes]]:
+    """Return a column as an array if that holds its values, else as JSON lines, by the name of the file."""
+    if not all(isinstance(value, int) or (isinstance(value, str) and value[-1:] != "\0") for value in values):
+        return {f"{name}.jsonl": io.BytesIO("".join(f"{json.dumps(value)}\n" for value in values).encode())}
     content = io.BytesIO()
     np.save(content, np.array(values))
     content.seek(0)
-    return content
+    return {f"{name}.npy": content}
