@@ -76,7 +76,8 @@ def test_search_goes_on_while_another_writes(run, items):
 
 
 def test_delete_takes_ids_or_a_file_all_or_none(run, items):
-    run(f"collection delete {items} 1 2 3")
+    run(f"collection delete {items} 1 2")
+    assert "Deleted 1 item;" in run(f"collection delete {items} 3").stderr
     result = run(f"collection delete {items} 4 3", code=1)
     assert "There is no item with id 3" in result.stderr
     Path("gone.txt").write_text("3\n4\n5\n")

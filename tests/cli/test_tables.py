@@ -82,7 +82,7 @@ def test_a_header_of_numbers_is_not_guessed(run, folder):
     Path("a.csv").write_text("0,1,2\n5,6,7\n")
     run("collection create a.oh --method lsh")
     assert "Use --header or --no-header." in run("ingest a.csv --into a.oh", 1).stderr
-    assert "Added 1 items" in run("ingest a.csv --into a.oh --header").stderr
+    assert "Added 1 item," in run("ingest a.csv --into a.oh --header").stderr
     assert "Added 2 items" in run("ingest a.csv --into a.oh --no-header --first-id 5").stderr
 
 

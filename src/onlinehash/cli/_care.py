@@ -10,7 +10,7 @@ import typer
 
 from onlinehash.cli._files import check_inputs, refuse_other_kinds
 from onlinehash.cli._options import Json
-from onlinehash.cli._screen import note, print_json, printable, progress_bar
+from onlinehash.cli._screen import counted, note, print_json, printable, progress_bar
 from onlinehash.cli._target import TargetArgument, open_existing
 
 app = typer.Typer()
@@ -96,4 +96,5 @@ def migrate(
             return
         with progress_bar("Embedding") as progress:
             collection.migrate(embed=embed, progress=progress)
-        note(f"{target} embeds with {collection.embedder}: {len(collection)} items, {collection.n_features} features.")
+        width = counted(collection.n_features or 0, "feature")
+        note(f"{target} embeds with {collection.embedder}: {counted(len(collection), 'item')}, {width}.")

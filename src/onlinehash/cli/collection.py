@@ -16,7 +16,7 @@ import typer
 from onlinehash.cli import _care
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
-from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows, progress_bar
+from onlinehash.cli._screen import MOST_SHOWN, counted, note, number, on_terminal, print_json, print_rows, progress_bar
 from onlinehash.cli._target import TargetArgument, finish_refresh, open_existing, warn_unless_searchable, watch_refresh
 from onlinehash.types import SearchResult
 
@@ -138,7 +138,7 @@ def delete(
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
         )
-        note(f"Deleted {n_deleted} items; {target} holds {len(collection)}.")
+        note(f"Deleted {counted(n_deleted, 'item')}; {target} holds {len(collection)}.")
         finish_refresh(collection)
 
 
@@ -193,7 +193,7 @@ def refresh(
             collection.change_hasher(bits, wait=False)
         watch_refresh(collection)
         stats = collection.stats()
-        note(f"Codes of {stats.n_searchable} items have {stats.n_bits} bits and version {stats.version}.")
+        note(f"Codes of {counted(stats.n_searchable, 'item')} have {stats.n_bits} bits and version {stats.version}.")
 
 
 @app.command("stats")
@@ -253,7 +253,7 @@ def export(
         else:
             with progress_bar("Writing") as progress:
                 n_items = export_items(collection, out, progress=progress, **some)
-    note(f"Wrote {n_items} {'codes' if as_codes else 'items'} to {name_of_output(out)}.")
+    note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {name_of_output(out)}.")
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:
@@ -293,4 +293,4 @@ def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -
         return
     print_rows(("query", "id", "distance", "labels"), rows)
     if len(shown) < len(found):
-        note(f"... and {len(found) - len(shown)} more queries; --json gives all.")
+        note(f"... and {counted(len(found) - len(shown), 'more query', 'more queries')}; --json gives all.")

@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 from onlinehash.cli import _screen
 from onlinehash.cli._files import check_output
 from onlinehash.cli._options import Json, Protocol, parse_setting
-from onlinehash.cli._screen import note, print_json, print_rows, progress_bar
+from onlinehash.cli._screen import counted, note, print_json, print_rows, progress_bar
 from onlinehash.exceptions import UnknownNameError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def run(
     with TemporaryDirectory() as folder:
         path = results or Path(folder) / "results.jsonl"
         n_pending = len(pending_runs(plan.runs, path, stale=True))
-        note(f"{len(plan.runs)} runs on {dataset}, {n_pending} to do.")
+        note(f"{counted(len(plan.runs), 'run')} on {dataset}, {n_pending} to do.")
         with progress_bar(method) as progress:
             n_workers = None if workers == 1 else min(workers, max(1, n_pending))
             reproduce(plan.runs, path, stale=True, n_workers=n_workers, progress=progress)

@@ -10,7 +10,7 @@ import typer
 
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output, is_standard, name_of, name_of_output, open_output
-from onlinehash.cli._screen import note
+from onlinehash.cli._screen import counted, note
 
 _FORMATS = {".npy": "npy", ".npz": "npz", ".csv": "csv", ".bits": "bits", ".txt": "bits"}
 
@@ -66,4 +66,4 @@ def run(
             np.savetxt(file, codes, fmt="%d", delimiter=",")
         else:
             np.savetxt(file, unpack_bits(codes, encoder.n_bits), fmt="%d", delimiter="")
-    note(f"Wrote {len(codes)} codes of {encoder.n_bits} bits to {name_of_output(out)}.")
+    note(f"Wrote {counted(len(codes), 'code')} of {encoder.n_bits} bits to {name_of_output(out)}.")

@@ -18,7 +18,7 @@ from rich.console import Console
 from onlinehash._validation import check_positive_int
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import name_of, open_input, refuse_other_kinds
-from onlinehash.cli._screen import loudness, note, progress_bar
+from onlinehash.cli._screen import counted, loudness, note, progress_bar
 from onlinehash.cli._target import Target, finish_refresh, warn_unless_searchable
 from onlinehash.exceptions import InvalidInputError
 
@@ -128,7 +128,7 @@ def run(
                     collection, Path(source), documents, id=id, labels=labels, payload=payload, first_id=first_id,
                     batch=batch, progress=progress,
                 )  # fmt: skip
-            done = f"Added {n_items} documents, embedded with {collection.embedder};"
+            done = f"Added {counted(n_items, 'document')}, embedded with {collection.embedder};"
         elif is_stream:
             stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
             consumer = Consumer(stream, collection, batch_size=batch)
@@ -198,7 +198,7 @@ def _add_rows(collection: Collection, file: Path, columns: Columns, *, first_id:
             n_items += len(chunk)
             n_labelled += chunk.n_labelled
             progress(chunk.done, chunk.total)
-    return f"Added {n_items} items, {n_labelled} with labels;"
+    return f"Added {counted(n_items, 'item')}, {n_labelled} with labels;"
 
 
 def _summary(stats: ConsumerStats) -> str:
@@ -209,7 +209,7 @@ def _summary(stats: ConsumerStats) -> str:
     }
     some = "".join(f", {count} {what}" for what, count in counts.items() if count)
     left = "unknown" if stats.lag is None else stats.lag
-    return f"Stored {stats.stored} items{some}; lag {left}, {stats.rate:.0f} messages/s"
+    return f"Stored {counted(stats.stored, 'item')}{some}; lag {left}, {stats.rate:.0f} messages/s"
 
 
 @contextmanager

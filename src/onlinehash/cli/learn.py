@@ -12,7 +12,7 @@ import typer
 from onlinehash._validation import check_labels
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output, name_of, name_of_output, open_output, refuse_other_kinds
-from onlinehash.cli._screen import note, progress_bar, warn
+from onlinehash.cli._screen import counted, note, progress_bar, warn
 from onlinehash.cli.datasets import load_split
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 
@@ -99,7 +99,7 @@ def run(
     with open_output(out) as file:
         file.write(hasher.to_bytes(encoder=True))
     seen = f"({hasher.n_samples_seen_} seen in total)"
-    note(f"Learned {len(X)} instances in {seconds:.2f} s {seen}. Saved {hasher} to {name_of_output(out)}.")
+    note(f"Learned {counted(len(X), 'instance')} in {seconds:.2f} s {seen}. Saved {hasher} to {name_of_output(out)}.")
 
 
 def _read(source: Path, labels: Path | None, columns: Columns, hasher: OnlineHasher) -> tuple[NDArray[Any], Any]:

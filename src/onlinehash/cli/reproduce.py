@@ -11,7 +11,7 @@ import typer
 
 from onlinehash.cli import report as report_command
 from onlinehash.cli._files import check_output
-from onlinehash.cli._screen import note, progress_bar
+from onlinehash.cli._screen import counted, note, progress_bar
 from onlinehash.exceptions import DataNotFoundError, OnlineHashError
 
 
@@ -80,7 +80,7 @@ def _reproduce(
         results_path = folder / f"{plan.name}.jsonl"
         done = read_results(results_path, plan.runs)
         n_missing, n_stale = len(plan.runs) - len(done), sum(map(is_stale, done))
-        note(f"{plan.title}: {len(plan.runs)} runs, {n_missing} missing, {n_stale} stale.")
+        note(f"{plan.title}: {counted(len(plan.runs), 'run')}, {n_missing} missing, {n_stale} stale.")
         repeat = stale or (n_stale > 0 and _confirmed(n_stale))
         if n_stale and not repeat:
             note(f"Stale runs in the tables: {n_stale}. Repeat them with --stale.")

@@ -10,7 +10,7 @@ import typer
 
 from onlinehash.cli._files import refuse_folder
 from onlinehash.cli._options import Bits, Json, Method, Settings, hasher_from_options, hasher_parameters
-from onlinehash.cli._screen import note, print_json, print_rows
+from onlinehash.cli._screen import counted, note, print_json, print_rows
 from onlinehash.exceptions import UnknownNameError
 
 _COLUMNS = ("engine", "step", "items", "precision@k", "median ms", "p99 ms", "CPU s of changes", "bytes per item")
@@ -54,7 +54,7 @@ def run(
         if name not in ("collection", *ENGINES):
             raise UnknownNameError.among("engine", name, ("collection", *ENGINES))
     hasher = hasher_from_options(method, hasher_parameters(bits, settings), n_bits=32, random_state=runbook.seed)
-    note(f"{runbook.title}: {len(runbook.steps)} steps on {runbook.dataset}, k={runbook.k}.")
+    note(f"{runbook.title}: {counted(len(runbook.steps), 'step')} on {runbook.dataset}, k={runbook.k}.")
     found = []
     for name in names:
         made = CollectionEngine(hasher) if name == "collection" else ENGINES[name]()

@@ -10,7 +10,7 @@ import typer
 
 from onlinehash.cli._files import check_output
 from onlinehash.cli._options import Bits, Settings, hasher_from_options, hasher_parameters
-from onlinehash.cli._screen import note, progress_bar
+from onlinehash.cli._screen import counted, note, progress_bar
 
 app = typer.Typer(help="Learn and encode Parquet files with many processes (Ray).", no_args_is_help=True)
 
@@ -75,4 +75,4 @@ def encode(
             paths, read_encoder(model), out, vectors=vectors, id=id, address=address, n_workers=workers,
             progress=progress,
         )  # fmt: skip
-    note(f"{out} holds the codes, in {len(parts)} parts.")
+    note(f"{out} holds the codes, in {counted(len(parts), 'part')}.")

@@ -20,7 +20,7 @@ from onlinehash.cli._files import (
     open_output,
     refuse_other_kinds,
 )
-from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows
+from onlinehash.cli._screen import MOST_SHOWN, counted, note, number, on_terminal, print_json, print_rows
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import SearchResult
 
@@ -139,7 +139,8 @@ def run(
     ]
     if out is not None:
         _write(out, rows)
-        note(f"Wrote {len(rows)} matches of {len(found)} queries to {name_of_output(out)}.")
+        written = f"{counted(len(rows), 'match', 'matches')} of {counted(len(found), 'query', 'queries')}"
+        note(f"Wrote {written} to {name_of_output(out)}.")
     if as_json:
         for query, some in enumerate(found):
             print_json({"query": query, "ids": some.ids, "distances": some.distances})
@@ -220,4 +221,4 @@ def _show(found: list[SearchResult]) -> None:
     ]
     print_rows(("query", "ids (distance), nearest first"), lines)
     if len(found) > MOST_SHOWN:
-        note(f"... and {len(found) - MOST_SHOWN} more queries; --json or --out give all.")
+        note(f"... and {counted(len(found) - MOST_SHOWN, 'more query', 'more queries')}; --json or --out give all.")

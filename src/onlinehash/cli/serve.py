@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onlinehash.cli._options import Embed, Engine, registered
-from onlinehash.cli._screen import note
+from onlinehash.cli._screen import counted, note
 from onlinehash.cli._target import TARGET, Target
 from onlinehash.exceptions import DataNotFoundError
 
@@ -146,8 +146,8 @@ def run(
             collections, limits=limits, keys=keys, routes=routes, root_path=root_path.rstrip("/"), media=media
         )
         n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
-        held = "" if folder is None else f" in {len(collections)} collections"
-        note(f"Serving {n_items} items{held} on {url} (Ctrl-C stops)")
+        held = "" if folder is None else f" in {counted(len(collections), 'collection')}"
+        note(f"Serving {counted(n_items, 'item')}{held} on {url} (Ctrl-C stops)")
         _log_to_stderr(log_level, access_log)
         server.run(
             app,
