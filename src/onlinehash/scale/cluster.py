@@ -6,34 +6,19 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
 from tempfile import TemporaryDirectory
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from onlinehash._validation import check_positive_int
 from onlinehash.exceptions import needs_extra
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 _RETRIES = 3  # of a task whose process or machine died
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # workers have the priority of the process that waits for them
 }
-
-
-def on_one_thread(task: Callable[P, R]) -> Callable[P, R]:
-    """Limit the matrix products of a task to one core; the others run other tasks."""
-
-    @wraps(task)
-    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        with threadpool_limits(1):
-            return task(*args, **kwargs)
-
-    return limited
 
 
 class Cluster:
@@ -49,7 +34,8 @@ class Cluster:
 
     def call(self, task: Callable[..., Any], *args: Any, n_results: int = 1) -> Any:
         """Start a task, and return a reference to each of its results; arguments may be references."""
-        return self._ray.remote(num_cpus=1, max_retries=_RETRIES, num_returns=n_results)(task).remote(*args)
+        remote = self._ray.remote(num_cpus=1, max_retries=_RETRIES, num_returns=n_results)(_on_one_thread)
+        return remote.remote(task, *args)
 
     def get(self, reference: Any) -> Any:
         """Wait for a task, and return its result or raise its error."""
@@ -79,6 +65,12 @@ class Cluster:
         (first, *_), _ = self._ray.wait(going, num_returns=1)
         going.remove(first)
         return self.get(first)
+
+
+def _on_one_thread(task: Callable[..., Any], *args: Any) -> Any:
+    """Run a task, with its matrix products limited to one core; the others run other tasks."""
+    with threadpool_limits(1):
+        return task(*args)
 
 
 @contextmanager

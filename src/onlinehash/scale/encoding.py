@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from onlinehash._files import whole_file
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
-from onlinehash.scale.cluster import Cluster, cluster, on_one_thread
+from onlinehash.scale.cluster import Cluster, cluster
 from onlinehash.scale.partitions import File, Partition, Paths, check_widths, find_files, named, read, survey
 from onlinehash.tables.parquet import open_parquet
 from onlinehash.types import Codes, Progress
@@ -138,7 +138,6 @@ def encode_into(
     return n_rows
 
 
-@on_one_thread
 def _write_part(partition: Partition, place: Path, encoder: bytes, vectors: str, id: str) -> int:
     """Write the codes of a row group, unless they are there, and return how many there are."""
     import pyarrow as arrow
@@ -167,7 +166,6 @@ def _write_part(partition: Partition, place: Path, encoder: bytes, vectors: str,
     return partition.n_rows
 
 
-@on_one_thread
 def _add_part(partition: Partition, make_index: Callable[[], TakesCodes], encoder: bytes, vectors: str, id: str) -> int:
     """Add the codes of a row group to an index, and return how many there are."""
     index: Any = make_index()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from onlinehash._validation import check_positive_int
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.hashers import OnlineHasher
-from onlinehash.scale.cluster import Cluster, cluster, on_one_thread
+from onlinehash.scale.cluster import Cluster, cluster
 from onlinehash.scale.partitions import Partition, Paths, Survey, check_widths, find_files, named, read_labelled, survey
 from onlinehash.types import Progress
 
@@ -137,7 +137,6 @@ class _Segments:
             self.states.append(waiting[0][1])
 
 
-@on_one_thread
 def _learn_part(clone: OnlineHasher, table: _Table, start: int, stop: int) -> tuple[int, bytes]:
     """Return the number of rows, and the state of the hasher that has learned them."""
     hasher = copy.deepcopy(clone)  # arguments of a task are read-only
@@ -145,7 +144,6 @@ def _learn_part(clone: OnlineHasher, table: _Table, start: int, stop: int) -> tu
     return stop - start, hasher.to_bytes()
 
 
-@on_one_thread
 def _merge(kind: Any, left: bytes, right: bytes) -> bytes:
     """Return the hasher that has learned what two have, the left one first."""
     merged: OnlineHasher = kind.load(left).merge(kind.load(right))

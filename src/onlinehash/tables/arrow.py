@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,12 +101,12 @@ def chunks_of(batches: Iterable[Any], path: Path, found: Layout, total: int) -> 
         yield Chunk(ids, vectors, labels, payloads, places, done, total)
 
 
-def schema_of(sheet: Sheet) -> Any:
-    """Return the schema of a table to write: id, vectors (lists of fixed length), labels (lists), payload (JSON)."""
+def write_chunks(path: Path, sheet: Sheet, make_writer: Callable[[Any, Any], Any]) -> None:
+    """Write a record batch per chunk: id, vectors (lists of fixed length), labels (lists), payload (JSON)."""
     pa = import_pyarrow()
     kinds = {"int": pa.int64(), "str": pa.string()}
     ids, vectors = sheet.first.ids or [0], sheet.first.vectors
-    return pa.schema(
+    schema = pa.schema(
         {
             "id": kinds["int" if isinstance(ids[0], int) else "str"],
             "vectors": pa.list_(pa.from_numpy_dtype(vectors.dtype), vectors.shape[1]),
@@ -114,21 +114,17 @@ def schema_of(sheet: Sheet) -> Any:
             "payload": pa.string(),
         }
     )
-
-
-def write_batches(writer: Any, schema: Any, chunks: Iterator[Chunk]) -> None:
-    """Write each chunk as a record batch."""
-    pa = import_pyarrow()
-    for chunk in chunks:
-        listed = [some if some is None or isinstance(some, (list, tuple)) else [some] for some in chunk.labels or ()]
-        payloads = [None if some is None else json.dumps(some) for some in chunk.payloads or ()]
-        columns = [
-            pa.array(chunk.ids, schema.field("id").type),
-            pa.FixedSizeListArray.from_arrays(chunk.vectors.ravel(), chunk.vectors.shape[1]),
-            pa.array(listed, schema.field("labels").type),
-            pa.array(payloads, pa.string()),
-        ]
-        writer.write_batch(pa.record_batch(columns, schema=schema))
+    with whole_file(path) as file, make_writer(file, schema) as writer:
+        for chunk in sheet.chunks:
+            labels = [some if isinstance(some, list | tuple | None) else [some] for some in chunk.labels or ()]
+            payloads = [None if some is None else json.dumps(some) for some in chunk.payloads or ()]
+            columns = [
+                pa.array(chunk.ids, schema.field("id").type),
+                pa.FixedSizeListArray.from_arrays(chunk.vectors.ravel(), vectors.shape[1]),
+                pa.array(labels, schema.field("labels").type),
+                pa.array(payloads, pa.string()),
+            ]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
 
 
 # ---------------------------------------------------------------------- files
@@ -152,9 +148,7 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
 
 def write(path: Path, sheet: Sheet) -> None:
     """Write one record batch per chunk."""
-    schema = schema_of(sheet)
-    with whole_file(path) as file, import_pyarrow().ipc.new_file(file, schema) as writer:
-        write_batches(writer, schema, sheet.chunks)
+    write_chunks(path, sheet, import_pyarrow().ipc.new_file)
 
 
 @contextmanager

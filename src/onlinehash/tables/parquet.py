@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onlinehash._files import whole_file
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
-from onlinehash.tables.arrow import chunks_of, import_pyarrow, layout_of, schema_of, write_batches
+from onlinehash.tables.arrow import chunks_of, import_pyarrow, layout_of, write_chunks
 from onlinehash.tables.columns import Columns, Layout
 from onlinehash.tables.rows import Chunk, Sheet
 
@@ -73,6 +72,4 @@ def _values(column: Any) -> list[Any]:
 
 def write(path: Path, sheet: Sheet) -> None:
     """Write one row group per chunk."""
-    schema = schema_of(sheet)
-    with whole_file(path) as file, import_pyarrow().parquet.ParquetWriter(file, schema) as writer:
-        write_batches(writer, schema, sheet.chunks)
+    write_chunks(path, sheet, import_pyarrow().parquet.ParquetWriter)
