@@ -124,6 +124,8 @@ def test_export_writes_items_and_codes(run, items):
         assert np.array_equal(arrays["codes"], codes)
     assert Encoder.load("c.encoder.oh").n_bits == 16
     assert "Wrote 300 codes to c.faiss" in run(f"collection export {items} c.faiss").stderr
+    for _ in range(2):  # an earlier export is replaced
+        assert "Wrote 300 codes to c.sqlite" in run(f"collection export {items} c.sqlite").stderr
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from onlinehash._files import read_header, whole_file
+from onlinehash._files import kind_of, whole_file
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, OnlineHashError
 
 OURS = (".oh", ".ohi")
@@ -26,22 +26,9 @@ _USES = {
 _BEGINNINGS = {b"{": ".jsonl", b"\x93NUMPY": ".npy", b"PK": ".npz", b"PAR1": ".parquet"}
 
 
-def kind_of(path: Path) -> str | None:
-    """Return "collection", "hasher", "encoder" or "index"; None for any other file."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        if file.read(16) == b"SQLite format 3\0":
-            return "collection"
-    try:
-        return str(read_header(path, *_USES)["kind"])
-    except FileFormatError:
-        return None
-
-
 def refuse_other_kinds(path: Path, *wanted: str) -> None:
     """Raise if the file is one of ours, but of another kind, and name the command that takes it."""
-    kind = kind_of(path)
+    kind = kind_of(path) if path.is_file() else None
     if kind is None or kind in wanted:
         return
     article = "an" if kind[0] in "aeiou" else "a"
@@ -116,7 +103,7 @@ def check_output(path: Path, *suffixes: str) -> None:
     check_folder(path)
     if suffixes and path.suffix.lower() not in suffixes:
         raise FileFormatError(f"{path} has the extension {path.suffix!r}; use one of {', '.join(suffixes)}.")
-    if kind_of(path) == "collection":
+    if path.is_file() and kind_of(path) == "collection":
         raise InvalidInputError(f"{path} is a collection, which is not overwritten; choose another name.")
 
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from onlinehash.cli._files import check_inputs, check_output, kind_of
+from onlinehash._files import kind_of
+from onlinehash.cli._files import check_inputs, check_output
 from onlinehash.cli._screen import note
 from onlinehash.exceptions import NotLearnedError
 

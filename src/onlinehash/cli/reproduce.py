@@ -48,23 +48,13 @@ def run(
     A run is stale if the source of its hasher, its data set or the runner changed since. Stale runs stay in the tables;
     on a terminal, the command offers to repeat them.
     """
-    if quick == bool(plans):
-        raise typer.BadParameter("give plans, or --quick alone.")
-    try:
-        _reproduce(plans or [], quick, results, stale, workers or os.cpu_count() or 1, report)
-    except KeyboardInterrupt:
-        typer.echo("Stopped. Finished runs are kept; run the same command again to do the others.", err=True)
-        raise typer.Exit(130) from None
-
-
-def _reproduce(
-    plans: list[Path], quick: bool, results: Path | None, stale: bool, workers: int, report: Path | None
-) -> None:
     from onlinehash.experiments import load_plan, read_results, reproduce, tables
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
     from onlinehash.experiments.results import is_stale
 
-    places = [(path, results or path.parent / "results", f"onlinehash reproduce {path}") for path in plans]
+    if quick == bool(plans):
+        raise typer.BadParameter("give plans, or --quick alone.")
+    places = [(path, results or path.parent / "results", f"onlinehash reproduce {path}") for path in plans or ()]
     if quick:
         folder = results or Path("quick-results")
         report = report or folder / "report.html"
@@ -85,11 +75,14 @@ def _reproduce(
         if n_stale and not repeat:
             note(f"Stale runs in the tables: {n_stale}. Repeat them with --stale.")
         with progress_bar(plan.name) as progress:
-            n_workers = min(workers, max(1, n_missing + repeat * n_stale))
+            n_workers = min(workers or os.cpu_count() or 1, max(1, n_missing + repeat * n_stale))
             try:
                 reproduce(plan.runs, results_path, stale=repeat, n_workers=n_workers, progress=progress)
             except OnlineHashError as error:
                 raise type(error)(f"{path}: {error}") from error
+            except KeyboardInterrupt:
+                typer.echo("Stopped. Finished runs are kept; run the same command again to do the others.", err=True)
+                raise typer.Exit(130) from None
         chapter = read_chapter(plan, folder, command)
         chapters.append(chapter)
         for name, part in tables.groups(chapter.results).items():
