@@ -6,7 +6,7 @@ Shapes are written as in the docstrings: ``(n_samples, n_features)`` for feature
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -65,12 +65,16 @@ class Batch(NamedTuple):
     Examples
     --------
     >>> batch = Batch(np.zeros((2, 3), np.float32), np.array([0, 1]))
-    >>> batch.X.shape
-    (2, 3)
+    >>> batch.X.shape, batch.take(slice(1)).y
+    ((2, 3), array([0]))
     """
 
     X: Features
     y: Labels
+
+    def take(self, rows: slice | Sequence[int] | NDArray[Any]) -> Batch:
+        """Return some rows, given as a slice, a mask or row numbers."""
+        return Batch(self.X[rows], self.y[rows])
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -77,19 +76,12 @@ def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], basel
 
 
 def _apart(heights: list[float], gap: float, top: float = 0.98) -> list[float]:
-    """Move labels up and down as little as possible until they do not overlap; none goes above the top."""
-    placed = np.array(heights)
-    order = np.argsort(placed, kind="stable")
-    for _ in range(100):
-        for low, high in pairwise(order.tolist()):
-            overlap = gap - (placed[high] - placed[low])
-            if overlap > 0:
-                placed[low] -= overlap / 2
-                placed[high] += overlap / 2
-    for i in order[::-1]:
+    """Move labels down until they do not overlap and none is above the top."""
+    placed = list(heights)
+    for i in reversed(np.argsort(heights, kind="stable")):
         placed[i] = min(placed[i], top)
         top = placed[i] - gap
-    return [float(height) for height in placed]
+    return placed
 
 
 def _searches(ax: Axes, data: Dataset, split: Split, examples: Examples, n_bits: int) -> None:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from onlinehash.datasets import Split
 from onlinehash.hashers import HCOH, HROH, OnlineHasher
 from onlinehash.metrics import Ranking
-from onlinehash.types import Batch
 
 _STEP = 25  # instances between two measurements
 _N_BITS = 32
@@ -38,8 +37,7 @@ class Race:
 
     def __init__(self, split: Split) -> None:
         self._split = split
-        order = np.argsort(split.stream.y, kind="stable")
-        self._stream = Batch(split.stream.X[order], split.stream.y[order])
+        self._stream = split.stream.take(np.argsort(split.stream.y, kind="stable"))
         self._learners: dict[str, OnlineHasher] = {"hcoh": published_hcoh(split), "hroh": small_hroh()}
         self._points: list[dict[str, Any]] = []
         self._shuffled: float | None = None
@@ -63,7 +61,7 @@ class Race:
             return self._shuffled
 
     def _advance(self, start: int) -> dict[str, Any]:
-        X, y = (column[start : start + _STEP] for column in self._stream)
+        X, y = self._stream.take(slice(start, start + _STEP))
         n_seen = start + len(X)
         seen = np.unique(self._stream.y[:n_seen])
         point: dict[str, Any] = {"n": n_seen, "label": int(y[-1])}
@@ -75,7 +73,9 @@ class Race:
     def _measure(self, learner: OnlineHasher, seen: NDArray[np.int64]) -> dict[int, float]:
         """Return the mAP per class, over the queries and items of the classes seen."""
         encoder = learner.snapshot()
-        queries, database = (_of_classes(batch, seen) for batch in (self._split.queries, self._split.database))
+        queries, database = (
+            batch.take(np.isin(batch.y, seen)) for batch in (self._split.queries, self._split.database)
+        )
         ranking = Ranking(encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y)
         averages = ranking.average_precision()
         return {int(label): round(float(averages[queries.y == label].mean()), 4) for label in seen}
@@ -89,8 +89,3 @@ def small_hroh(n_bits: int = _N_BITS, seed: int = 0) -> HROH:
 def published_hcoh(split: Split, n_bits: int = _N_BITS, seed: int = 0) -> HCOH:
     """Return HCOH with the published parameters for a data set."""
     return HCOH(n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed)
-
-
-def _of_classes(batch: Batch, labels: NDArray[np.int64]) -> Batch:
-    rows = np.isin(batch.y, labels)
-    return Batch(batch.X[rows], batch.y[rows])

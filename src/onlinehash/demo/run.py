@@ -17,7 +17,7 @@ from onlinehash.experiments.run import Quality, learning_curve
 from onlinehash.hashers import OnlineHasher
 from onlinehash.indexes import FlatIndex
 from onlinehash.metrics import Curve
-from onlinehash.types import Batch, SearchResult
+from onlinehash.types import SearchResult
 
 METHODS = ("HROH", "HCOH")
 LENGTHS = (8, 16, 32, 64, 128)
@@ -82,10 +82,8 @@ def warm_up(split: Split) -> None:
 
     Measured times do not include it: they are those of a hasher that learns the stream for the second time.
     """
-    stream, database, queries = (
-        Batch(batch.X[:n], batch.y[:n]) for batch, n in ((split.stream, 4), (split.database, 64), (split.queries, 2))
-    )
-    small = replace(split, stream=stream, database=database, queries=queries)
+    stream, database, queries = split.stream.take(slice(4)), split.database.take(slice(64)), split.queries
+    small = replace(split, stream=stream, database=database, queries=queries.take(slice(2)))
     for _ in learn(Learned(METHODS[0], LENGTHS[0]), small, [1, 4], seed=0):
         pass
 

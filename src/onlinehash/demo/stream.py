@@ -115,7 +115,7 @@ class Demo:
             self._points.append(self._measure())
 
     def _store(self, n_items: int) -> None:
-        X, y = (column[self._position : self._position + n_items] for column in self._stream)
+        X, y = self._stream.take(slice(self._position, self._position + n_items))
         ids = range(self._position, self._position + len(X))
         for id, label in zip(ids, y.tolist(), strict=True):
             self._first_seen.setdefault(label, id)
@@ -242,10 +242,9 @@ def picture(pixels: NDArray[np.floating]) -> str:
 
 def _head(split: Split) -> Split:
     """Return a part of a split, small enough to be measured while the page is open."""
-    stream, database = (Batch(batch.X[:_MOST_ITEMS], batch.y[:_MOST_ITEMS]) for batch in (split.stream, split.database))
-    rng = np.random.default_rng(0)
-    some = np.sort(rng.permutation(len(split.queries.X))[:_MOST_QUERIES])
-    return replace(split, stream=stream, database=database, queries=Batch(split.queries.X[some], split.queries.y[some]))
+    stream, database = (batch.take(slice(_MOST_ITEMS)) for batch in (split.stream, split.database))
+    some = np.sort(np.random.default_rng(0).permutation(len(split.queries.X))[:_MOST_QUERIES])
+    return replace(split, stream=stream, database=database, queries=split.queries.take(some))
 
 
 def _as_classes_join(batch: Batch) -> Batch:
@@ -258,4 +257,4 @@ def _as_classes_join(batch: Batch) -> Batch:
         joined = set(labels[:n_joined])
         place = next((place for place, row in enumerate(waiting) if batch.y[row] in joined), 0)
         order.append(waiting.pop(place))
-    return Batch(batch.X[order], batch.y[order])
+    return batch.take(order)

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
 from glob import escape
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from onlinehash._files import whole_file
 from onlinehash.encoders import Encoder
@@ -22,13 +21,6 @@ from onlinehash.tables.parquet import open_parquet
 from onlinehash.types import Codes, Progress
 
 _ENCODER = "encoder.oh"
-
-
-class TakesCodes(Protocol):
-    """An index that takes codes."""
-
-    def upsert(self, codes: ArrayLike, ids: ArrayLike) -> None:
-        """Insert items, or replace the codes of existing ids."""
 
 
 def encode(
@@ -94,7 +86,7 @@ def encode(
 def encode_into(
     paths: Paths,
     encoder: Encoder,
-    make_index: Callable[[], TakesCodes],
+    make_index: Callable[[], Any],
     *,
     vectors: str = "vectors",
     id: str = "id",
@@ -112,8 +104,8 @@ def encode_into(
     paths, encoder, vectors, address, n_workers, progress
         As in :func:`encode`.
     make_index : callable
-        Called without arguments, in each process, to get the index; closed afterwards if it can be. For example
-        ``functools.partial(PostgresIndex, ...)``.
+        Called without arguments, in each process, to get an index with ``upsert(codes, ids)``; closed afterwards if it
+        can be. For example ``functools.partial(PostgresIndex, ...)``.
     id : str, default="id"
         Column of the ids: integers.
 
@@ -166,9 +158,9 @@ def _write_part(partition: Partition, place: Path, encoder: bytes, vectors: str,
     return partition.n_rows
 
 
-def _add_part(partition: Partition, make_index: Callable[[], TakesCodes], encoder: bytes, vectors: str, id: str) -> int:
+def _add_part(partition: Partition, make_index: Callable[[], Any], encoder: bytes, vectors: str, id: str) -> int:
     """Add the codes of a row group to an index, and return how many there are."""
-    index: Any = make_index()
+    index = make_index()
     with closing(index) if hasattr(index, "close") else nullcontext():
         for place, ids, codes in _encoded(partition, Encoder.load(encoder), vectors, id):
             with named(place):

@@ -101,8 +101,10 @@ class Columns:
         left = [name for name in left if name not in roles.values()]
         if self.vectors is not None:
             vectors = [name for name in select(self.vectors, names, place) if name in left]
-        elif (found := find_column("vectors", left, place) or custom.get("vectors")) or (
-            found := _only([name for name in left if name in lists], "vectors", place)
+        elif found := (
+            find_column("vectors", left, place)
+            or custom.get("vectors")
+            or _only([name for name in left if name in lists], "vectors", place)
         ):
             vectors = [found]
         else:

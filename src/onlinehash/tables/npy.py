@@ -12,8 +12,8 @@ import math
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from itertools import islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -225,47 +225,42 @@ def _damaged(path: Path) -> FileFormatError:
 
 def write(path: Path, sheet: Sheet) -> None:
     """Write vectors to an .npy file and the rest to files beside it, or all to one .npz archive."""
-    with SpooledTemporaryFile(_SPOOLED) as payloads:
-        if path.suffix.lower() == ".npz":
-            with whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
-                with archive.open("vectors.npy", "w", force_zip64=True) as member:
-                    rest = _write_vectors(member, sheet, payloads)
-                for name, content in rest.items():
-                    with archive.open(name, "w", force_zip64=True) as member:
-                        shutil.copyfileobj(content, member)
-            return
-        with whole_file(path) as file:
-            rest = _write_vectors(file, sheet, payloads)
-        for name in (name for names in _BESIDE.values() for name in names):
-            beside = path.with_name(f"{path.stem}.{name}")
-            if name in rest:
-                with whole_file(beside) as file:
-                    shutil.copyfileobj(rest[name], file)
-            else:
-                beside.unlink(missing_ok=True)  # of an earlier export: it would be read with this one
+    if path.suffix.lower() == ".npz":
+        with whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+            _write_parts(sheet, lambda name: archive.open(name, "w", force_zip64=True))
+        return
+    beside = {name: path.with_name(f"{path.stem}.{name}") for names in _BESIDE.values() for name in names}
+    written = _write_parts(sheet, lambda name: whole_file(beside.get(name, path)))
+    for name in beside.keys() - written:
+        beside[name].unlink(missing_ok=True)  # of an earlier export: it would be read with this one
 
 
-def _write_vectors(file: IO[bytes], sheet: Sheet, payloads: IO[bytes]) -> dict[str, IO[bytes]]:
-    """Write the vectors, and return what else there is, by name."""
+def _write_parts(sheet: Sheet, open_part: Callable[[str], AbstractContextManager[IO[bytes]]]) -> set[str]:
+    """Write the vectors, then what else there is, and return the names of these other parts."""
     dtype, n_features = sheet.first.vectors.dtype, sheet.first.vectors.shape[1]
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (sheet.n_rows, n_features)}
-    npy.write_array_header_1_0(file, header)
     ids: list[Any] = []
     labels: list[Any] = []
     has_payload = False
-    for chunk in sheet.chunks:
-        file.write(np.ascontiguousarray(chunk.vectors, dtype).tobytes())
-        ids += chunk.ids or ()
-        labels += chunk.labels or ()
-        has_payload = has_payload or any(payload is not None for payload in chunk.payloads or ())
-        payloads.writelines(f"{json.dumps(payload)}\n".encode() for payload in chunk.payloads or ())
-    rest = _as_file("ids", ids)
-    if any(label is not None for label in labels):
-        rest |= _as_file("labels", labels)
-    if has_payload:
-        payloads.seek(0)
-        rest["payload.jsonl"] = payloads
-    return rest
+    with SpooledTemporaryFile(_SPOOLED) as payloads:
+        with open_part("vectors.npy") as file:
+            npy.write_array_header_1_0(file, header)
+            for chunk in sheet.chunks:
+                file.write(np.ascontiguousarray(chunk.vectors, dtype).tobytes())
+                ids += chunk.ids or ()
+                labels += chunk.labels or ()
+                has_payload = has_payload or any(payload is not None for payload in chunk.payloads or ())
+                payloads.writelines(f"{json.dumps(payload)}\n".encode() for payload in chunk.payloads or ())
+        rest = _as_file("ids", ids)
+        if any(label is not None for label in labels):
+            rest |= _as_file("labels", labels)
+        if has_payload:
+            rest["payload.jsonl"] = payloads
+        for name, content in rest.items():
+            content.seek(0)
+            with open_part(name) as file:
+                shutil.copyfileobj(content, file)
+    return set(rest)
 
 
 def _as_file(name: str, values: list[Any]) -> dict[str, IO[bytes]]:
@@ -274,5 +269,4 @@ def _as_file(name: str, values: list[Any]) -> dict[str, IO[bytes]]:
         return {f"{name}.jsonl": io.BytesIO("".join(f"{json.dumps(value)}\n" for value in values).encode())}
     content = io.BytesIO()
     np.save(content, np.array(values))
-    content.seek(0)
     return {f"{name}.npy": content}
