@@ -85,3 +85,13 @@ def test_long_fields_of_csv_are_read(tmp_path):
     (tmp_path / "b.csv").write_text(f"x\n1\n{'1' * (1 << 24)}2\n")
     with pytest.raises(FileFormatError, match=r"b\.csv, line 3: field larger than field limit \(16777216\)"):
         tables.read_all(tmp_path / "b.csv")
+
+
+def test_documents_and_vectors_in_csv_mean_the_same_beside_them(tmp_path):
+    rows = ["7,1,true", "-8,,3.5", 'x,"[1, 2]",{', ",cat,"]
+    (tmp_path / "a.csv").write_text("\n".join(["id,label,payload,z", *(f"{row},1" for row in rows)]))
+    (chunk,) = tables.read(tmp_path / "a.csv")
+    (documents,) = read_documents(tmp_path / "a.csv", "z")
+    assert (documents.labels, documents.payloads) == (chunk.typed().labels, chunk.payloads)
+    assert documents.payloads == [True, 3.5, "{", None]
+    assert documents.ids == ["7", "-8", "x", None]

@@ -55,7 +55,7 @@ def _rows(path: Path, found: Layout, names: list[str], has_header: bool) -> Iter
         except FileFormatError as error:
             raise FileFormatError(f"{path}, line {place}: {error}") from error
         width = len(vector)
-        yield place, done, vector, {role: _value(role, fields[i]) for role, i in beside.items()}
+        yield place, done, vector, {role: value_of(role, fields[i]) for role, i in beside.items()}
 
 
 def records(path: Path, *, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
@@ -121,7 +121,7 @@ def _numbers(fields: list[str], names: list[str], places: list[int]) -> NDArray[
         ) from None
 
 
-def _value(role: str, text: str) -> Any:
+def value_of(role: str, text: str | None) -> Any:
     """Return what a field means: nothing if empty, labels that are a JSON list, a payload of JSON or text."""
     if role == "id":
         return text

@@ -10,10 +10,10 @@ from typing import Any
 
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 from onlinehash.tables.columns import Columns, Layout, select
-from onlinehash.tables.csv import records
+from onlinehash.tables.csv import records, value_of
 from onlinehash.tables.jsonl import entries
 from onlinehash.tables.parquet import open_parquet, read_records
-from onlinehash.tables.rows import json_or_text
+from onlinehash.tables.rows import as_type
 
 FORMATS = (".csv", ".jsonl", ".parquet")
 _Record = tuple[int, dict[str, Any]]
@@ -88,8 +88,9 @@ def read_documents(
             for name in (layout.id, layout.labels, layout.payload)
         )
         if path.suffix.lower() == ".csv":
-            ids, labels, payloads = (part and list(map(_meant, part)) for part in (ids, labels, payloads))
-            ids, labels = _of_one_type(ids), _of_one_type(labels)
+            ids = as_type(ids and [text or None for text in ids])
+            labels = as_type(labels and [value_of("labels", text) for text in labels])
+            payloads = payloads and [value_of("payload", text) for text in payloads]
         texts = [row[column] for _, row in some]
         yield DocumentChunk(texts, ids, labels, payloads, [place for place, _ in some])
 
@@ -101,19 +102,6 @@ def _csv(path: Path) -> Iterator[_Record]:
         if len(fields) != len(names):
             raise FileFormatError(f"{path}, line {place}: not as many fields as the header has.")
         yield place, dict(zip(names, fields, strict=True))
-
-
-def _meant(text: Any) -> Any:
-    """Return what a field of a CSV file means: nothing, an integer, a list or an object, or else the text."""
-    is_integer = text.removeprefix("-").isdecimal() and str(int(text)) == text
-    if is_integer or text[:1] in ("[", "{"):
-        return json_or_text(text)
-    return text or None
-
-
-def _of_one_type(values: list[Any] | None) -> list[Any] | None:
-    """Return values of a CSV file with integers as text if any is text."""
-    return integers_as_text(values or ()) if any(isinstance(value, str) for value in values or ()) else values
 
 
 def integers_as_text(values: Iterable[Any]) -> list[Any]:

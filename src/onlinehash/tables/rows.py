@@ -75,10 +75,11 @@ class Chunk:
         """Return ids and labels from text as "int" or "str"; by default as integers, if all of them are."""
         if not self.is_text:
             return self
-        return replace(self, ids=_as_type(self.ids, id_type), labels=_as_type(self.labels, label_type))
+        return replace(self, ids=as_type(self.ids, id_type), labels=as_type(self.labels, label_type))
 
 
-def _as_type(values: list[Any] | None, kind: str | None) -> list[Any] | None:
+def as_type(values: list[Any] | None, kind: str | None = None) -> list[Any] | None:
+    """Return values from text as "int" or "str"; by default as integers, if all that are text are."""
     if values is None or kind == "str":
         return values
     whole = [_INTEGER.fullmatch(value) is not None if isinstance(value, str) else None for value in values]
