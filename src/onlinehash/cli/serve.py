@@ -128,17 +128,15 @@ def run(
         listening = stack.enter_context(server.listen(host, port, any_keys))
         collections: dict[str, Collection] = {}
         routes: list[Route] = []
+        targets = {name: Target(str(file)) for name, file in files.items()}
         if target is None:
             shown = stack.enter_context(open_demo(dataset))
             collections, routes = {"demo": shown.collection}, make_demo_routes(shown, any_keys)
-        elif folder is not None:
-            for name, file in files.items():
-                collections[name] = Target(str(file)).open(readonly=readonly, search=search, embed=embed)
-                stack.callback(collections[name].close, refresh=False)
-        else:
-            hasher = None if target.exists() or method is None else registered(method)
-            name = Path(target.name).stem
-            collections = {name: target.open(hasher, readonly=readonly, search=search, embed=embed)}
+        elif folder is None:
+            targets = {Path(target.name).stem: target}
+        for name, one in targets.items():
+            hasher = None if method is None or one.exists() else registered(method)
+            collections[name] = one.open(hasher, readonly=readonly, search=search, embed=embed)
             stack.callback(collections[name].close, refresh=False)  # a stop must not wait for a refresh
         for collection in collections.values():
             _prepare(collection, quality)
