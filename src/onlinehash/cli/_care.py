@@ -11,7 +11,7 @@ import typer
 from onlinehash.cli._files import check_inputs, refuse_other_kinds
 from onlinehash.cli._options import Json
 from onlinehash.cli._screen import counted, note, print_json, printable, progress_bar
-from onlinehash.cli._target import TargetArgument, open_existing
+from onlinehash.cli._target import TargetArgument
 
 app = typer.Typer()
 
@@ -42,7 +42,7 @@ def backup(
     target: TargetArgument, out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]
 ) -> None:
     """Copy a collection to a file while it is in use, and check the copy, which is itself a collection."""
-    with open_existing(target, readonly=True) as collection, progress_bar("Copying") as progress:
+    with target.open(readonly=True) as collection, progress_bar("Copying") as progress:
         collection.backup(out, progress=progress)
     note(f"Wrote {out}, and checked it.")
 
@@ -69,7 +69,7 @@ def restore(
 @app.command("compact")
 def compact(target: TargetArgument) -> None:
     """Give the space of deleted and replaced items back to the disk."""
-    with open_existing(target) as collection, progress_bar("Compacting") as progress:
+    with target.open() as collection, progress_bar("Compacting") as progress:
         freed = collection.compact(progress=progress)
         left = collection.stats().n_bytes
     note(f"{target} has {left} bytes, {max(0, freed)} fewer than before.")
@@ -89,7 +89,7 @@ def migrate(
     """
     if abandon and embed is not None:
         raise typer.BadParameter("--abandon goes without --embed.")
-    with open_existing(target) as collection:
+    with target.open() as collection:
         if abandon:
             collection.abandon_migration()
             note(f"{target} stays with {collection.embedder or 'vectors as they are'}.")

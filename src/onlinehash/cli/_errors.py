@@ -16,7 +16,7 @@ _OTHER_NAMES = {
     "random_state": "seed",
     "labels": "label_column",
 }
-_CREATE = "create it with: onlinehash collection create"
+_CREATE = "create it with 'onlinehash collection create'."
 # A clause of a message that contains the phrase is replaced; the first phrase that matches counts.
 CLAUSES = {
     "pass a hasher": _CREATE,

@@ -81,16 +81,6 @@ class Target(NamedTuple):
 TargetArgument = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
 
 
-def open_existing(target: Target, *, readonly: bool = False) -> Collection:
-    """Open a collection that is there."""
-    try:
-        return target.open(readonly=readonly)
-    except DataNotFoundError as error:
-        raise DataNotFoundError(
-            f"There is no collection {target}; create it with 'onlinehash collection create'."
-        ) from error
-
-
 def finish_refresh(collection: Collection, *, wanted: bool = True) -> None:
     """Refresh what is pending, with a progress bar; or close the collection without, which logs what is pending."""
     if not wanted:

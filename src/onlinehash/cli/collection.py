@@ -17,7 +17,7 @@ from onlinehash.cli import _care
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
 from onlinehash.cli._screen import MOST_SHOWN, counted, note, number, on_terminal, print_json, print_rows, progress_bar
-from onlinehash.cli._target import TargetArgument, finish_refresh, open_existing, warn_unless_searchable, watch_refresh
+from onlinehash.cli._target import TargetArgument, finish_refresh, warn_unless_searchable, watch_refresh
 from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def search(
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
     if radius is not None and (k is not None or rescore in ("cosine", "l2") or asymmetric):
         raise typer.BadParameter("--radius finds all items within it; leave out -k, --rescore and --asymmetric.")
-    with open_existing(target, readonly=True) as collection:
+    with target.open(readonly=True) as collection:
         warn_unless_searchable(collection.stats())
         X: Any
         file = Path(queries or "")
@@ -130,7 +130,7 @@ def delete(
 
     if bool(ids) + (file is not None) + (where is not None) != 1:
         raise typer.BadParameter("give ids or --from or --where, one of the three.")
-    with open_existing(target) as collection:
+    with target.open() as collection:
         named = [str(id) for id in read_column(file, "ids").tolist()] if file is not None else ids or []
         n_deleted = collection.delete(
             dict.fromkeys(_typed(named, collection.id_type)).keys() if where is None else None,
@@ -154,7 +154,7 @@ def items(
     """List items in order of id, one JSON object per line."""
     if count and (after is not None or limit is not None):
         raise typer.BadParameter("--count counts all items, or those of --where; leave out --after and --limit.")
-    with open_existing(target, readonly=True) as collection:
+    with target.open(readonly=True) as collection:
         if count:
             print_json(collection.count(where))
             return
@@ -173,7 +173,7 @@ def index(
     """Index a path in the payload, so that --where with it is fast; without a path, list those that have an index."""
     if path is None and drop:
         raise typer.BadParameter("name the path whose index to drop.")
-    with open_existing(target, readonly=path is None) as collection:
+    with target.open(readonly=path is None) as collection:
         if path is not None and drop:
             collection.drop_index(path)
         elif path is not None:
@@ -186,7 +186,7 @@ def refresh(
     target: TargetArgument, bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None
 ) -> None:
     """Encode all items again with what was learned since, or with another code length."""
-    with open_existing(target) as collection:
+    with target.open() as collection:
         if bits is None:
             collection.refresh(wait=False)
         else:
@@ -199,7 +199,7 @@ def refresh(
 @app.command("stats")
 def stats(target: TargetArgument, as_json: options.Json = False) -> None:
     """Show collection statistics: number of items, number of searchable items, codes."""
-    with open_existing(target, readonly=True) as collection:
+    with target.open(readonly=True) as collection:
         now = collection.stats()
     values = asdict(now)
     if as_json:
@@ -238,7 +238,7 @@ def export(
     check_output(out, *(CODE_FORMATS if as_codes else {**FORMATS, **CODE_FORMATS}))
     if as_codes and (label or where is not None):
         raise typer.BadParameter("--label and --where are for items; leave them out.")
-    with open_existing(target, readonly=True) as collection:
+    with target.open(readonly=True) as collection:
         labels = _typed(label, collection.label_kind) if label else None
         some: dict[str, Any] = {"labels": labels, "where": where, "skip_damaged": skip_damaged}
         if as_codes:
