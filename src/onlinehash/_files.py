@@ -51,13 +51,6 @@ def pack_arrays(kind: str, layout: int, header: Mapping[str, Any], arrays: Array
     return b"".join([parts[:place], checksum.encode(), parts[place + len(checksum) :]])
 
 
-def write_arrays(
-    path: str | os.PathLike[str], kind: str, layout: int, header: Mapping[str, Any], arrays: Arrays
-) -> None:
-    """Write arrays and a JSON header to ``path``, whole or not at all."""
-    write_bytes(path, pack_arrays(kind, layout, header, arrays))
-
-
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write the bytes of a file to ``path``, whole or not at all."""
     with whole_file(Path(path)) as file:
@@ -107,14 +100,15 @@ def wrong_kind(path: Source, kind: str, *wanted: str) -> str:
     return f"{name_of(path)} holds {_article(kind)}, not {' or '.join(map(_article, wanted))}{way_out}."
 
 
-def read_header(source: Source, *kinds: str) -> dict[str, Any]:
-    """Return the header of a file of one of the given kinds."""
-    return _open(source, *kinds)[0]
-
-
 def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays of a file of the given kind; with ``mmap`` the arrays stay on disk."""
-    header, tensors, start = _open(source, kind)
+    header, tensors, start = _read_tables(source)
+    if _checksum(source, header["checksum"], start) != header["checksum"]:
+        raise FileFormatError(
+            f"{name_of(source)} is damaged: its checksum is wrong. Restore it from a copy, or learn again."
+        )
+    if header["kind"] != kind:
+        raise FileFormatError(wrong_kind(source, header["kind"], kind))
     if header["layout"] > layout:
         raise FileFormatError(
             f"{name_of(source)} has layout {header['layout']} of {_article(kind)}; this version reads up to {layout}. "
@@ -156,18 +150,6 @@ _DTYPES = {
 def name_of(source: Source) -> str:
     """Return the name of a source for errors."""
     return "The stored state" if isinstance(source, bytes) else str(source)
-
-
-def _open(source: Source, *kinds: str) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Return our header, the table of tensors and where their bytes start, once the checksum is verified."""
-    header, tensors, start = _read_tables(source)
-    if _checksum(source, header["checksum"], start) != header["checksum"]:
-        raise FileFormatError(
-            f"{name_of(source)} is damaged: its checksum is wrong. Restore it from a copy, or learn again."
-        )
-    if header["kind"] not in kinds:
-        raise FileFormatError(wrong_kind(source, header["kind"], *kinds))
-    return header, tensors, start
 
 
 def _read_tables(source: Source) -> tuple[dict[str, Any], dict[str, Any], int]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash import tables
-from onlinehash._files import read_header
+from onlinehash._files import kind_of
 from onlinehash.cli._files import OURS, STDIN, check_inputs, name_of, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
 from onlinehash.codes import code_width, pack_bits
@@ -110,7 +110,7 @@ def read_encoder(path: Path) -> Encoder:
     """Read an encoder, or that of a saved hasher."""
     check_inputs(path)
     refuse_other_kinds(path, "encoder", "hasher")
-    if read_header(path, "encoder", "hasher")["kind"] == "encoder":
+    if kind_of(path) == "encoder":
         return Encoder.load(path)
     from onlinehash.hashers import load_encoder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -202,33 +202,24 @@ class _Part(msgspec.Struct, forbid_unknown_fields=True):
 def make_demo_routes(demo: Demo, keys: ApiKeys) -> list[Route]:
     """Return the routes of the demo page, which are not part of the OpenAPI document."""
 
-    def is_there(request: Request) -> Response:
-        return JSONResponse(True)
-
-    def state(request: Request) -> Response:
-        demand_key(request, keys)
-        return JSONResponse(demo.state())
-
-    def step(request: Request) -> Response:
-        demand_key(request, keys, write=True)
-        return JSONResponse(demo.step(convert(_Step, dict(request.query_params)).n))
-
-    def reset(request: Request) -> Response:
-        demand_key(request, keys, write=True)
-        return JSONResponse(demo.reset())
-
-    def race(request: Request) -> Response:
-        demand_key(request, keys)
-        part = convert(_Part, dict(request.query_params))
+    def race(asked: Answer) -> Answer:
+        part = convert(_Part, asked)
         points = demo.race.points(part.start, part.n)
-        return JSONResponse({"n_points": demo.race.n_points, "shuffled": demo.race.shuffled(), "points": points})
+        return {"n_points": demo.race.n_points, "shuffled": demo.race.shuffled(), "points": points}
+
+    def route(path: str, answer: Callable[[Answer], Answer], method: str = "GET") -> Route:
+        def respond(request: Request) -> Response:
+            demand_key(request, keys, write=method == "POST")
+            return JSONResponse(answer(dict(request.query_params)))
+
+        return Route(path, respond, methods=[method])
 
     return [
-        Route("/demo.json", is_there),  # overrides the static file, which says that there is no demo
-        Route("/api/v1/demo", state),
-        Route("/api/v1/demo/step", step, methods=["POST"]),
-        Route("/api/v1/demo/reset", reset, methods=["POST"]),
-        Route("/api/v1/demo/race", race),
+        Route("/demo.json", lambda request: JSONResponse(True)),  # overrides the file that says that there is no demo
+        route("/api/v1/demo", lambda asked: demo.state()),
+        route("/api/v1/demo/step", lambda asked: demo.step(convert(_Step, asked).n), "POST"),
+        route("/api/v1/demo/reset", lambda asked: demo.reset(), "POST"),
+        route("/api/v1/demo/race", race),
     ]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from onlinehash._files import read_arrays, write_arrays
+from onlinehash._files import pack_arrays, read_arrays, write_bytes
 from onlinehash.codes import code_width, kernels
 from onlinehash.codes.asymmetric import tables_of
 from onlinehash.codes.hamming import distance_dtype
@@ -231,7 +231,7 @@ def write_index(
     path: str | os.PathLike[str], kind: str, n_bits: int, arrays: dict[str, NDArray[Any]], **header: Any
 ) -> None:
     """Write the arrays of an index of a kind to a file."""
-    write_arrays(path, "index", _LAYOUT, {"index": kind, "n_bits": n_bits, **header}, arrays)
+    write_bytes(path, pack_arrays("index", _LAYOUT, {"index": kind, "n_bits": n_bits, **header}, arrays))
 
 
 def read_index(

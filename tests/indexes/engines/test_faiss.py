@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onlinehash import FlatIndex
-from onlinehash._files import read_arrays, write_arrays
+from onlinehash._files import pack_arrays, read_arrays
 from onlinehash.checks import index_checks, recall
 from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError
 from onlinehash.indexes.engines import FaissIndex
@@ -155,7 +155,7 @@ def test_bad_files_are_refused_by_name(tmp_path):
         ({"lists": np.zeros(100, np.uint8)}, "are damaged"),
         ({"ids": arrays["ids"][:2], "codes": arrays["codes"][:2]}, "hold 3 items, not 2"),
     ]:
-        write_arrays(path, "index", 1, {name: header[name] for name in header}, arrays | broken)
+        path.write_bytes(pack_arrays("index", 1, {name: header[name] for name in header}, arrays | broken))
         with pytest.raises(FileFormatError, match=message):
             FaissIndex.load(path)
 
