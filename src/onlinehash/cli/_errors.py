@@ -85,12 +85,12 @@ def keep_interrupts() -> None:
     Python cannot pass an exception through a callback from C, which numba uses while it loads a kernel: it reports the
     exception and continues. The command would continue too.
     """
-    sys.unraisablehook = _repeat_interrupt
 
+    def repeat(dropped: Any) -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            # A moment later, when the callback has returned; here it would be dropped again.
+            threading.Timer(0.01, _thread.interrupt_main).start()
+        else:
+            sys.__unraisablehook__(dropped)
 
-def _repeat_interrupt(dropped: Any) -> None:
-    if issubclass(dropped.exc_type, KeyboardInterrupt):
-        # A moment later, when the callback has returned; here it would be dropped again.
-        threading.Timer(0.01, _thread.interrupt_main).start()
-    else:
-        sys.__unraisablehook__(dropped)
+    sys.unraisablehook = repeat

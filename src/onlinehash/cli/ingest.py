@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from onlinehash.collection import Collection
     from onlinehash.collection.refresh import Policy
     from onlinehash.streams import Consumer, ConsumerStats
-    from onlinehash.tables import Columns
 
 _SOURCE = (
     "A file: .csv, .jsonl, .parquet, .npy or .npz, - for standard input; a folder of .parquet files; or a stream: "
@@ -93,6 +92,7 @@ def run(
     even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
     from onlinehash.collection import import_documents
+    from onlinehash.collection.transfer import import_chunks
     from onlinehash.streams import Consumer, open_source
     from onlinehash.tables import Columns
     from onlinehash.tables import layout as layout_of
@@ -141,7 +141,13 @@ def run(
             collection = stack.enter_context(opening())
             if layout is not None:
                 note(f"{name_of(Path(source))}: {layout}")
-            done = _add_rows(collection, file, columns, first_id=first_id, batch=batch)
+            n_items = n_labelled = 0
+            with progress_bar("Adding") as progress:
+                for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
+                    n_items += len(chunk)
+                    n_labelled += chunk.n_labelled
+                    progress(chunk.done, chunk.total)
+            done = f"Added {counted(n_items, 'item')}, {n_labelled} with labels;"
         note(f"{done} {into} holds {len(collection)}.")
         warn_unless_searchable(collection.stats())
         finish_refresh(collection, wanted=refresh and not stopped)
@@ -186,19 +192,6 @@ def _open(
             raise InvalidInputError(f"{into} learns with {own}, not {wanted}. Leave out --method and the parameters.")
     with into.open(None, policy, vector_dtype=dtype, embed=embed) as collection:
         yield collection
-
-
-def _add_rows(collection: Collection, file: Path, columns: Columns, *, first_id: int | None, batch: int) -> str:
-    """Add the rows of a file, and return how many there were."""
-    from onlinehash.collection.transfer import import_chunks
-
-    n_items = n_labelled = 0
-    with progress_bar("Adding") as progress:
-        for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
-            n_items += len(chunk)
-            n_labelled += chunk.n_labelled
-            progress(chunk.done, chunk.total)
-    return f"Added {counted(n_items, 'item')}, {n_labelled} with labels;"
 
 
 def _summary(stats: ConsumerStats) -> str:

@@ -6,7 +6,7 @@ import copy
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from onlinehash._validation import check_positive_int
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
@@ -78,8 +78,13 @@ def learn(
     hasher : OnlineHasher
     """
     check_positive_int("rows_per_task", rows_per_task)
-    _check_hasher(hasher)
+    if not hasher.merges:
+        raise InvalidInputError(
+            f"{type(hasher).__name__} learns row after row; only methods with merge() can be learned in parts. "
+            "Use HROH, or call partial_fit file after file."
+        )
     whole: Any = copy.deepcopy(hasher)
+    whole.split_points(0)  # refuses parameters under which nothing is learned in parts
     files = find_files(paths)
     with cluster(address, n_workers) as workers:
         surveys = [workers.call(survey, path, vectors, labels, True) for path, _ in files]
@@ -158,15 +163,6 @@ def _pieces(ends: list[int], start: int, stop: int, at_most: int) -> list[int]:
         end = ends[bisect_right(ends, furthest) - 1] if furthest < stop and ends[0] <= furthest else furthest
         split_points.append(end if end > split_points[-1] else furthest)
     return split_points
-
-
-def _check_hasher(hasher: OnlineHasher) -> None:
-    if not hasher.merges:
-        raise InvalidInputError(
-            f"{type(hasher).__name__} learns row after row; only methods with merge() can be learned in parts. "
-            "Use HROH, or call partial_fit file after file."
-        )
-    cast(Any, hasher).split_points(0)  # refuses parameters under which nothing is learned in parts
 
 
 def _join(surveys: list[Survey], vectors: str, labels: str) -> _Table:
