@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onlinehash import tables
 from onlinehash._files import kind_of
-from onlinehash.cli._files import OURS, STDIN, check_inputs, name_of, open_input, refuse_other_kinds
+from onlinehash.cli._files import check_inputs, name_of, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
 from onlinehash.codes import code_width, pack_bits
 from onlinehash.encoders import Encoder
@@ -58,7 +58,7 @@ def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
         with progress_bar("Reading") as progress:
             rows = tables.read_all(file, columns, progress=progress)
         if suffix in _TABLES:
-            note(f"{STDIN if file is not path else path}: {tables.layout(file, columns)}")
+            note(f"{name_of(path)}: {tables.layout(file, columns)}")
         return Given(rows.vectors, rows.ids, as_labels(rows.labels))
 
 
@@ -150,9 +150,8 @@ def by_chunks(X: NDArray[Any], work: Callable[[slice], Result], progress: Progre
 
 def _suffix_of(path: Path, *known: str) -> str:
     check_inputs(path)
+    refuse_other_kinds(path)
     suffix = path.suffix.lower()
-    if suffix in OURS:
-        refuse_other_kinds(path)
     if suffix not in known:
         raise FileFormatError(f"{path} has the extension {suffix!r}; use one of {', '.join(known)}.")
     return suffix

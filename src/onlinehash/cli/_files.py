@@ -15,8 +15,7 @@ from typing import IO
 from onlinehash._files import kind_of, whole_file
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, OnlineHashError
 
-OURS = (".oh", ".ohi")
-STDIN = "standard input"
+_STDIN = "standard input"
 _USES = {
     "collection": "onlinehash collection search {0} ..., or onlinehash collection export {0} codes.npz --codes",
     "hasher": "onlinehash encode {0} ..., or onlinehash search ITEMS QUERIES --model {0}",
@@ -55,7 +54,7 @@ def open_input(path: Path) -> Iterator[Path]:
         try:
             yield copy
         except OnlineHashError as error:
-            raise type(error)(str(error).replace(str(copy), STDIN)) from error
+            raise type(error)(str(error).replace(str(copy), _STDIN)) from error
 
 
 @contextmanager
@@ -76,7 +75,7 @@ def is_standard(path: Path) -> bool:
     return str(path) == "-"
 
 
-def name_of(path: Path, standard: str = STDIN) -> str:
+def name_of(path: Path, standard: str = _STDIN) -> str:
     """Return the name of a file in messages."""
     return standard if is_standard(path) else str(path)
 

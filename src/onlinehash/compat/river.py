@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
@@ -103,13 +104,10 @@ class HashTransformer(base.Transformer):
         rows = self._vectors(instances, new=True)
         y = [int(label) if isinstance(label, bool | np.bool_) else label for label in labels]
         self._hasher.partial_fit(rows, y if self._hasher.supervised else None)
-        version = self._hasher.version_
         known = 0 if self._encoder is None else self._encoder.version
-        if self._encoder is None or version - known >= min(self.every, known):
-            try:
+        if self._hasher.version_ - known >= min(self.every, known):
+            with suppress(NotLearnedError):
                 self._encoder = self._hasher.snapshot()
-            except NotLearnedError:
-                return
 
     # ------------------------------------------------------------------ transforming
 

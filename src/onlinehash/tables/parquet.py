@@ -66,8 +66,7 @@ def _values(column: Any) -> list[Any]:
     kind = getattr(column.type, "value_type", None)
     if kind is not None and import_pyarrow().types.is_floating(kind):
         return [None if not one.is_valid else one.values.to_numpy(zero_copy_only=False) for one in column]
-    values: list[Any] = column.to_pylist()
-    return values
+    return list(column.to_pylist())
 
 
 def write(path: Path, sheet: Sheet) -> None:
