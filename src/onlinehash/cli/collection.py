@@ -23,8 +23,6 @@ from onlinehash.types import SearchResult
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
 
-_Label = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")]
-
 app = typer.Typer(
     help="Items in one file, which learns from them as they arrive and is searched.", no_args_is_help=True
 )
@@ -74,7 +72,9 @@ def search(
     ] = None,
     k: options.K = None,
     radius: Annotated[int | None, typer.Option(help="Find all items within this Hamming distance instead.")] = None,
-    label: _Label = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="Search only items with this label; repeatable.")
+    ] = None,
     where: options.Where = None,
     rescore: options.Rescore = None,
     asymmetric: Annotated[bool, typer.Option("--asymmetric/--no-asymmetric", help=options.ASYMMETRIC)] = False,
@@ -224,7 +224,9 @@ def export(
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, and name them.")
     ] = False,
-    label: _Label = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")
+    ] = None,
     where: options.Where = None,
 ) -> None:
     """Write items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
