@@ -61,7 +61,7 @@ def test_a_source_of_which_nothing_is_stored_leaves_no_collection(run):
     run("collection create items.oh --method hcoh")
     assert "Removed" not in run("ingest a.csv --into items.oh", 1).stderr
     Path("d.csv").write_text("id,x,y\n1,2,3\n2,2,none\n")
-    assert "The 1 items before" in run("ingest d.csv --into d.oh --method hcoh --batch 1", 1).stderr
+    assert "The item before was added" in run("ingest d.csv --into d.oh --method hcoh --batch 1", 1).stderr
     assert run("collection items items.oh --count").stdout + run("collection items d.oh --count").stdout == "0\n1\n"
 
 

@@ -122,7 +122,8 @@ def _stored(
                 done += len(ids[rows])
             yield numbered
     except OnlineHashError as error:
-        said = f"The {done} items before were added and stay." if done else "Nothing was added."
+        said = f"The {done} items before were added and stay." if done > 1 else "The item before was added and stays."
+        said = said if done else "Nothing was added."
         raise type(error)(f"{error} {said}") from error
 
 
