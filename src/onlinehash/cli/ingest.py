@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -176,10 +176,10 @@ def _open(
                 yield collection
             except BaseException:
                 if collection.file is not None and not len(collection):
-                    collection.close(refresh=False)
-                    for file in (collection.file, collection.file.with_name(f"{collection.file.name}.lock")):
-                        file.unlink(missing_ok=True)
-                    note(f"Removed {into}: nothing was stored in it.")
+                    with suppress(OSError):  # while the lock is held, and nobody else can have stored anything
+                        for end in ("", "-wal", "-shm", ".lock"):
+                            Path(f"{collection.file}{end}").unlink(missing_ok=True)
+                        note(f"Removed {into}: nothing was stored in it.")
                 raise
         return
     if method is not None or given:
