@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onlinehash.collection._validation import label_set
 from onlinehash.collection.arrivals import Seqs
-from onlinehash.collection.stores.label_column import LabelColumn
+from onlinehash.collection.stores.label_texts import LabelTexts
 from onlinehash.collection.types import Label
 
 Entries = NDArray[np.int32]
@@ -42,12 +42,12 @@ class LabelIndex:
 
     def put(self, seqs: Seqs, labels: Sequence[str | None]) -> None:
         """Set the labels of items, as JSON texts."""
-        texts = labels.texts if isinstance(labels, LabelColumn) else labels
+        texts = labels.texts if isinstance(labels, LabelTexts) else labels
         for text in {*texts} - self._ids.keys():
             self._ids[text] = len(self._labels)
             self._labels.append(label_set(text))
         entries = np.fromiter(map(self._ids.__getitem__, texts), np.int32, len(texts))
-        self._change(seqs, entries[labels.numbers] if isinstance(labels, LabelColumn) else entries)
+        self._change(seqs, entries[labels.numbers] if isinstance(labels, LabelTexts) else entries)
 
     def delete(self, seqs: Seqs) -> None:
         """Remove items, where they are there."""

@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.stores.label_column import LabelColumn
+from onlinehash.collection.stores.label_texts import LabelTexts
 
 Column = NDArray[np.unsignedinteger[Any]]
 """One number per row."""
@@ -100,7 +100,7 @@ def texts(values: Sequence[str | None]) -> Column:
     >>> texts(["a", None])
     array([3904355907,      49374], dtype=uint64)
     """
-    if isinstance(values, LabelColumn):
+    if isinstance(values, LabelTexts):
         column: Column = texts(values.texts)[values.numbers]
         return column
     known = {text: _NONE if text is None else crc32(text.encode()) for text in set(values)}

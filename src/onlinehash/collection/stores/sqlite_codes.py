@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores import sqlite_schema as schema
-from onlinehash.collection.stores.label_column import LabelColumn
+from onlinehash.collection.stores.label_texts import LabelTexts
 from onlinehash.collection.stores.protocol import TOMBSTONES, Changes, CodedItems, GenerationRow, Rows
 from onlinehash.collection.stores.sqlite_rows import CheckedRows, columns_of, is_rising
 from onlinehash.types import Codes
@@ -132,7 +132,7 @@ class CodeTables(CheckedRows):
             raise self._damage(f"chunks of the table codes_{number} overlap")
         return seqs, codes
 
-    def _ids(self, since: int) -> tuple[list[Any], NDArray[np.int64], LabelColumn, Codes]:
+    def _ids(self, since: int) -> tuple[list[Any], NDArray[np.int64], LabelTexts, Codes]:
         """Return ids, sequence numbers and labels of all items, in order of arrival, and the codes since one."""
         texts = defaultdict[str, int](count().__next__)
         parts = [self._ids_between(*ends, since, texts) for ends in pairwise(self._ends())]
@@ -235,9 +235,9 @@ class CodeTables(CheckedRows):
             return Changes(ids, seqs, codes, labels, list(dict.fromkeys(deleted)))
 
 
-def _column(texts: dict[str, int], numbers: NDArray[np.int32]) -> LabelColumn:
+def _column(texts: dict[str, int], numbers: NDArray[np.int32]) -> LabelTexts:
     """Return labels by their numbers; an item without any has an empty text."""
-    return LabelColumn([text or None for text in texts], numbers)
+    return LabelTexts([text or None for text in texts], numbers)
 
 
 def _joined(seqs: ArrayLike, codes: Codes) -> bytes:
