@@ -111,10 +111,10 @@ def test_an_item_that_changed_is_named_and_the_others_can_be_read(items, path, c
         ("UPDATE ids SET labels = 9 WHERE id = 17", "in the table ids, the row of 17 does not match"),
         ("UPDATE ids SET seq = 99 WHERE id = 17", "in the table ids, the row of 17 does not match"),
         ("UPDATE ids SET id = 99 WHERE id = 17", "in the table ids, the row of 99 does not match"),
-        ("DELETE FROM ids WHERE id = 17", "there are 39 ids of 40"),
+        ("DELETE FROM ids WHERE id = 17", "it has 39 of 40 ids"),
         ("UPDATE codes_1 SET codes = zeroblob(length(codes))", "in the table codes_1, the row of 1 does not match"),
         ("UPDATE codes_1 SET seq = 7", "in the table codes_1, the row of 7 does not match"),
-        ("DELETE FROM codes_1", "there are 1 codes of 40"),
+        ("DELETE FROM codes_1", "it has 1 of 40 codes"),
         ("UPDATE settings SET value = '[41]' WHERE name = 'head'", "the setting 'head' does not match its checksum"),
         ("DELETE FROM settings WHERE name = 'refresh'", "settings are missing"),
         ("DELETE FROM hasher", "the table hasher cannot be read"),
@@ -145,14 +145,14 @@ def test_no_generation_without_all_items_is_taken_into_use(items, path):
     items.close()
     damage(path, "items", "DELETE FROM {table} WHERE id = 17")
     with Collection.open(path) as collection:
-        with pytest.raises(FileFormatError, match="there are 39 items of 40"):
+        with pytest.raises(FileFormatError, match="it has 39 of 40 items"):
             collection.change_hasher("lsh")
         store = collection._store
         with store.writing():
             number = store.begin_generation(collection.encoder.to_bytes())
             rows = store.vectors(0, 100)
             store.put_codes(number, 0, rows, collection.encoder.encode(rows.vectors))
-        with pytest.raises(FileFormatError, match="there are 39 codes of 40"), store.writing():
+        with pytest.raises(FileFormatError, match="it has 39 of 40 codes"), store.writing():
             store.finish_generation(number)
         assert len(collection.search(rows.vectors[0], 100)) == 40
 

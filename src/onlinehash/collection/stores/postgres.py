@@ -212,7 +212,7 @@ class PostgresStore(PostgresMigration):
         if self._kind() is not None:
             ((n_items,),) = self._query(f"SELECT count(*) FROM {self._schema}.items")
             if n_items != self.count():
-                yield f"there are {n_items} items of {self.count()}"
+                yield f"it has {n_items} of {self.count()} items"
 
     def backup(self, path: Path, progress: Progress) -> None:
         """Refuse: PostgreSQL has better."""

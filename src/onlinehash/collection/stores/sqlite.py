@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinehash.collection.filters import Filter
 from onlinehash.collection.stores import checksums
@@ -21,15 +19,14 @@ from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items
 from onlinehash.collection.stores.sqlite_listing import ROW, ListedItems
 from onlinehash.collection.stores.sqlite_migration import MigrationTables
 from onlinehash.collection.stores.sqlite_rows import (
-    SAVED,
     columns_of,
     item_checksums,
+    item_columns,
     seal_codes,
     seal_items,
     vector_checksums,
 )
 from onlinehash.collection.types import Id
-from onlinehash.exceptions import DamagedError
 from onlinehash.types import Codes
 
 _FETCH = 50_000
@@ -65,17 +62,12 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: Path, *, readonly: bool = False, partial: bool = False) -> None:
-        super().__init__(path, readonly=readonly, partial=partial)
-        if self._is_new:
-            return
-        try:
+    def _open(self) -> None:
+        super()._open()
+        if not self._is_new:
             self._inspect()
-            if not readonly:
+            if not self.readonly:
                 self._begin_term()
-        except BaseException:
-            self.close()
-            raise
 
     def _inspect(self) -> None:
         """Refuse a file in which tables or rows cannot be found; the content of rows is verified when it is read."""
@@ -88,7 +80,7 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
                 if kind == "table" and name not in ("items", "new_vectors"):
                     self._check_tree(name)
             self._check_tree("sqlite_master")
-            self._small("retired", "seq", "true")
+            self._small("retired")
             if self.setting("id_type") is not None and not self.position().generation:
                 self.codes(0)
 
@@ -160,38 +152,6 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
                 return self._query(f"{query} ORDER BY ids.id LIMIT ?", limit)
             return self._query(f"{query} WHERE ids.id > ? ORDER BY ids.id LIMIT ?", id, limit)
 
-    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
-        """Return rows of items, verified."""
-        if len(found) > 1:
-            try:
-                return self._verified(found)
-            except DamagedError:
-                for row in found:  # to name the one that is damaged
-                    self._verified([row])
-                raise
-        return self._verified(found)
-
-    def _verified(self, found: list[tuple[Any, ...]]) -> Rows:
-        ids, seqs, batches, labels, sums, vectors, payloads = columns_of(found, 7)
-        if None in sums:
-            raise self._damage(f"item {ids[sums.index(None)]!r} is not where it should be", SAVED)
-        with self._checking(f"item {ids[0]!r}" if ids else "an item", SAVED):
-            features_crc, payload_crc = self._check_items(ids, seqs, batches, labels, b"".join(sums))
-            self._check_parts("payload", ids, payload_crc, checksums.texts(payloads))
-            matrix = self._matrix(ids, vectors)
-            self._check_parts("vector", ids, features_crc, vector_checksums(checksums.integers(seqs), matrix))
-            return Rows(ids, seqs, matrix, labels, payloads)
-
-    def _matrix(self, ids: list[Any], blobs: list[bytes]) -> NDArray[Any]:
-        size = self.setting("n_features", 0) * np.dtype(self._dtype()).itemsize
-        if any(len(blob) != size for blob in blobs):
-            odd = next(id for id, blob in zip(ids, blobs, strict=True) if len(blob) != size)
-            raise self._damage(f"the vector of item {odd!r} does not match its checksum", SAVED)
-        return from_blobs(blobs, self._dtype())
-
-    def _dtype(self) -> str:
-        return str(self.setting("vector_dtype", "float32"))
-
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same ids."""
         if not self._has_ids():
@@ -233,9 +193,9 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
         found = {row[1]: row for row in self._among(f"SELECT {_HEAD} FROM items WHERE seq", seqs)}
         there, _, batches, labels, sums = columns_of([found[seq] for seq in seqs], 5)
         with self._checking("an item"):
-            features_crc, _ = self._check_items(there, seqs, batches, labels, b"".join(sums))
-        columns = (*map(checksums.ids, (there, seqs, batches)), checksums.texts(labels))
-        sums = to_blobs(item_checksums(*columns, features_crc, checksums.texts(payloads)))
+            vector_sums, _ = self._check_items(there, seqs, batches, labels, b"".join(sums))
+        columns = item_columns(there, seqs, batches, labels)
+        sums = to_blobs(item_checksums(*columns, vector_sums, checksums.texts(payloads)))
         self._writer.executemany(
             "UPDATE items SET payload = ?, checksums = ? WHERE seq = ?", zip(payloads, sums, seqs, strict=True)
         )
@@ -249,8 +209,7 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
             "DELETE FROM deleted WHERE seq <= (SELECT seq FROM deleted ORDER BY seq DESC LIMIT 1 OFFSET ?)",
             (TOMBSTONES,),
         )
-        self.put_setting("n_deleted", self.setting("n_deleted") + len(ids) - dropped.rowcount)
-        self.put_setting("n_items", self.count() - len(ids))
+        self._add(n_deleted=len(ids) - dropped.rowcount, n_items=-len(ids))
         self.put_setting("seq", first_seq + len(ids) - 1)
 
     def _retire(self, seqs: Sequence[int]) -> None:
@@ -314,7 +273,7 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
 
     def state(self) -> bytes:
         """Return the last state of the hasher."""
-        return self._blob("hasher", "id, state", 0)
+        return self._blob("hasher", 0)
 
     def state_seq(self) -> int:
         """Return the sequence number up to which that state has learned."""

@@ -25,17 +25,7 @@ JOINED = "CAST(group_concat({}, '') AS BLOB)"  # bytes pass as they are: the tex
 
 
 class CodeTables(CheckedRows):
-    """Read and write generations: encoders, and the codes they made.
-
-    Parameters
-    ----------
-    path : Path
-    readonly : bool
-    """
-
-    def _has_ids(self) -> bool:
-        """Return whether there is a table of ids: since the first item."""
-        return self.setting("id_type") is not None
+    """Read and write generations: encoders, and the codes they made."""
 
     def generations(self) -> list[GenerationRow]:
         """Return the generations: the one in use, one that is being made, or both."""
@@ -45,7 +35,7 @@ class CodeTables(CheckedRows):
             if current and current not in numbers:
                 raise self._damage(f"the encoder of generation {current} is missing")
             return [
-                GenerationRow(number, number == current, self._blob("generations", "number, encoder", number), cursor)
+                GenerationRow(number, number == current, self._blob("generations", number), cursor)
                 for number in numbers
             ]
 
@@ -80,15 +70,11 @@ class CodeTables(CheckedRows):
         with self.reading():
             return self.count() if number == self.position().generation else int(self.setting("n_coded"))
 
-    def _is_building(self) -> bool:
-        return bool(self.setting("n_generations") > self.setting("generation"))
-
     def _forget_codes(self, seqs: Sequence[int]) -> None:
         """Count codes out of the generation being built; those of items that it has yet to reach are not in yet."""
-        if self._is_building():
+        if self.setting("n_generations") > self.setting("generation"):
             cursor, until = self.setting("cursor"), self.setting("until")
-            n_gone = sum(seq <= cursor or seq > until for seq in seqs)
-            self.put_setting("n_coded", self.setting("n_coded") - n_gone)
+            self._add(n_coded=-sum(seq <= cursor or seq > until for seq in seqs))
 
     def codes(self, number: int) -> CodedItems:
         """Return all items that have a code, in order of arrival; of generation 0 all items, and empty codes."""
@@ -194,7 +180,7 @@ class CodeTables(CheckedRows):
     def _put_chunk(self, number: int, seqs: Sequence[int], codes: Codes) -> None:
         """Write codes as one blob."""
         self._put_blob(f"codes_{number}", seqs[0], _joined(seqs, codes))
-        self.put_setting("n_coded", self.setting("n_coded") + len(seqs))
+        self._add(n_coded=len(seqs))
 
     def _drop_dead_codes(self) -> None:
         """Write the chunks of the generation in use again, without the codes of items that are gone."""
@@ -213,12 +199,17 @@ class CodeTables(CheckedRows):
         self._writer.execute(f"DROP TABLE codes_{number}")
         self._writer.execute("DELETE FROM generations WHERE number = ?", (number,))
 
+    def _deletions(self) -> tuple[int, int]:
+        """Return the number of deletions that can be followed, and the sequence number of the first."""
+        ((n_deleted, first),) = self._query("SELECT count(*), min(seq) FROM deleted")
+        if n_deleted != self.setting("n_deleted"):
+            raise self._damage("rows of the table deleted are missing")
+        return n_deleted, first
+
     def changes(self, after: int) -> Changes | None:
         """Return what happened after a sequence number, or None if the store does not reach back that far."""
         with self.reading(), self._checking("a code"):
-            n_deleted, reach = self._query("SELECT count(*), min(seq) FROM deleted")[0]
-            if n_deleted != self.setting("n_deleted"):
-                raise self._damage("rows of the table deleted are missing")
+            n_deleted, reach = self._deletions()
             if (n_deleted >= TOMBSTONES and reach > after) or after < self.setting("since"):
                 return None
             found = self._query(
@@ -231,8 +222,8 @@ class CodeTables(CheckedRows):
                 raise self._damage(f"the code of item {ids[there.index(0 if 0 in there else None)]!r} is missing")
             self._check_ids(ids, seqs, labels, b"".join(sums))
             codes = self._unsealed(seqs, b"".join(filter(None, blobs)))
-            deleted = self._small("deleted", "seq, id", "seq > ?", after)[1]
-            return Changes(ids, seqs, codes, labels, list(dict.fromkeys(deleted)))
+            deleted = dict.fromkeys(id for _, id, _ in self._small("deleted", "seq > ?", after))
+            return Changes(ids, seqs, codes, labels, list(deleted))
 
 
 def _column(texts: dict[str, int], numbers: NDArray[np.int32]) -> LabelTexts:

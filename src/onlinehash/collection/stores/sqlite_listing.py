@@ -31,10 +31,6 @@ class ListedItems(FilteredItems):
     """
 
     @abstractmethod
-    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
-        """Return rows of items, verified."""
-
-    @abstractmethod
     def rows_after(self, id: Id | None, limit: int) -> Rows:
         """Return the next items in order of id."""
 

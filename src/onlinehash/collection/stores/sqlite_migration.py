@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from onlinehash.collection.stores.blobs import from_blobs, to_blobs
 from onlinehash.collection.stores.checksums import row_checksums
 from onlinehash.collection.stores.protocol import Rows
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED, CodeTables
-from onlinehash.collection.stores.sqlite_rows import columns_of, item_checksums, vector_checksums
+from onlinehash.collection.stores.sqlite_rows import columns_of, item_checksums, item_columns, vector_checksums
 
 _AT_A_TIME = 1000  # rows
 
 
-class MigrationTables(CodeTables, ABC):
+class MigrationTables(CodeTables):
     """Read and write new vectors by sequence number; those of items that were replaced or deleted since are ignored."""
 
     def begin_migration(self, hasher: bytes) -> None:
@@ -29,7 +28,7 @@ class MigrationTables(CodeTables, ABC):
 
     def new_hasher(self) -> bytes:
         """Return the hasher that is to learn from the new vectors."""
-        return self._blob("new_hasher", "id, state", 0)
+        return self._blob("new_hasher", 0)
 
     def end_migration(self) -> None:
         """Drop the new vectors."""
@@ -64,14 +63,10 @@ class MigrationTables(CodeTables, ABC):
             self._check_order(after, rows.seqs)
             return rows
 
-    @abstractmethod
-    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
-        """Return rows of items, verified."""
-
     def new_vectors(self, after: int, limit: int) -> Rows:
         """Return the next items that have a new vector, in order of arrival, with that and without payloads."""
         ids, seqs, _, labels, _, _, blobs = self._new(after, limit)
-        return Rows(ids, seqs, from_blobs(blobs, str(self.setting("vector_dtype"))), labels, [])
+        return Rows(ids, seqs, from_blobs(blobs, self._dtype()), labels, [])
 
     def _new(self, after: int, limit: int) -> list[list[Any]]:
         """Return ids, sequence numbers, batches, labels, checksums, those of new vectors and these, verified."""
@@ -98,10 +93,8 @@ class MigrationTables(CodeTables, ABC):
         while (found := self._new(after, _AT_A_TIME))[0]:
             ids, seqs, batches, labels, sums, _, blobs = found
             payload_crc = np.frombuffer(b"".join(sums), "<u4").reshape(len(ids), 3)[:, 1].astype(np.uint64)
-            columns = (*map(checksums.ids, (ids, seqs, batches)), checksums.texts(labels))
-            matrix = from_blobs(blobs, str(self.setting("vector_dtype")))
-            vector_crc = vector_checksums(checksums.integers(seqs), matrix)
-            new_sums = to_blobs(item_checksums(*columns, vector_crc, payload_crc))
+            vector_crc = vector_checksums(checksums.integers(seqs), from_blobs(blobs, self._dtype()))
+            new_sums = to_blobs(item_checksums(*item_columns(ids, seqs, batches, labels), vector_crc, payload_crc))
             self._writer.executemany(
                 "UPDATE items SET vectors = ?, checksums = ? WHERE seq = ?", zip(blobs, new_sums, seqs, strict=True)
             )

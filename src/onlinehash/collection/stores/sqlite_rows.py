@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.stores import checksums
+from onlinehash.collection.stores.blobs import from_blobs
 from onlinehash.collection.stores.checksums import label_number, number, row_checksum, row_checksums
 from onlinehash.collection.stores.protocol import Rows
 from onlinehash.collection.stores.sqlite_settings import SettingsFile
+from onlinehash.exceptions import DamagedError
 from onlinehash.types import Codes
 
 Sums = NDArray[np.uint32]
@@ -24,24 +26,28 @@ SAVED = "; with readonly=True, all other items can still be read by their ids"
 
 
 class CheckedRows(SettingsFile):
-    """Read and write rows with their checksums; one that does not match is a :class:`FileFormatError`.
+    """Read and write rows with their checksums; one that does not match is a :class:`FileFormatError`."""
 
-    Parameters
-    ----------
-    path : Path
-    readonly : bool
-    """
+    def _has_ids(self) -> bool:
+        """Return whether there is a table of ids: since the first item."""
+        return self.setting("id_type") is not None
 
     def _check_tree(self, table: str) -> None:
         """Refuse a table in which SQLite would not find rows that are there."""
         if self._query(f"PRAGMA quick_check({table})") != [("ok",)]:
             raise self._damage(f"rows of the table {table} cannot be found")
 
-    def _check_rows(self, table: str, names: Sequence[Any], found: Any, *columns: checksums.Column) -> None:
-        """Refuse rows that do not match their checksums."""
-        for row in np.flatnonzero(row_checksums(table, *columns) != checksums.integers(found))[:1]:
-            what, saved = ("item", SAVED) if table == "items" else (f"in the table {table}, the row of", "")
-            raise self._damage(f"{what} {_plain(names[row])!r} does not match its checksum", saved)
+    def _check_sums(self, what: str, names: Any, found: Any, expected: Any, saved: str = "") -> None:
+        """Refuse rows that do not match their checksums; name the first."""
+        for row in np.flatnonzero(found != expected)[:1]:
+            name = names[row].item() if isinstance(names, np.ndarray) else names[row]
+            raise self._damage(f"{what} {name!r} does not match its checksum", saved)
+
+    def _check_rows(self, table: str, names: Any, found: Any, *columns: checksums.Column) -> None:
+        """Refuse rows of a table that do not match their checksums."""
+        self._check_sums(
+            f"in the table {table}, the row of", names, checksums.integers(found), row_checksums(table, *columns)
+        )
 
     def _check_order(self, after: int, seqs: list[int]) -> None:
         """Refuse rows of items that are not in order: reading on from the last one would never end."""
@@ -50,7 +56,7 @@ class CheckedRows(SettingsFile):
 
     def _check_count(self, what: str, n_rows: int) -> None:
         if n_rows != self.count():
-            raise self._damage(f"there are {n_rows} {what} of {self.count()}")
+            raise self._damage(f"it has {n_rows} of {self.count()} {what}")
 
     def _check_ids(self, ids: Any, seqs: Any, labels: Sequence[str | None], sums: bytes) -> None:
         """Refuse rows of the table of ids that do not match their checksums; their codes have their own."""
@@ -61,14 +67,39 @@ class CheckedRows(SettingsFile):
         self, ids: list[Any], seqs: list[int], batches: list[int], labels: list[str | None], sums: bytes
     ) -> tuple[Sums, Sums]:
         """Return the checksums of the vectors and payloads of items, once that of the rest is verified."""
-        found = np.frombuffer(sums, "<u4").reshape(len(ids), 3)
-        columns = (*map(checksums.ids, (ids, seqs, batches)), checksums.texts(labels))
-        self._check_rows("items", ids, found[:, 2], *columns, found[:, 0], found[:, 1])
-        return found[:, 0], found[:, 1]
+        vectors, payloads, rest = np.frombuffer(sums, "<u4").reshape(len(ids), 3).T
+        expected = row_checksums("items", *item_columns(ids, seqs, batches, labels), vectors, payloads)
+        self._check_sums("item", ids, rest, expected, SAVED)
+        return vectors, payloads
 
-    def _check_parts(self, what: str, ids: list[Any], found: Sums, crc: checksums.Column) -> None:
-        for row in np.flatnonzero(crc != found)[:1]:
-            raise self._damage(f"the {what} of item {ids[row]!r} does not match its checksum", SAVED)
+    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
+        """Return rows of items, verified."""
+        try:
+            return self._verified(found)
+        except DamagedError:
+            for row in found:  # to name the one that is damaged
+                self._verified([row])
+            raise
+
+    def _verified(self, found: list[tuple[Any, ...]]) -> Rows:
+        ids, seqs, batches, labels, sums, vectors, payloads = columns_of(found, 7)
+        if None in sums:
+            raise self._damage(f"item {ids[sums.index(None)]!r} is not where it should be", SAVED)
+        with self._checking(f"item {ids[0]!r}" if ids else "an item", SAVED):
+            vector_sums, payload_sums = self._check_items(ids, seqs, batches, labels, b"".join(sums))
+            self._check_sums("the payload of item", ids, payload_sums, checksums.texts(payloads), SAVED)
+            matrix = self._matrix(ids, vectors)
+            expected = vector_checksums(checksums.integers(seqs), matrix)
+            self._check_sums("the vector of item", ids, vector_sums, expected, SAVED)
+            return Rows(ids, seqs, matrix, labels, payloads)
+
+    def _matrix(self, ids: list[Any], blobs: list[bytes]) -> NDArray[Any]:
+        size = self.setting("n_features", 0) * np.dtype(self._dtype()).itemsize
+        self._check_sums("the vector of item", ids, np.array(list(map(len, blobs)), int), size, SAVED)
+        return from_blobs(blobs, self._dtype())
+
+    def _dtype(self) -> str:
+        return str(self.setting("vector_dtype", "float32"))
 
     def _insert(self, table: str, *columns: Sequence[Any]) -> None:
         """Write rows of a small table, with their checksums."""
@@ -76,21 +107,19 @@ class CheckedRows(SettingsFile):
         marks = ", ".join("?" * (len(columns) + 1))
         self._writer.executemany(f"INSERT INTO {table} VALUES ({marks})", zip(*columns, sums, strict=True))
 
-    def _small(self, table: str, columns: str, condition: str, *values: Any) -> list[list[Any]]:
-        """Return the columns of a small table, verified."""
-        names = columns.split(", ")
-        found = self._query(f"SELECT {columns}, checksum FROM {table} WHERE {condition} ORDER BY {names[0]}", *values)
+    def _small(self, table: str, condition: str = "true", *values: Any) -> list[tuple[Any, ...]]:
+        """Return rows of a small table in order, verified."""
+        found = self._query(f"SELECT * FROM {table} WHERE {condition} ORDER BY seq", *values)
         with self._checking(f"the table {table}"):
-            *listed, sums = columns_of(found, len(names) + 1)
-            self._check_rows(table, listed[0], sums, *map(checksums.ids, listed))
-        return listed
+            *columns, sums = columns_of(found, 2)
+            self._check_rows(table, columns[0], sums, *map(checksums.ids, columns))
+        return found
 
-    def _blob(self, table: str, columns: str, number: int) -> bytes:
+    def _blob(self, table: str, number: int) -> bytes:
         """Return the bytes that a table has under a number, verified."""
-        name, content = columns.split(", ")
-        found = self._query(f"SELECT {content}, checksum FROM {table} WHERE {name} = ?", number)
+        found = self._query(f"SELECT * FROM {table} WHERE rowid = ?", number)
         with self._checking(f"the table {table}"):
-            ((blob, checksum),) = found
+            ((_, checksum, blob),) = found
             self._check_rows(table, [number], [checksum], checksums.integers([number]), checksums.blobs([blob]))
         return bytes(blob)
 
@@ -104,10 +133,8 @@ class CheckedRows(SettingsFile):
         if not rows.shape[1]:  # generation 0
             return rows
         codes, sums = rows[:, : -checksums.BYTES], np.ascontiguousarray(rows[:, -checksums.BYTES :]).view("<u4")[:, 0]
-        for row in np.flatnonzero(row_checksums("codes", checksums.integers(seqs), *checksums.words(codes)) != sums)[
-            :1
-        ]:
-            raise self._damage(f"the code of sequence number {seqs[row]} does not match its checksum")
+        expected = row_checksums("codes", checksums.integers(seqs), *checksums.words(codes))
+        self._check_sums("the code of sequence number", seqs, sums, expected)
         return np.ascontiguousarray(codes)
 
 
@@ -121,10 +148,6 @@ def is_rising(values: Any) -> bool:
 def columns_of(rows: list[tuple[Any, ...]], n: int) -> list[list[Any]]:
     """Return the columns of rows."""
     return list(map(list, zip(*rows, strict=True))) if rows else [[] for _ in range(n)]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def vector_checksums(seqs: checksums.Column, vectors: NDArray[Any]) -> Sums:
@@ -143,6 +166,11 @@ def seal_items(rows: Rows, batch: int) -> tuple[bytes, bytes]:
     parts = vector_checksums(columns[1], rows.vectors), checksums.texts(rows.payloads)
     items = item_checksums(*columns[:2], np.full(len(rows), batch, np.uint64), columns[2], *parts)
     return items.tobytes(), row_checksums("ids", *columns).tobytes()
+
+
+def item_columns(ids: Any, seqs: Any, batches: Any, labels: Sequence[str | None]) -> tuple[checksums.Column, ...]:
+    """Return the columns of items that are not vectors or payloads, as numbers."""
+    return (*map(checksums.ids, (ids, seqs, batches)), checksums.texts(labels))
 
 
 def item_checksums(*columns: checksums.Column) -> Sums:
