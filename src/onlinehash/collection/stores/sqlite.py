@@ -81,7 +81,7 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
                     self._check_tree(name)
             self._check_tree("sqlite_master")
             self._small("retired")
-            if self.setting("id_type") is not None and not self.position().generation:
+            if self._has_ids() and not self.position().generation:
                 self.codes(0)
 
     def _tables(self) -> dict[str, str]:
@@ -95,15 +95,18 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
         """Return where items are in the stream; None of unknown ids."""
         with self.reading():
             select = "SELECT ids.id, ids.seq, items.id FROM ids LEFT JOIN items USING (seq) WHERE ids.id"
-            found = {id: (seq, there) for id, seq, there in self._among(select, ids)} if self._has_ids() else {}
-        for id, (_, there) in found.items():
-            if id != there:
-                raise self._damage(f"item {id!r} is not where it should be")
-        return [found[id][0] if id in found else None for id in ids]
+            found = {}
+            for id, seq, there in self._among(select, ids):
+                if id != there:
+                    raise self._damage(f"item {id!r} is not where it should be")
+                found[id] = seq
+        return [found.get(id) for id in ids]
 
     def _among(self, select: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows in which the last name of the query is one of the values, in any order."""
+        """Return the rows in which the last name of the query is one of the values, in any order; none before items."""
         found: list[tuple[Any, ...]] = []
+        if not self._has_ids():
+            return found
         for start in range(0, len(values), _ASK):
             some = values[start : start + _ASK]
             found += self._query(f"{select} IN ({', '.join('?' * len(some))})", *some)
@@ -112,45 +115,27 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
     def ids(self, where: Filter | None = None) -> Iterator[Id]:
         """Yield all ids in order, or those of items that pass a filter."""
         if where is not None:
-            yield from self._passing_ids(where)
-            return
-        last: Id | None = None
-        while rows := self._after("ids.id", last, _FETCH):
-            yield from (id for (id,) in rows)
-            last = rows[-1][0]
+            yield from sorted(id for (id,) in self._passing("id", where))
+        elif self._has_ids():
+            after, last = "", tuple[Any, ...]()
+            while found := self._query(f"SELECT id FROM ids {after} ORDER BY id LIMIT {_FETCH}", *last):
+                yield from (id for (id,) in found)
+                after, last = "WHERE id > ?", found[-1]
 
     def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
         """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
         if where is not None:
             return dict(self._passing(f"{_LABELS}, count(*)", where, "GROUP BY 1"))
+        counted = f"SELECT {_LABELS}, count(*) FROM ids NOT INDEXED GROUP BY 1"
         with self.reading():
-            return (
-                dict(self._query(f"SELECT {_LABELS}, count(*) FROM ids NOT INDEXED GROUP BY 1"))
-                if self._has_ids()
-                else {}
-            )
+            return dict(self._query(counted)) if self._has_ids() else {}
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """Return the items of ids, in that order, without those that are unknown."""
         with self.reading():
             select = f"SELECT {ROW} FROM ids LEFT JOIN items USING (seq) WHERE ids.id"
-            found = {row[0]: row for row in self._among(select, ids)} if self._has_ids() else {}
+            found = {row[0]: row for row in self._among(select, ids)}
             return self._rows([found[id] for id in ids if id in found])
-
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
-        with self.reading(), self._naming(lambda: [row[0] for row in self._after("ids.id", id, limit)]):
-            return self._rows(self._after(ROW, id, limit, join="LEFT JOIN items USING (seq)"))
-
-    def _after(self, columns: str, id: Id | None, limit: int, *, join: str = "") -> list[tuple[Any, ...]]:
-        """Return the next rows of the table of ids, in order."""
-        with self.reading():
-            if not self._has_ids():
-                return []
-            query = f"SELECT {columns} FROM ids {join}"
-            if id is None:
-                return self._query(f"{query} ORDER BY ids.id LIMIT ?", limit)
-            return self._query(f"{query} WHERE ids.id > ? ORDER BY ids.id LIMIT ?", id, limit)
 
     def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
         """Write items and their codes by generation, in place of those with the same ids."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
 from onlinehash.collection.stores.sqlite_codes import CodeTables
 from onlinehash.collection.stores.sqlite_log import unreadable_commits
-from onlinehash.collection.stores.sqlite_rows import SAVED
-from onlinehash.exceptions import DamagedError, FileFormatError, OnlineHashError, StorageError
+from onlinehash.exceptions import DamagedError, OnlineHashError, StorageError
 from onlinehash.types import Progress
 
 _PAGES = 1000  # copied at a time
@@ -73,21 +72,6 @@ class FileCare(CodeTables):
         self._check_tree("items")
         ((n_items,),) = self._query("SELECT (SELECT count(*) FROM items) - (SELECT count(*) FROM retired)")
         self._check_count("items", n_items)
-
-    @contextmanager
-    def _naming(self, ids: Callable[[], list[Any]]) -> Iterator[None]:
-        """Name the first of the items that cannot be read, if they cannot all be read."""
-        try:
-            yield
-        except DamagedError:
-            raise
-        except FileFormatError:
-            for id in ids():
-                try:
-                    self._query("SELECT * FROM ids LEFT JOIN items USING (seq) WHERE ids.id = ?", id)
-                except FileFormatError as error:
-                    raise self._damage(f"item {id!r} cannot be read", SAVED) from error
-            raise
 
     def backup(self, path: Path, progress: Progress) -> None:
         """Copy the file, as it is at one moment, to a new one."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from onlinehash.collection.filters import Filter
@@ -13,7 +13,9 @@ from onlinehash.collection.stores.protocol import Place, Rows
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED
 from onlinehash.collection.stores.sqlite_filters import condition
 from onlinehash.collection.stores.sqlite_payloads import FilteredItems
-from onlinehash.collection.types import Id, Label
+from onlinehash.collection.stores.sqlite_rows import SAVED
+from onlinehash.collection.types import Label
+from onlinehash.exceptions import DamagedError, FileFormatError
 
 ROW = "ids.id, ids.seq, batch, items.labels, checksums, vectors, payload"
 _ITEM = "id, seq, batch, labels, checksums, vectors, payload"
@@ -30,14 +32,8 @@ class ListedItems(FilteredItems):
     an index of labels, if wanted.
     """
 
-    @abstractmethod
-    def rows_after(self, id: Id | None, limit: int) -> Rows:
-        """Return the next items in order of id."""
-
     def listed(self, place: Place, limit: int, labels: Sequence[Label] | None, where: Filter | None) -> Rows:
         """Return the next items, of those that have any of the labels and pass a filter."""
-        if place.order == "id" and not place.descending and labels is None and where is None:
-            return self.rows_after(place.after, limit)
         with self.reading():
             if not self._has_ids():
                 return self._rows([])
@@ -58,7 +54,9 @@ class ListedItems(FilteredItems):
                 part, given = condition(where)
                 parts.append(part)
                 values += given
+            columns = _ITEM
             if place.order == "id":
+                columns = ROW
                 # SQLite leaves a CROSS JOIN in this order, and reads on until enough pass.
                 join = "JOIN" if few else "LEFT JOIN" if where is None else "CROSS JOIN"
                 tables = f"ids {join} items ON items.seq = ids.seq AND items.id = ids.id"
@@ -66,15 +64,25 @@ class ListedItems(FilteredItems):
                 # Without an index of payloads, which would find all that pass before any is put in order.
                 tables = "items NOT INDEXED" if where is not None and not few and labels is None else "items"
                 parts.append(NOT_RETIRED.removeprefix(" AND "))
-            return self._rows(
-                self._query(
-                    f"""SELECT {ROW if place.order == "id" else _ITEM} FROM {tables}
-                        WHERE {" AND ".join(f"({part})" for part in parts)}
-                        ORDER BY {table}.{place.column} {place.direction} LIMIT ?""",
-                    *values,
-                    limit,
-                )
-            )
+            passes = " AND ".join(f"({part})" for part in parts)
+            found = f"FROM {tables} WHERE {passes} ORDER BY {table}.{place.column} {place.direction} LIMIT ?"
+            with self._naming(f"SELECT {table}.id {found}", *values, limit):
+                return self._rows(self._query(f"SELECT {columns} {found}", *values, limit))
+
+    @contextmanager
+    def _naming(self, ids: str, *values: Any) -> Iterator[None]:
+        """Name the first of some items, given by a query, that cannot be read, if they cannot all be read."""
+        try:
+            yield
+        except DamagedError:
+            raise
+        except FileFormatError:
+            for (id,) in self._query(ids, *values):
+                try:
+                    self._query("SELECT * FROM ids LEFT JOIN items USING (seq) WHERE ids.id = ?", id)
+                except FileFormatError as error:
+                    raise self._damage(f"item {id!r} cannot be read", SAVED) from error
+            raise
 
     def _merged(self, place: Place, limit: int, texts: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return the next rows of few labels: SQLite merges what each has, in order, and stops."""

@@ -21,7 +21,6 @@ from onlinehash.collection.stores.seq_sets import common_seqs
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED
 from onlinehash.collection.stores.sqlite_columns import Moment, PayloadColumns
 from onlinehash.collection.stores.sqlite_filters import condition, indexes_of
-from onlinehash.collection.types import Id
 
 _FEW = 10_000  # items
 _NEW = 1000  # items, up to which SQLite reads their payloads
@@ -122,9 +121,6 @@ class FilteredItems(PayloadColumns):
         """Return columns of the items that pass a filter."""
         passes, given = condition(where)
         return self._query(f"SELECT {columns} FROM items WHERE ({passes}){NOT_RETIRED} {rest}", *given, *values)
-
-    def _passing_ids(self, where: Filter) -> list[Id]:
-        return sorted(id for (id,) in self._passing("id", where))
 
     def _are_few(self, where: Filter) -> bool:
         """Return whether few items pass a filter, if an index may tell that quickly."""
