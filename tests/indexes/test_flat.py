@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from tests.reference import hamming as reference
 
-from onlinehash import FlatIndex, hamming_distances
+from onlinehash import BucketIndex, FlatIndex, hamming_distances
 from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidInputError, UnknownIdError
 
 
@@ -105,7 +105,7 @@ def test_refused_changes_leave_the_index_as_it_was():
     before = index.codes.copy()
     for call, error, message in [
         (lambda: index.upsert(random_codes(2), [4, 4]), InvalidInputError, "twice"),
-        (lambda: index.upsert(random_codes(2), [4]), InvalidInputError, "1 ids for 2 codes"),
+        (lambda: index.upsert(random_codes(2), [4]), InvalidInputError, "ids has length 1, but codes has length 2"),
         (lambda: index.upsert(random_codes(1), ["a"]), InvalidInputError, "integers"),
         (lambda: index.upsert(random_codes(1), [1.5]), InvalidInputError, "integers"),
         (lambda: index.upsert(random_codes(1, 2)), InvalidCodesError, "2 bytes per row, but 8 bits take 1"),
@@ -143,6 +143,12 @@ def test_saved_and_mapped_indexes_search_alike_and_a_mapped_one_can_change(tmp_p
     assert repr(again) == "<FlatIndex of 491 codes of 20 bits>"
     FlatIndex(8).save(tmp_path / "empty.ohi")
     assert len(FlatIndex.load(tmp_path / "empty.ohi", mmap=True)) == 0
+
+
+def test_one_code_is_not_called_codes():
+    index = BucketIndex(8)
+    index.upsert(random_codes(1))
+    assert repr(index) == "<BucketIndex of 1 code of 8 bits in 1 bucket>"
 
 
 def test_a_foreign_file_is_not_an_index(tmp_path):

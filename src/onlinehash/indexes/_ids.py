@@ -55,11 +55,15 @@ def check_new_ids(ids: ArrayLike | None, codes: Codes, first: int) -> Ids:
     """Return one id per code: those given, or consecutive integers from ``first``."""
     if ids is None:
         if first + len(codes) > np.iinfo(np.int64).max:
-            raise InvalidInputError(f"{len(codes)} ids from {first} on do not fit into int64; pass ids.")
+            raise InvalidInputError(
+                f"Ids from {first} to {first + len(codes) - 1} do not all fit into int64; pass ids."
+            )
         return np.arange(first, first + len(codes))
     array = check_item_ids(ids)
     if len(array) != len(codes):
-        raise InvalidInputError(f"There are {len(array)} ids for {len(codes)} codes; pass one id per code.")
+        raise InvalidInputError(
+            f"ids has length {len(array)}, but codes has length {len(codes)}; pass one id per code."
+        )
     return _different(array)
 
 

@@ -54,6 +54,7 @@ class MemoryIndex(Index):
     """An index whose codes are in memory, with a table from ids to rows or buckets that is built when first needed."""
 
     _kind: ClassVar[str]
+    _parameters: ClassVar[tuple[str, ...]] = ("n_bits",)
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
@@ -158,14 +159,17 @@ class MemoryIndex(Index):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to one file (safetensors, no pickle)."""
-        write_index(path, self._kind, self.n_bits, self._arrays())
+        parameters = {name: getattr(self, name) for name in self._parameters}
+        write_bytes(path, pack_arrays("index", _LAYOUT, {"index": self._kind, **parameters}, self._arrays()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
         """Read an index that :meth:`save` wrote; with ``mmap``, codes and ids stay on disk until the first change."""
-        header, arrays = read_index(path, cls._kind, mmap=mmap)
-        index = cls(header["n_bits"])
-        index._restore(arrays)
+        header, arrays = read_arrays(path, "index", _LAYOUT, mmap=mmap)
+        if header["index"] != cls._kind:
+            raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not {cls._kind!r}.")
+        index = cls(**{name: header[name] for name in cls._parameters})
+        index._restore(arrays, str(path))
         index._size = len(arrays["ids"])
         return index
 
@@ -174,8 +178,8 @@ class MemoryIndex(Index):
         """Return the arrays of a file, among them ``ids``."""
 
     @abstractmethod
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take over the arrays of a file."""
+    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
+        """Take over the arrays of a file, whose path is for errors."""
 
 
 def _search_blocks(search: Callable[[slice], Found], n_queries: int, n_rows: int) -> SearchResult:
@@ -225,23 +229,6 @@ def _blocks(n_queries: int, n_threads: int) -> list[slice]:
 def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:
     """Return the threads of a process, which outlast a search: starting one takes as long as a small search."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="onlinehash search")
-
-
-def write_index(
-    path: str | os.PathLike[str], kind: str, n_bits: int, arrays: dict[str, NDArray[Any]], **header: Any
-) -> None:
-    """Write the arrays of an index of a kind to a file."""
-    write_bytes(path, pack_arrays("index", _LAYOUT, {"index": kind, "n_bits": n_bits, **header}, arrays))
-
-
-def read_index(
-    path: str | os.PathLike[str], kind: str, *, mmap: bool
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the header and the arrays of a file that :func:`write_index` wrote."""
-    header, arrays = read_arrays(path, "index", _LAYOUT, mmap=mmap)
-    if header["index"] != kind:
-        raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not {kind!r}.")
-    return header, arrays
 
 
 def _without_gaps(found: SearchResult) -> SearchResult:

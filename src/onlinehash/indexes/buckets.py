@@ -11,6 +11,7 @@ from onlinehash._validation import check_codes
 from onlinehash.codes import code_width
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
+from onlinehash.indexes.index import counted
 from onlinehash.indexes.tables import CodeTable, IdTable, Members, Numbers, by_bucket, members
 from onlinehash.types import Codes, Ids
 
@@ -49,7 +50,7 @@ class BucketIndex(MemoryIndex):
         self._n_emptied = 0  # at least as many buckets as have no items
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]} in {self.n_buckets} buckets>"
+        return f"{super().__repr__()[:-1]} in {counted(self.n_buckets, 'bucket')}>"
 
     @property
     def n_buckets(self) -> int:
@@ -126,7 +127,7 @@ class BucketIndex(MemoryIndex):
         kept = np.flatnonzero(self._members.sizes)
         return {"codes": self._codes.codes[kept], "sizes": self._members.sizes[kept], "ids": self.ids}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
         self._codes = CodeTable(check_codes(arrays["codes"], self.n_bits))
         self._members = Members(np.array(arrays["sizes"]), arrays["ids"])
 

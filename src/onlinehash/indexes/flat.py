@@ -40,17 +40,18 @@ class FlatIndex(MemoryIndex):
     """
 
     _kind = "flat"
+    _stored = _on_host = staticmethod(np.asarray)  # an array where codes are, and where tables are
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
         self._codes: Codes = np.empty((0, code_width(self.n_bits)), np.uint8)
         self._ids: Ids = np.empty(0, np.int64)
-        self._ordered = True  # ids increase with the row, so ties need not compare them
+        self._ordered, self._last_id = True, 0  # ids increase with the row, so ties need not compare them
 
     @property
     def ids(self) -> Ids:
         """Ids of all items, in storage order."""
-        return self._ids[: self._size].copy()
+        return np.array(self._on_host(self._ids[: self._size]))
 
     @property
     def codes(self) -> Codes:
@@ -60,24 +61,29 @@ class FlatIndex(MemoryIndex):
         return view
 
     def _get(self, ids: Ids) -> Codes:
-        return self._codes[self._numbers().find_known(ids)]
+        return self._codes[self._stored(self._numbers().find_known(ids))]
 
     # ------------------------------------------------------------------ changing
 
     def _put(self, codes: Codes, ids: Ids) -> None:
-        if not self._follow(ids):  # else none is known, and no table is needed
+        if self._follow(ids):  # none is known, and no table is needed
+            self._make_room(self._size + len(ids))
+        else:
             rows = self._numbers().find(ids)
-            known = rows >= 0
-            if known.any():
-                self._make_room(self._size)
-                self._codes[rows[known]] = codes[known]
-                codes, ids = codes[~known], ids[~known]
+            known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+            self._make_room(self._size + len(new))
+            if not len(new):
+                self._codes[self._stored(rows)] = codes
+                return
+            if len(known):
+                self._codes[self._stored(rows[known])] = codes[self._stored(known)]
+                codes, ids = codes[self._stored(new)], ids[new]
         if len(ids):
             self._append(codes, ids)
 
     def _follow(self, ids: Ids) -> bool:
         """Return whether all stored ids and then the given ones are strictly increasing."""
-        return self._ordered and rising(ids) and not (self._size and len(ids) and ids[0] <= self._ids[self._size - 1])
+        return self._ordered and rising(ids) and not (self._size and len(ids) and ids[0] <= self._last_id)
 
     def _drop(self, ids: Ids) -> None:
         table = self._numbers()
@@ -87,10 +93,11 @@ class FlatIndex(MemoryIndex):
         size = self._size - len(ids)
         free, last = rows_to_move(rows, size)
         if len(free):  # the last items fill the gaps
-            self._codes[free], self._ids[free] = self._codes[last], self._ids[last]
-            table.put(self._ids[free], free)
+            here, there = self._stored(free), self._stored(last)
+            self._codes[here], self._ids[here] = self._codes[there], self._ids[there]
+            table.put(self._on_host(self._ids[here]), free)
         self._ordered = (self._ordered and not len(free)) or size <= 1
-        self._size = size
+        self._size, self._last_id = size, int(self._ids[size - 1]) if size else 0
 
     # ------------------------------------------------------------------ storage
 
@@ -117,14 +124,14 @@ class FlatIndex(MemoryIndex):
         return view.pool[rows], 1
 
     def _items(self) -> tuple[Ids, Numbers]:
-        return self._ids[: self._size], np.arange(self._size, dtype=np.int32)
+        return self._on_host(self._ids[: self._size]), np.arange(self._size, dtype=np.int32)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"codes": self._codes[: self._size], "ids": self._ids[: self._size]}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
         self._codes, self._ids = check_codes(arrays["codes"], self.n_bits), arrays["ids"]
-        self._ordered = rising(self._ids)
+        self._ordered, self._last_id = rising(self._ids), int(self._ids[-1]) if len(self._ids) else 0
 
     def _next_id(self) -> int:
         return int(self._ids[: self._size].max()) + 1 if self._size else 0
@@ -135,9 +142,7 @@ class FlatIndex(MemoryIndex):
 
     def _append(self, codes: Codes, ids: Ids) -> None:
         size = self._size + len(codes)
-        self._make_room(size)
         if self._table is not None:
             self._table.put(ids, np.arange(self._size, size, dtype=np.int32))
-        self._ordered = self._follow(ids)
-        self._codes[self._size : size], self._ids[self._size : size] = codes, ids
-        self._size = size
+        self._codes[self._size : size], self._ids[self._size : size] = codes, self._stored(ids)
+        self._ordered, self._last_id, self._size = self._follow(ids), int(ids[-1]), size

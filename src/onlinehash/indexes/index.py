@@ -18,6 +18,17 @@ from onlinehash.indexes._ids import check_different_ids, check_id_filter, check_
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "code"), counted(2, "code")
+    ('1 code', '2 codes')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 class Index(ABC):
     """Packed codes under integer ids, searched by Hamming distance.
 
@@ -51,7 +62,7 @@ class Index(ABC):
     def __contains__(self, id: object) -> bool: ...
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self)} codes of {self.n_bits} bits>"
+        return f"<{type(self).__name__} of {counted(len(self), 'code')} of {self.n_bits} bits>"
 
     @property
     def supports_asymmetric(self) -> bool:

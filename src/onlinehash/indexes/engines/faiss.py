@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 from onlinehash._validation import check_positive_int
 from onlinehash.codes import code_width
 from onlinehash.exceptions import FileFormatError, InvalidInputError, needs_extra
-from onlinehash.indexes._memory import read_index, write_index
 from onlinehash.indexes.flat import FlatIndex
+from onlinehash.indexes.index import counted
 from onlinehash.types import Codes, Distances, Ids, SearchResult
 
 with needs_extra("faiss", "faiss"):
@@ -38,6 +37,7 @@ class FaissIndex(FlatIndex):
 
     Adding, replacing and removing cost O(1) per item, or one distance per centre with many lists. An item takes about
     100 bytes, its code twice among them: faiss stores codes by list, and ids and filters need them by id.
+    A file of the index has the lists in the format of faiss.
     A search uses as many threads as ``faiss.omp_set_num_threads`` allows; on a busy machine, one is faster.
 
     Parameters
@@ -60,6 +60,7 @@ class FaissIndex(FlatIndex):
     """
 
     _kind = "faiss"
+    _parameters = ("n_bits", "n_lists", "n_probes")
 
     def __init__(self, n_bits: int, n_lists: int | None = None, n_probes: int = 16) -> None:
         super().__init__(n_bits)
@@ -70,8 +71,8 @@ class FaissIndex(FlatIndex):
             self._learn_lists(np.zeros((1, code_width(self.n_bits)), np.uint8))
 
     def __repr__(self) -> str:
-        lists = "" if self.n_lists is None else f" in {self.n_lists} lists" + (", not yet learned" * (not self.learned))
-        return f"{super().__repr__()[:-1]}{lists}>"
+        lists = "" if self.n_lists is None else f" in {counted(self.n_lists, 'list')}"
+        return f"{super().__repr__()[:-1]}{lists}{'' if self.learned else ', not yet learned'}>"
 
     @property
     def learned(self) -> bool:
@@ -141,28 +142,20 @@ class FaissIndex(FlatIndex):
 
     # ------------------------------------------------------------------ saving
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to one file (safetensors, with the lists in the format of faiss; no pickle)."""
-        arrays = self._arrays()
-        if self._lists is not None:
-            arrays["lists"] = faiss.serialize_index_binary(self._lists)
-        write_index(path, self._kind, self.n_bits, arrays, n_lists=self.n_lists, n_probes=self.n_probes)
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = super()._arrays()
+        return arrays if self._lists is None else arrays | {"lists": faiss.serialize_index_binary(self._lists)}
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> FaissIndex:
-        """Read an index that :meth:`save` wrote; with ``mmap``, codes and ids stay on disk until the first change."""
-        header, arrays = read_index(path, cls._kind, mmap=mmap)
-        index = cls(header["n_bits"], header["n_lists"], header["n_probes"])
-        index._restore(arrays)
-        index._size = len(arrays["ids"])
+    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
+        super()._restore(arrays, path)
         if "lists" in arrays:
             try:
-                index._lists = faiss.deserialize_index_binary(np.array(arrays["lists"]))
+                self._lists = faiss.deserialize_index_binary(np.array(arrays["lists"]))
             except RuntimeError as error:
                 raise FileFormatError(f"The lists in {path} are damaged.") from error
-        if index.learned and index._lists.ntotal != len(index):
-            raise FileFormatError(f"The lists in {path} hold {index._lists.ntotal} items, not {len(index)}.")
-        return index
+        n_items = len(arrays["ids"])
+        if self.learned and self._lists.ntotal != n_items:
+            raise FileFormatError(f"The lists in {path} hold {counted(self._lists.ntotal, 'item')}, not {n_items}.")
 
     # ------------------------------------------------------------------ storage
 

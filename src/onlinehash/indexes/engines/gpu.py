@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._arrays import device_memory, is_on_device, to_host
 from onlinehash._validation import check_codes, check_query_values
 from onlinehash.codes import code_width
 from onlinehash.codes.asymmetric import byte_tables
 from onlinehash.exceptions import DeviceError, InvalidCodesError, InvalidInputError
-from onlinehash.indexes._ids import rising
-from onlinehash.indexes._memory import read_index, write_index
 from onlinehash.indexes.engines import gpu_kernels as kernels
 from onlinehash.indexes.engines import gpu_single
 from onlinehash.indexes.engines.gpu_kernels import TILE, cupy
-from onlinehash.indexes.index import Index
-from onlinehash.indexes.tables import IdTable, rows_to_move
+from onlinehash.indexes.flat import FlatIndex
+from onlinehash.indexes.index import counted
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 __all__ = ["GpuIndex", "cupy", "demand_gpu"]
@@ -45,7 +42,7 @@ class _View(NamedTuple):
     ordered: bool
 
 
-class GpuIndex(Index):
+class GpuIndex(FlatIndex):
     """Search packed codes exactly by Hamming distance on one GPU, by scanning all of them.
 
     A search reads every code once per batch of up to 256 queries. It computes the distances to some rows first; the
@@ -57,7 +54,7 @@ class GpuIndex(Index):
 
     The GPU holds the code, in whole words of 4 bytes, and 8 bytes per item. A table in the memory of the host, of 24 to
     48 bytes per item, finds ids. It is made when it is first needed: to delete, to replace, for ``get`` and ``ids=``,
-    but not to add items with rising ids.
+    but not to add items with rising ids. What it saves, :class:`onlinehash.FlatIndex` loads as well, and vice versa.
 
     Parameters
     ----------
@@ -73,6 +70,8 @@ class GpuIndex(Index):
         index.search(encoder.encode(queries), k=10).ids
     """
 
+    _stored, _on_host = staticmethod(cupy.asarray), staticmethod(cupy.asnumpy)
+
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
         if self.n_bits > _MOST_BITS:
@@ -82,38 +81,19 @@ class GpuIndex(Index):
         demand_gpu()
         self._tensor = kernels.has_tensor_cores()
         self._n_bytes, self._n_words = code_width(self.n_bits), -(-self.n_bits // 32)
-        self._words: Any = cupy.zeros((0, self._n_words), np.uint32)
+        self._codes: Any = cupy.zeros((0, self._n_words), np.uint32)  # as words
         self._ids: Any = cupy.zeros(0, np.int64)
-        self._size, self._ordered, self._last_id = 0, True, 0
-        self._table: IdTable | None = None
         self._single = gpu_single.SingleSearch(self._n_words)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._rows()
-
-    @property
-    def ids(self) -> Ids:
-        """Ids of all items, in storage order."""
-        return np.array(cupy.asnumpy(self._ids[: self._size]))
 
     @property
     def codes(self) -> Codes:
         """Codes of all items, in storage order, read-only: a copy on the host."""
-        codes = self._as_codes(self._words[: self._size])
+        codes = self._as_codes(self._codes[: self._size])
         codes.flags.writeable = False
         return codes
 
     def _get(self, ids: Ids) -> Codes:
-        return self._as_codes(self._words[cupy.asarray(self._rows().find_known(ids))])
-
-    def _rows(self) -> IdTable:
-        """Return the table from ids to rows."""
-        if self._table is None:
-            self._table = IdTable(self.ids, np.arange(self._size, dtype=np.int32))
-        return self._table
+        return self._as_codes(super()._get(ids))
 
     # ------------------------------------------------------------------ codes
 
@@ -150,54 +130,16 @@ class GpuIndex(Index):
 
     # ------------------------------------------------------------------ changing
 
-    def _next_id(self) -> int:
-        return int(self._ids[: self._size].max()) + 1 if self._size else 0
-
     def _put(self, codes: Any, ids: Ids) -> None:
-        if not len(ids):
-            return
-        follows = not self._size or (self._ordered and int(ids[0]) > self._last_id)
-        known = np.zeros(len(ids), bool)
-        rows = None
-        if not (follows and rising(ids)):
-            rows = self._rows().find(ids)
-            known = rows >= 0
-        with device_memory(f"{len(ids)} codes of {self.n_bits} bits"):
-            words = self._as_words(codes)
-            self._reserve(self._size + int(np.count_nonzero(~known)))
-            if rows is not None and known.any():
-                self._words[cupy.asarray(rows[known])] = words[cupy.asarray(np.flatnonzero(known))]
-                words, ids = words[cupy.asarray(np.flatnonzero(~known))], ids[~known]
-            if len(ids):
-                self._append(words, ids, follows=follows and rising(ids))
+        if len(ids):
+            with device_memory(f"{counted(len(ids), 'code')} of {self.n_bits} bits"):
+                super()._put(self._as_words(codes), ids)
 
-    def _append(self, words: Any, ids: Ids, *, follows: bool) -> None:
-        size = self._size + len(ids)
-        self._words[self._size : size], self._ids[self._size : size] = words, cupy.asarray(ids)
-        if self._table is not None:
-            self._table.put(ids, np.arange(self._size, size, dtype=np.int32))
-        self._ordered, self._last_id, self._size = follows, int(ids[-1]), size
-
-    def _drop(self, ids: Ids) -> None:
-        if not len(ids):
-            return
-        table = self._rows()
-        rows = table.find_known(ids)
-        size = self._size - len(ids)
-        free, last = rows_to_move(rows, size)
-        table.drop(ids)
-        if len(free):  # the last items fill the gaps
-            there, here = cupy.asarray(last), cupy.asarray(free)
-            self._words[here], self._ids[here] = self._words[there], self._ids[there]
-            table.put(cupy.asnumpy(self._ids[here]), free)
-        self._ordered = (self._ordered and not len(free)) or size <= 1
-        self._size, self._last_id = size, int(self._ids[size - 1]) if size else 0
-
-    def _reserve(self, size: int) -> None:
+    def _make_room(self, size: int) -> None:
         """Make room for items: half as many again, or only these where there is no memory for more."""
         if size > _MOST_ITEMS:
             raise InvalidInputError(f"{size} items are more than the {_MOST_ITEMS} that a GpuIndex holds; use several.")
-        if size <= len(self._words):
+        if size <= len(self._codes):
             return
         try:
             self._grow(max(size, 3 * self._size // 2))
@@ -209,18 +151,18 @@ class GpuIndex(Index):
     def _grow(self, size: int) -> None:
         whole = -(-size // TILE) * TILE
         words, ids = cupy.zeros((whole, self._n_words), np.uint32), cupy.zeros(whole, np.int64)
-        words[: self._size], ids[: self._size] = self._words[: self._size], self._ids[: self._size]
-        self._words, self._ids = words, ids
+        words[: self._size], ids[: self._size] = self._codes[: self._size], self._ids[: self._size]
+        self._codes, self._ids = words, ids
 
     # ------------------------------------------------------------------ searching
 
-    def _view(self, among: Ids | None) -> _View:
+    def _tiles(self, among: Ids | None) -> _View:
         if among is None:
-            return _View(self._words, self._ids, self._size, self._ordered)
-        rows = self._rows().find(among)
+            return _View(self._codes, self._ids, self._size, self._ordered)
+        rows = self._numbers().find(among)
         n_items = int(np.count_nonzero(rows >= 0))
         words = cupy.zeros((-(-n_items // TILE) * TILE, self._n_words), np.uint32)
-        words[:n_items] = self._words[cupy.asarray(rows[rows >= 0])]
+        words[:n_items] = self._codes[cupy.asarray(rows[rows >= 0])]
         return _View(words, cupy.asarray(among[rows >= 0]), n_items, True)
 
     def _scan(self, view: _View, queries: Any) -> Scan:
@@ -229,13 +171,13 @@ class GpuIndex(Index):
         return lambda first, last, wanted: kernels.scan(view.words, first, last, queries, wanted, tensor=tensor)
 
     def _search(self, queries: Any, k: int, among: Ids | None) -> SearchResult:
-        view = self._view(among)
+        view = self._tiles(among)
         k = min(k, view.n_items)
         found = SearchResult(np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.int32))
         if not found.ids.size:
             return found
         at_once = max(1, min(kernels.most_queries(self._n_words), _ROOM // k))
-        with device_memory(f"A search for {k} items"):
+        with device_memory(f"A search for {counted(k, 'item')}"):
             for start in range(0, len(queries), at_once):
                 rows = slice(start, min(start + at_once, len(queries)))
                 if len(queries[rows]) == 1 and k <= gpu_single.MOST_NEIGHBOURS:
@@ -245,27 +187,27 @@ class GpuIndex(Index):
                         found.ids[start], found.distances[start] = near
                         continue
                 some = self._as_words(queries[rows])
-                keys = self._nearest(view, self._scan(view, some), len(some), k, kernels.SHIFT)
+                keys = self._nearest_keys(view, self._scan(view, some), len(some), k, kernels.SHIFT)
                 found.ids[rows] = cupy.asnumpy(view.ids[_rows_of(keys)]).reshape(-1, k)
                 found.distances[rows] = _distances_of(cupy.asnumpy(keys), kernels.SHIFT).reshape(-1, k)
         return found
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        view = self._view(among)
+        view = self._tiles(among)
         k = min(k, view.n_items)
         found = SearchResult(np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32))
         if not found.ids.size:
             return found
-        with device_memory(f"A search for {k} items"):
+        with device_memory(f"A search for {counted(k, 'item')}"):
             for rows, tables in byte_tables(queries):
                 for q, table in zip(range(rows.start, rows.stop), cupy.asarray(tables), strict=True):
-                    keys = self._nearest(view, _asymmetric_scan(view, table), 1, k, _ASYMMETRIC)
+                    keys = self._nearest_keys(view, _asymmetric_scan(view, table), 1, k, _ASYMMETRIC)
                     found.ids[q] = cupy.asnumpy(view.ids[_rows_of(keys)])
                     found.distances[q] = _distances_of(cupy.asnumpy(keys), _ASYMMETRIC).view(np.float32)
         return found
 
     def _range_search(self, queries: Any, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        view, shift, at_once = self._view(among), kernels.SHIFT, kernels.most_queries(self._n_words)
+        view, shift, at_once = self._tiles(among), kernels.SHIFT, kernels.most_queries(self._n_words)
         found: list[tuple[Ids, Distances]] = []
         for start in range(0, len(queries), at_once):
             some = self._as_words(queries[start : start + at_once])
@@ -284,7 +226,7 @@ class GpuIndex(Index):
             found += zip(np.split(ids, cuts), np.split(distances, cuts), strict=True)
         return found
 
-    def _nearest(self, view: _View, scan: Scan, n_queries: int, k: int, shift: int) -> Any:
+    def _nearest_keys(self, view: _View, scan: Scan, n_queries: int, k: int, shift: int) -> Any:
         """Return the keys of the k nearest items of every query, in order.
 
         Ever more rows are scanned at a time, each time with the bound that those before have given: the number of keys
@@ -328,17 +270,11 @@ class GpuIndex(Index):
 
     # ------------------------------------------------------------------ saving
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to one file (safetensors, no pickle), which :class:`onlinehash.FlatIndex` reads as well."""
-        write_index(path, "flat", self.n_bits, {"codes": self.codes, "ids": self.ids})
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"codes": self.codes, "ids": self.ids}
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> GpuIndex:
-        """Read an index that :meth:`save` of this class or of FlatIndex wrote; ``mmap`` avoids a copy on the host."""
-        header, arrays = read_index(path, "flat", mmap=mmap)
-        index = cls(header["n_bits"])
-        index.upsert(arrays["codes"], arrays["ids"])
-        return index
+    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
+        self.upsert(arrays["codes"], arrays["ids"])
 
 
 def demand_gpu() -> None:
