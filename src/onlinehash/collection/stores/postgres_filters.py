@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from itertools import count
 from typing import Any
 
-from onlinehash.collection.filters import AllOf, AnyOf, Compare, Exists, FieldPath, Filter, Not
+from onlinehash.collection.filters import Compare, FieldPath, Filter
 from onlinehash.collection.stores.label_texts import LABELS
-from onlinehash.collection.stores.sqlite_filters import index_name
+from onlinehash.collection.stores.sqlite_filters import index_name, joined
 
 PREFIX = 250  # characters of a string that an index holds: PostgreSQL refuses entries of more than 2700 bytes
 LABELS_START = f'(left(labels, {PREFIX}) COLLATE "C")'
@@ -24,23 +23,11 @@ def condition(where: Filter) -> tuple[str, dict[str, Any]]:
     ("((payload::jsonb -> 'a') = ANY(%(where_0)s::text[]::jsonb[])) IS NOT TRUE", {'where_0': ['true']})
     """
     values: dict[str, Any] = {}
-    numbers = count()
 
     def mark(value: Any) -> str:
-        name = f"where_{next(numbers)}"
+        name = f"where_{len(values)}"
         values[name] = value
         return f"%({name})s"
-
-    def sql(part: Filter) -> str:
-        if isinstance(part, Not):
-            return f"({sql(part.part)}) IS NOT TRUE"
-        if isinstance(part, AllOf):
-            return " AND ".join(f"({sql(each)})" for each in part.parts) or "true"
-        if isinstance(part, AnyOf):
-            return " OR ".join(f"({sql(each)})" for each in part.parts) or "false"
-        if isinstance(part, Exists):
-            return f"{_value(part.path)} IS NOT NULL"
-        return compared(part)
 
     def compared(part: Compare) -> str:
         texts = [json.dumps(value) for value in part.values]
@@ -56,7 +43,7 @@ def condition(where: Filter) -> tuple[str, dict[str, Any]]:
         exact = f'{_text(part.path)} COLLATE "C" {part.operator} {mark(part.values[0])}'
         return f"{_start(part.path)} {within} {mark(starts[0])} AND {exact}"
 
-    return sql(where), values
+    return joined(where, _value, compared), values
 
 
 def _value(path: FieldPath) -> str:

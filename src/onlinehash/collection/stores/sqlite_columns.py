@@ -62,11 +62,6 @@ class PayloadColumns(CodeTables):
     The first comparison at a path starts a thread that reads the column, from the index of the path if there is one.
     Until that is done, SQLite answers. Items that came since are read when the column is asked again, few at once and
     many by the thread, as is everything after a change of payloads.
-
-    Parameters
-    ----------
-    path : Path
-    readonly : bool
     """
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:

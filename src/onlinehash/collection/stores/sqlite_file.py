@@ -22,21 +22,11 @@ _WAIT = 30.0  # seconds for a lock of SQLite
 _WRONG_BYTES = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
 
-class FileState(NamedTuple):
-    """What tells that a file, or its write-ahead log, has changed."""
-
-    inode: int
-    size: int
-    modified: int
-    changed: int
-    n_logged: int
-
-
 class Reader(NamedTuple):
     """A connection for reading; if it takes the file for unchanging, the state of the file when it was opened."""
 
     connection: sqlite3.Connection
-    state: FileState | None
+    state: tuple[int, ...] | None
 
 
 class Database:
@@ -45,11 +35,6 @@ class Database:
     A thread reads on a connection of its own for as long as it takes; writes share one, in one thread at a time.
     Closing waits until no connection is in use. Each writer begins a term, and each of its transactions verifies that
     nobody has begun another. A forked process cannot use what its parent has opened.
-
-    Parameters
-    ----------
-    path : Path
-    readonly : bool
     """
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
@@ -233,13 +218,16 @@ class Database:
             reader = self._idle.pop()
         except IndexError:
             return self._connect_to_read()
-        if reader.state is None or reader.state == self._state():
+        if self._is_valid(reader):
             return reader
         self._let_go(reader.connection)
         return self._connect_to_read()
 
+    def _is_valid(self, reader: Reader) -> bool:
+        return reader.state is None or reader.state == self._state()
+
     def _put_back(self, reader: Reader) -> None:
-        if reader.state is None or reader.state == self._state():
+        if self._is_valid(reader):
             self._idle.append(reader)
             return
         self._let_go(reader.connection)
@@ -260,7 +248,7 @@ class Database:
             if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise
             state = self._state()
-            if state.n_logged:
+            if _size(self._log):
                 raise StorageError(
                     f"{self.path} cannot be read by a process that may not write to its folder: {self._log.name} holds "
                     f"changes that are not in the file yet ({error}). Open it as a user who may write there."
@@ -268,12 +256,13 @@ class Database:
             return Reader(self._connect(f"{uri}&immutable=1"), state)
         return Reader(connection, None)
 
-    def _state(self) -> FileState:
+    def _state(self) -> tuple[int, ...]:
+        """Return what tells that the file, or its write-ahead log, has changed."""
         try:
             found = self._file.stat()
         except FileNotFoundError:
-            return FileState(0, 0, 0, 0, 0)
-        return FileState(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, _size(self._log))
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, _size(self._log)
 
     # ------------------------------------------------------------------ errors
 

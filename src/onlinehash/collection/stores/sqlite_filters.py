@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -23,31 +24,32 @@ def condition(where: Filter) -> tuple[str, list[Any]]:
     >>> print(condition(parse_where({"a": {"$ne": True}}))[0])
     (json_type(payload, '$."a"') IN ('true')) IS NOT TRUE
     """
+    values: list[Any] = []
+
+    def compared(part: Compare) -> str:
+        type_ = type_of(part.path)
+        if part.type not in _TYPES:
+            return f"{type_} IN ({', '.join(repr(_CONSTANTS[value]) for value in part.values)})"
+        # A float is read as the payload is, so that the same digits are the same number.
+        marks = ["json_extract(?, '$')" if isinstance(value, float) else "?" for value in part.values]
+        values.extend(repr(value) if isinstance(value, float) else value for value in part.values)
+        if part.operator == "in":
+            test = f"= {marks[0]}" if len(marks) == 1 else f"IN ({', '.join(marks)})"
+        else:
+            test = f"{part.operator} {marks[0]}"
+        return f"{type_} {_TYPES[part.type]} AND {value_of(part.path)} {test}"
+
+    return joined(where, type_of, compared), values
+
+
+def joined(where: Filter, found: Callable[[FieldPath], str], compared: Callable[[Compare], str]) -> str:
+    """Return a condition in SQL from that of each comparison; ``found`` is NULL where nothing is at a path."""
     if isinstance(where, Not):
-        part, values = condition(where.part)
-        return f"({part}) IS NOT TRUE", values
+        return f"({joined(where.part, found, compared)}) IS NOT TRUE"
     if isinstance(where, (AllOf, AnyOf)):
-        listed = [condition(part) for part in where.parts]
-        word = " AND " if isinstance(where, AllOf) else " OR "
-        empty = "true" if isinstance(where, AllOf) else "false"
-        return word.join(f"({part})" for part, _ in listed) or empty, [value for _, some in listed for value in some]
-    if isinstance(where, Exists):
-        return f"{type_of(where.path)} IS NOT NULL", []
-    return _compared(where)
-
-
-def _compared(where: Compare) -> tuple[str, list[Any]]:
-    type_ = type_of(where.path)
-    if where.type not in _TYPES:
-        return f"{type_} IN ({', '.join(repr(_CONSTANTS[value]) for value in where.values)})", []
-    # A float is read as the payload is, so that the same digits are the same number.
-    marks = ["json_extract(?, '$')" if isinstance(value, float) else "?" for value in where.values]
-    values = [repr(value) if isinstance(value, float) else value for value in where.values]
-    if where.operator == "in":
-        test = f"= {marks[0]}" if len(marks) == 1 else f"IN ({', '.join(marks)})"
-    else:
-        test = f"{where.operator} {marks[0]}"
-    return f"{type_} {_TYPES[where.type]} AND {value_of(where.path)} {test}", values
+        word, empty = (" AND ", "true") if isinstance(where, AllOf) else (" OR ", "false")
+        return word.join(f"({joined(part, found, compared)})" for part in where.parts) or empty
+    return f"{found(where.path)} IS NOT NULL" if isinstance(where, Exists) else compared(where)
 
 
 def type_of(path: FieldPath) -> str:
