@@ -41,11 +41,8 @@ def _quickly(ids: Any) -> NDArray[Any]:
 
 
 def check_different_ids(ids: ArrayLike) -> Ids:
-    """Return ids, checked to be distinct."""
-    return _different(check_item_ids(ids))
-
-
-def _different(array: Ids) -> Ids:
+    """Return ids as a new array of int64, checked to be distinct."""
+    array = check_item_ids(ids)
     if not rising(array) and not rising(np.sort(array)):
         raise InvalidInputError("ids contains an id twice; pass every id once.")
     return array
@@ -59,12 +56,12 @@ def check_new_ids(ids: ArrayLike | None, codes: Codes, first: int) -> Ids:
                 f"Ids from {first} to {first + len(codes) - 1} do not all fit into int64; pass ids."
             )
         return np.arange(first, first + len(codes))
-    array = check_item_ids(ids)
+    array = check_different_ids(ids)
     if len(array) != len(codes):
         raise InvalidInputError(
             f"ids has length {len(array)}, but codes has length {len(codes)}; pass one id per code."
         )
-    return _different(array)
+    return array
 
 
 def check_id_filter(ids: ArrayLike) -> Ids:

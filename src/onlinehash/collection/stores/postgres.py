@@ -200,7 +200,7 @@ class PostgresStore(PostgresMigration):
 
     def reopen(self) -> Self:
         """Open the same collection again, on connections of its own."""
-        return type(self)(self._schema.strip('"').removeprefix("onlinehash_"), self._url, readonly=True)
+        return type(self)(self._name, self._url, readonly=True)
 
     def structure(self) -> Iterator[str]:
         """Yield what is wrong with the settings and counters; PostgreSQL's own amcheck verifies tables and indexes."""
@@ -217,7 +217,7 @@ class PostgresStore(PostgresMigration):
     def backup(self, path: Path, progress: Progress) -> None:
         """Refuse: PostgreSQL has better."""
         raise InvalidInputError(
-            f"{self.place} is backed up by PostgreSQL itself. Run: pg_dump --schema={self._schema.strip(chr(34))} ... "
+            f"{self.place} is backed up by PostgreSQL itself. Run: pg_dump --schema=onlinehash_{self._name} ... "
             "To write its items to a file, call export_items."
         )
 

@@ -147,7 +147,7 @@ class PostgresCodes(PostgresSchema):
         found = self._query(
             f"""SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'codes\\_%%'
                 AND tablename NOT IN (SELECT 'codes_' || number FROM {self._schema}.generations)""",
-            self._schema.strip('"'),
+            f"onlinehash_{self._name}",
         )
         for (table,) in found:
             try:

@@ -51,7 +51,7 @@ class PostgresSchema:
     def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
         self._url, self._approximate = _without_option(url)
         self.place, self.readonly = f"The collection {name!r} in {place_of(self._url)}", readonly
-        self._schema = f'"onlinehash_{name}"'
+        self._name, self._schema = name, f'"onlinehash_{name}"'
         self._local = threading.local()
         self._guard = threading.Lock()
         self._connections: set[Connection] = set()
@@ -93,7 +93,7 @@ class PostgresSchema:
             ((self._term,),) = self._query(f"UPDATE {self._schema}.writer SET term = term + 1 RETURNING term")
 
     def _exists(self) -> bool:
-        return bool(self._query("SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema.strip('"')))
+        return bool(self._query("SELECT 1 FROM pg_namespace WHERE nspname = %s", f"onlinehash_{self._name}"))
 
     def _check(self) -> None:
         """Refuse a schema that is not ours, or of another version."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash._validation import check_process
+from onlinehash.codes import code_width
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes._ids import is_id, unknown_id
 from onlinehash.indexes.engines.postgres_client import (
@@ -145,7 +145,7 @@ class PostgresIndex(Index):
 
     def upsert(self, codes: ArrayLike, ids: ArrayLike | None = None) -> None:
         """Insert or replace items, as every index does; other processes may do so at the same time."""
-        with self._changing():
+        with errors(self._place), self._connection.transaction():
             if ids is None:
                 self._connection.execute(f"LOCK TABLE {self._table} IN SHARE ROW EXCLUSIVE MODE")
             super().upsert(codes, ids)
@@ -164,46 +164,38 @@ class PostgresIndex(Index):
 
     def _drop(self, ids: Ids) -> None:
         doomed = ids.tolist()
-        with self._changing():
+        with errors(self._place), self._connection.transaction():
             gone = self._ask(f"DELETE FROM {self._table} WHERE id = ANY(%s::bigint[]) RETURNING id", doomed)
             self._demand(sorted(set(doomed) - {id for (id,) in gone}), len(gone))
 
     # ------------------------------------------------------------------ searching
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
-        with errors(self._place):
-            found = self._among(among).search(self._connection, queries, k)
-        return self._result(found, k, np.int32, among)
+        return self._result(self._scanned(CodeScan.search, among, queries, k), k, np.int32, among)
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        with errors(self._place):
-            found = self._among(among).search_asymmetric(self._connection, queries, k)
-        return self._result(found, k, np.float32, among)
+        return self._result(self._scanned(CodeScan.search_asymmetric, among, queries, k), k, np.float32, among)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        with errors(self._place):
-            found = self._among(among).range_search(self._connection, queries, radius)
+        found = self._scanned(CodeScan.range_search, among, queries, radius)
         return [(np.array(ids, np.int64), np.array(distances, np.int32)) for ids, distances, _ in found]
 
     # ------------------------------------------------------------------ storage
 
-    def _among(self, among: Ids | None) -> CodeScan:
-        if among is None:
-            return self._scan
-        return self._scan._replace(where="id = ANY(%(ids)s::bigint[])", values={"ids": among.tolist()})
+    def _scanned(self, search: Callable[..., list[Answer]], among: Ids | None, *how: Any) -> list[Answer]:
+        scan = self._scan
+        if among is not None:
+            scan = scan._replace(where="id = ANY(%(ids)s::bigint[])", values={"ids": among.tolist()})
+        with errors(self._place):
+            return search(scan, self._connection, *how)
 
     def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with errors(self._place), self._connection.cursor(binary=True) as cursor:
             return cursor.execute(sql, values).fetchall()
 
-    @contextmanager
-    def _changing(self) -> Iterator[Connection]:
-        with errors(self._place), self._connection.transaction():
-            yield self._connection
-
     def _codes(self, found: list[tuple[Any, ...]]) -> Codes:
         codes = from_bits([code for (code,) in found])
-        return codes if len(codes) else np.empty((0, (self.n_bits + 7) // 8), np.uint8)
+        return codes if len(codes) else np.empty((0, code_width(self.n_bits)), np.uint8)
 
     def _demand(self, unknown: list[int], n_gone: int = 0) -> None:
         if unknown:
