@@ -143,8 +143,9 @@ class SqliteStore(FileCare, MigrationTables, ListedItems):
             id_type = "TEXT" if isinstance(rows.ids[0], str) else "INTEGER"
             self.put_setting("id_type", id_type)
             self._writer.execute(schema.ids_table(id_type))
-            if self._has_label_index():
-                self._writer.execute(self._indexes()["ids_by_labels"][1])
+            for table, statement in self._indexes().values():
+                if table == "ids":
+                    self._writer.execute(statement)
         n_rows = len(rows)
         if n_rows == 1:
             n_before = self._put_some(rows, rows.seqs[0], codes, slice(None))

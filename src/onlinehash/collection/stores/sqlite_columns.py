@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import PAYLOAD_CHANGES, Compare, parse_path
+from onlinehash.collection.filters import PAYLOAD_CHANGES, Compare
 from onlinehash.collection.stores.payload_runs import LIMIT, Run, read_run
 from onlinehash.collection.stores.sqlite_codes import CodeTables
 from onlinehash.exceptions import FileFormatError
@@ -136,8 +136,7 @@ class PayloadColumns(CodeTables):
         if moment.seq - start > most:
             return None
         path, type_ = key
-        indexed = not start and path in map(parse_path, self.setting("indexes", []))
-        run = read_run(self._query, path, type_, start, indexed)
+        run = read_run(self._query, path, type_, start, not start and path in self._indexed())
         return Column((), (), moment) if run is None else Column((*runs, run), (*afters, start), moment)
 
     def _is_due(self, column: Column) -> bool:

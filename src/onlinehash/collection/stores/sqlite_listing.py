@@ -101,7 +101,7 @@ class ListedItems(FilteredItems):
 
     def _texts(self, labels: Sequence[Label]) -> list[str] | None:
         """Return the texts that stand for items with any of the labels; None without an index, or if they are many."""
-        if not self._has_label_index():
+        if (LABELS,) not in self._indexed():
             return None
         # One look into the index per text, not one row per item.
         found = self._query(
@@ -143,6 +143,3 @@ class ListedItems(FilteredItems):
             if where is None:
                 return int(self._query(f"SELECT count(*) FROM ids WHERE {having}", *values)[0][0])
             return int(self._passing("count(*)", where, f"AND ({having})", *values)[0][0])
-
-    def _has_label_index(self) -> bool:
-        return LABELS in self.setting("indexes", [])

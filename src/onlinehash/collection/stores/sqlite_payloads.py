@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection.filters import (
-    AllOf,
-    Compare,
-    FieldPath,
-    Filter,
-    conjuncts,
-    parse_path,
-    paths_of,
-)
+from onlinehash.collection.filters import AllOf, Compare, FieldPath, Filter, conjuncts, paths_of
 from onlinehash.collection.stores.seq_sets import common_seqs
 from onlinehash.collection.stores.sqlite_codes import NOT_RETIRED
 from onlinehash.collection.stores.sqlite_columns import Moment, PayloadColumns
@@ -90,7 +82,7 @@ class FilteredItems(PayloadColumns):
         SQLite itself would use one, perhaps that of most items, and read the payloads of all it finds there.
         """
         parts = conjuncts(where)
-        indexed = set(map(parse_path, self.setting("indexes", [])))
+        indexed = self._indexed()
         by_path: dict[FieldPath, list[Filter]] = {}
         for part in parts:
             if isinstance(part, Compare) and part.path in indexed:
@@ -124,7 +116,7 @@ class FilteredItems(PayloadColumns):
 
     def _are_few(self, where: Filter) -> bool:
         """Return whether few items pass a filter, if an index may tell that quickly."""
-        if paths_of(where).isdisjoint(map(parse_path, self.setting("indexes", []))):
+        if paths_of(where).isdisjoint(self._indexed()):
             return False
         passes, values = condition(where)
         counted = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE {passes} LIMIT {_FEW})"
@@ -145,6 +137,5 @@ class FilteredItems(PayloadColumns):
 
     def _indexes(self) -> dict[str, tuple[str, str]]:
         """Return the tables and the statements that have made the indexes there should be, by name."""
-        paths = [parse_path(name) for name in self.setting("indexes", [])]
-        made = {name: index for path in paths for name, index in indexes_of(path).items()}
+        made = {name: index for path in self._indexed() for name, index in indexes_of(path).items()}
         return {name: index for name, index in made.items() if index[0] != "ids" or self._has_ids()}

@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection.filters import FieldPath, parse_path
 from onlinehash.collection.stores import checksums
 from onlinehash.collection.stores.blobs import from_blobs
 from onlinehash.collection.stores.checksums import label_number, number, row_checksum, row_checksums
@@ -31,6 +32,10 @@ class CheckedRows(SettingsFile):
     def _has_ids(self) -> bool:
         """Return whether there is a table of ids: since the first item."""
         return self.setting("id_type") is not None
+
+    def _indexed(self) -> list[FieldPath]:
+        """Return the paths in payloads that have an index; that of labels, if they have one."""
+        return [parse_path(name) for name in self.setting("indexes", [])]
 
     def _check_tree(self, table: str) -> None:
         """Refuse a table in which SQLite would not find rows that are there."""
