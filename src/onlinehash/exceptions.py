@@ -200,3 +200,14 @@ def needs_extra(module: str, extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingExtraError.of(module, extra) from error
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number and its noun.
+
+    Examples
+    --------
+    >>> counted(1, "item"), counted(2, "item"), counted(0, "query", "queries")
+    ('1 item', '2 items', '0 queries')
+    """
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"

@@ -10,8 +10,9 @@ import typer
 
 from onlinehash.cli._files import check_inputs, refuse_other_kinds
 from onlinehash.cli._options import Json
-from onlinehash.cli._screen import counted, note, print_json, printable, progress_bar
+from onlinehash.cli._screen import note, print_json, printable, progress_bar
 from onlinehash.cli._target import TargetArgument
+from onlinehash.exceptions import counted
 
 app = typer.Typer()
 

@@ -61,17 +61,6 @@ def number(value: float) -> str:
     return f"{round(value, 4) + 0.0:g}"
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number and its noun.
-
-    Examples
-    --------
-    >>> counted(1, "item"), counted(2, "item"), counted(0, "query", "queries")
-    ('1 item', '2 items', '0 queries')
-    """
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
-
-
 def print_json(value: Any) -> None:
     """Print JSON on one line, with escapes only for what standard output cannot encode."""
     text = json.dumps(value, ensure_ascii=False)

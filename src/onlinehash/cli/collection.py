@@ -16,8 +16,9 @@ import typer
 from onlinehash.cli import _care
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
-from onlinehash.cli._screen import MOST_SHOWN, counted, note, number, on_terminal, print_json, print_rows, progress_bar
+from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows, progress_bar
 from onlinehash.cli._target import TargetArgument, finish_refresh, warn_unless_searchable, watch_refresh
+from onlinehash.exceptions import counted
 from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typer.core import TyperCommand
 from onlinehash.cli import _screen
 from onlinehash.cli._files import check_output
 from onlinehash.cli._options import Json, Protocol, parse_setting
-from onlinehash.cli._screen import counted, note, print_json, print_rows, progress_bar
-from onlinehash.exceptions import UnknownNameError
+from onlinehash.cli._screen import note, print_json, print_rows, progress_bar
+from onlinehash.exceptions import UnknownNameError, counted
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Dataset

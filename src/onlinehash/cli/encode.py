@@ -10,7 +10,8 @@ import typer
 
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output, is_standard, name_of, name_of_output, open_output
-from onlinehash.cli._screen import counted, note
+from onlinehash.cli._screen import note
+from onlinehash.exceptions import counted
 
 _FORMATS = {".npy": "npy", ".npz": "npz", ".csv": "csv", ".bits": "bits", ".txt": "bits"}
 

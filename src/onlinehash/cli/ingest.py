@@ -18,9 +18,9 @@ from rich.console import Console
 from onlinehash._validation import check_positive_int
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import name_of, open_input, refuse_other_kinds
-from onlinehash.cli._screen import counted, loudness, note, progress_bar
+from onlinehash.cli._screen import loudness, note, progress_bar
 from onlinehash.cli._target import Target, finish_refresh, warn_unless_searchable
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, counted
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection

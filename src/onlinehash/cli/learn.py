@@ -12,9 +12,9 @@ import typer
 from onlinehash._validation import check_labels
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output, name_of, name_of_output, open_output, refuse_other_kinds
-from onlinehash.cli._screen import counted, note, progress_bar, warn
+from onlinehash.cli._screen import note, progress_bar, warn
 from onlinehash.cli.datasets import load_split
-from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

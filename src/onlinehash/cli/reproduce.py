@@ -11,8 +11,8 @@ import typer
 
 from onlinehash.cli import report as report_command
 from onlinehash.cli._files import check_output
-from onlinehash.cli._screen import counted, note, progress_bar
-from onlinehash.exceptions import DataNotFoundError, OnlineHashError
+from onlinehash.cli._screen import note, progress_bar
+from onlinehash.exceptions import DataNotFoundError, OnlineHashError, counted
 
 
 def run(

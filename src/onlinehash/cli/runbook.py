@@ -10,8 +10,8 @@ import typer
 
 from onlinehash.cli._files import refuse_folder
 from onlinehash.cli._options import Bits, Json, Method, Settings, hasher_from_options, hasher_parameters
-from onlinehash.cli._screen import counted, note, print_json, print_rows
-from onlinehash.exceptions import UnknownNameError
+from onlinehash.cli._screen import note, print_json, print_rows
+from onlinehash.exceptions import UnknownNameError, counted
 
 _COLUMNS = ("engine", "step", "items", "precision@k", "median ms", "p99 ms", "CPU s of changes", "bytes per item")
 

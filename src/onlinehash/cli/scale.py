@@ -10,7 +10,8 @@ import typer
 
 from onlinehash.cli._files import check_output
 from onlinehash.cli._options import Bits, Settings, hasher_from_options, hasher_parameters
-from onlinehash.cli._screen import counted, note, progress_bar
+from onlinehash.cli._screen import note, progress_bar
+from onlinehash.exceptions import counted
 
 app = typer.Typer(help="Learn and encode Parquet files with many processes (Ray).", no_args_is_help=True)
 

@@ -20,8 +20,8 @@ from onlinehash.cli._files import (
     open_output,
     refuse_other_kinds,
 )
-from onlinehash.cli._screen import MOST_SHOWN, counted, note, number, on_terminal, print_json, print_rows
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows
+from onlinehash.exceptions import InvalidInputError, counted
 from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onlinehash.cli._options import Embed, Engine, registered
-from onlinehash.cli._screen import counted, note
+from onlinehash.cli._screen import note
 from onlinehash.cli._target import TARGET, Target
-from onlinehash.exceptions import DataNotFoundError
+from onlinehash.exceptions import DataNotFoundError, counted
 
 if TYPE_CHECKING:
     from starlette.routing import Route

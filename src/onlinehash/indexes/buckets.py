@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_codes
 from onlinehash.codes import code_width
+from onlinehash.exceptions import counted
 from onlinehash.indexes._ids import rising
 from onlinehash.indexes._memory import MemoryIndex, View
-from onlinehash.indexes.index import counted
 from onlinehash.indexes.tables import CodeTable, IdTable, Members, Numbers, by_bucket, members
 from onlinehash.types import Codes, Ids
 

@@ -13,20 +13,9 @@ from onlinehash._validation import (
     check_positive_int,
     check_query_values,
 )
-from onlinehash.exceptions import InvalidInputError, TooManyResultsError
+from onlinehash.exceptions import InvalidInputError, TooManyResultsError, counted
 from onlinehash.indexes._ids import check_different_ids, check_id_filter, check_item_ids, check_new_ids
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
-
-
-def counted(n: int, noun: str) -> str:
-    """Return a number of things in words.
-
-    Examples
-    --------
-    >>> counted(1, "code"), counted(2, "code")
-    ('1 code', '2 codes')
-    """
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 class Index(ABC):

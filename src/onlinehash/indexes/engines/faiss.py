@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive_int
 from onlinehash.codes import code_width
-from onlinehash.exceptions import FileFormatError, InvalidInputError, needs_extra
+from onlinehash.exceptions import FileFormatError, InvalidInputError, counted, needs_extra
 from onlinehash.indexes.flat import FlatIndex
-from onlinehash.indexes.index import counted
 from onlinehash.types import Codes, Distances, Ids, SearchResult
 
 with needs_extra("faiss", "faiss"):

@@ -12,12 +12,11 @@ from onlinehash._arrays import device_memory, is_on_device, to_host
 from onlinehash._validation import check_codes, check_query_values
 from onlinehash.codes import code_width
 from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.exceptions import DeviceError, InvalidCodesError, InvalidInputError
+from onlinehash.exceptions import DeviceError, InvalidCodesError, InvalidInputError, counted
 from onlinehash.indexes.engines import gpu_kernels as kernels
 from onlinehash.indexes.engines import gpu_single
 from onlinehash.indexes.engines.gpu_kernels import TILE, cupy
 from onlinehash.indexes.flat import FlatIndex
-from onlinehash.indexes.index import counted
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 __all__ = ["GpuIndex", "cupy", "demand_gpu"]
