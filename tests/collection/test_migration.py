@@ -332,6 +332,28 @@ def test_a_reader_rescores_with_the_model_of_the_vectors(path):
             assert widths == [64, 96] and found.ids == [7] and found.distances[0] < 1e-6
 
 
+def test_included_vectors_are_of_the_model_that_was_searched(path, monkeypatch):
+    texts, labels = take(0, 60)
+    with Collection.open(path, HCOH(12, random_state=0), embed="char_ngrams:64") as writer:
+        writer.upsert(range(60), documents=texts, labels=labels)
+        with Collection.open(path, readonly=True) as reader:
+            search, rows, widths = reader._index.search, reader._store.rows, []
+
+            def note_width(queries, *given, **named):
+                widths.append(queries.shape[1])
+                return search(queries, *given, **named)
+
+            def migrate_before(ids):
+                if writer.n_features == 64:
+                    writer.migrate(embed="char_ngrams:96")
+                return rows(ids)
+
+            monkeypatch.setattr(reader._index, "search", note_width)
+            monkeypatch.setattr(reader._store, "rows", migrate_before)
+            found = reader.search(texts[7], k=1, include=["vectors"])
+            assert widths == [64, 96] and found.ids == [7] and found.vectors.shape == (1, 96)
+
+
 @pytest.mark.parametrize("search", ["faiss"])
 def test_an_engine_follows(path, search):
     texts, labels = take(0, 40)

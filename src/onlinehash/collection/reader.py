@@ -254,24 +254,21 @@ class CollectionReader(Listing):
         *,
         uses_store: bool,
     ) -> SearchResult:
-        """Search, with parts of the items found; again where these have changed meanwhile."""
-        for tries in reversed(range(_TRIES)):
-            bare, single = self._in_step(lambda: self._in_one_space(search, uses_store=uses_store))
-            found = including(bare, self._store, parts, last=not tries, max_payload_bytes=most) if parts else bare
-            if found is not None:
-                break
-        assert found is not None
-        return found[0] if single else found
+        """Search, with parts of the items found; if need be again, and at last with changes kept out meanwhile."""
 
-    def _in_step(self, search: Callable[[], tuple[SearchResult, bool]]) -> tuple[SearchResult, bool]:
-        """Search when the index and the store are of one moment; if need be, keep changes out meanwhile."""
+        def complete() -> SearchResult:
+            bare, single = search()
+            found = including(bare, self._store, parts, most) if parts else bare
+            return found[0] if single else found
+
+        uses_store = uses_store or "vectors" in parts
         for _ in range(_TRIES):
             with suppress(OutOfStep):
-                return search()
+                return self._in_one_space(complete, uses_store=uses_store)
             self._catch_up()
         with self._exclusive(), self._store.reading():
             self._catch_up()
-            return search()
+            return self._in_one_space(complete, uses_store=uses_store)
 
     def _ready_to_search(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> Among:
         """Bring the index up to date, and return the filters."""

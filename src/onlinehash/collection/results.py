@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.collection import _validation as check
-from onlinehash.collection.stores.protocol import Rows, Store
+from onlinehash.collection.stores.protocol import OutOfStep, Rows, Store
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, LargeResultError
 from onlinehash.types import SearchResult
 
@@ -43,19 +43,19 @@ def check_include(include: Any) -> tuple[str, ...]:
 
 
 def including(
-    found: SearchResult, store: Store, parts: tuple[str, ...], *, last: bool, max_payload_bytes: int | None = None
-) -> SearchResult | None:
-    """Return a result of several queries with parts of the items found; None if one of them has changed since.
+    found: SearchResult, store: Store, parts: tuple[str, ...], max_payload_bytes: int | None = None
+) -> SearchResult:
+    """Return a result of several queries with parts of the items found; raise OutOfStep if one has changed since.
 
-    With ``last``, items are taken as they are now, without those that are gone. More than ``max_payload_bytes`` in the
-    payloads of all hits is an error.
+    More than ``max_payload_bytes`` in the payloads of all hits is an error.
     """
     n_hits = Counter(id for ids in found.ids for id in ids)
     columns: dict[str, dict[Any, Any]] = {part: {} for part in parts}
-    there, newest, n_bytes = set[Any](), 0, 0
+    n_rows, n_bytes = 0, 0
     for rows in rows_in_pieces(store, list(n_hits)):
-        there.update(rows.ids)
-        newest = max(newest, *rows.seqs)
+        if max(rows.seqs) > (found.sequence or 0):
+            raise OutOfStep
+        n_rows += len(rows)
         if "labels" in columns:
             columns["labels"].update(zip(rows.ids, map(check.labels_of, rows.labels), strict=True))
         if "vectors" in columns:
@@ -69,16 +69,15 @@ def including(
                         "leave it out."
                     )
                 columns["payload"][id] = json.loads(text or "null")
-    if not last and (newest > (found.sequence or 0) or len(there) < len(n_hits)):
-        return None
-    kept = [[i for i, id in enumerate(ids) if id in there] for ids in found.ids]
-    ids = [[ids[i] for i in some] for ids, some in zip(found.ids, kept, strict=True)]
-    distances = [[distances[i] for i in some] for distances, some in zip(found.distances, kept, strict=True)]
-    wanted: dict[str, Any] = {part: [[column[id] for id in some] for some in ids] for part, column in columns.items()}
+    if n_rows < len(n_hits):
+        raise OutOfStep
+    wanted: dict[str, Any] = {
+        part: [[column[id] for id in ids] for ids in found.ids] for part, column in columns.items()
+    }
     if "vectors" in wanted:
         nothing = np.empty((0, store.setting("n_features", 0)), store.setting("vector_dtype", "float32"))
         wanted["vectors"] = [np.array(some) if some else nothing for some in wanted["vectors"]]
-    return replace(found, ids=ids, distances=distances, **wanted)
+    return replace(found, **wanted)
 
 
 def rows_in_pieces(store: Store, ids: list[Any]) -> Iterator[Rows]:
