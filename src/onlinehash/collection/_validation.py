@@ -90,19 +90,24 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
         return LabelColumn(None, np.zeros(n_rows, bool), [None] * n_rows, type_)
     if single and type(labels) is int and type_ == "int" and abs(labels) < 2**63:  # the common case, quickly
         return LabelColumn(np.array([labels], np.int64), None, [str(labels)], type_)
+    given = [labels] if single else as_column(labels, "labels", InvalidLabelsError)
+    if isinstance(given, np.ndarray) and not given.ndim:
+        raise InvalidLabelsError(
+            f"labels={labels!r} is not a list of {n_rows} labels, one per id; pass None for an id without."
+        )
     targets, labelled = check_targets([labels] if single else labels, n_rows)
     several = isinstance(targets, LabelSets)
     values: list[Any] = [list(some) for some in targets] if several else np.asarray(targets).tolist()
     flat = [label for some in values for label in some] if several else values
-    given = type(flat[0]).__name__ if flat else None
-    if type_ is not None and given not in (None, type_) and (labelled is None or labelled.any()):
-        raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {type_}.")
-    if given == "str":
+    kind = type(flat[0]).__name__ if flat else None
+    if type_ is not None and kind not in (None, type_) and (labelled is None or labelled.any()):
+        raise InvalidLabelsError(f"labels holds {kind}; the labels of this collection are {type_}.")
+    if kind == "str":
         check_encodable("labels", flat)
     texts = _texts(values, several)
     if labelled is not None and not several:
         texts = [text if some else None for text, some in zip(texts, labelled.tolist(), strict=True)]
-    return LabelColumn(targets, labelled, texts, given or type_ if any(text is not None for text in texts) else type_)
+    return LabelColumn(targets, labelled, texts, kind or type_ if any(text is not None for text in texts) else type_)
 
 
 def _texts(values: list[Any], several: bool) -> list[str | None]:
