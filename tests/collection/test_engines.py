@@ -275,7 +275,7 @@ def test_a_damaged_file_of_milvus_lite_is_told_with_the_way_out(tmp_path, path, 
 
 def test_a_collection_is_not_created_if_its_engine_is_wrong(tmp_path):
     place = FilePlace(tmp_path)
-    with pytest.raises(UnknownNameError, match="Unknown search engine 'postgres'"):
+    with pytest.raises(UnknownNameError, match=r"Unknown search engine 'postgres'.* Leave search out .* in PostgreSQL"):
         place.open(HCOH(12), search="postgres")
     with place.open(HROH(24)) as collection:  # of another hasher than the one that was refused
         assert collection.stats().n_bits == 24

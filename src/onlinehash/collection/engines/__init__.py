@@ -72,10 +72,14 @@ def open_engine(search: str, name: str) -> Engine:
     <MemoryEngine>
     >>> open_engine("oracle", "photos")
     Traceback (most recent call last):
-    onlinehash.exceptions.UnknownNameError: Unknown search engine 'oracle'. Known: faiss, gpu, memory, milvus.
+    onlinehash.exceptions.UnknownNameError: Unknown search engine 'oracle'. Known: faiss, gpu, memory, milvus. Leave
+    search out for memory, or where the items are in PostgreSQL, which then searches them.
     """
     kind, _, rest = search.partition(":")
     if kind not in _MODULES:
-        raise UnknownNameError.among("search engine", kind, _MODULES)
+        unknown = UnknownNameError.among("search engine", kind, _MODULES)
+        raise UnknownNameError(
+            f"{unknown} Leave search out for memory, or where the items are in PostgreSQL, which then searches them."
+        )
     engine: Engine = import_module(f"{__name__}.{kind}").open_engine(rest, name)
     return engine
