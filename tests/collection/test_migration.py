@@ -8,6 +8,7 @@ import pytest
 
 from onlinehash import HCOH, HROH, Collection, Embedder, hamming_distances
 from onlinehash.collection import Never, migration
+from onlinehash.collection.stores import protocol
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, NotLearnedError, UnknownIdError
 
 CENTRES = np.random.default_rng(3).normal(size=(4, 5)).astype(np.float32)
@@ -41,7 +42,7 @@ def tickets(place):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     monkeypatch.setattr(migration, "_CHUNK", 16)
-    monkeypatch.setattr(migration, "_AT_A_TIME", 4 * 9 * 20)
+    monkeypatch.setattr(protocol, "_BYTES_AT_A_TIME", 4 * 9 * 20)
 
 
 def assert_exact(collection, embed, n_items):
@@ -352,6 +353,20 @@ def test_included_vectors_are_of_the_model_that_was_searched(path, monkeypatch):
             monkeypatch.setattr(reader._store, "rows", migrate_before)
             found = reader.search(texts[7], k=1, include=["vectors"])
             assert widths == [64, 96] and found.ids == [7] and found.vectors.shape == (1, 96)
+
+
+def test_a_migration_whose_items_are_all_deleted_leaves_the_collection_as_it_was(path):
+    with Collection.open(path, HCOH(8, random_state=0)) as items:
+        items.upsert([1, 2], np.eye(2))
+
+        def none():
+            items.delete([1, 2])
+            yield from ()
+
+        with pytest.raises(InvalidInputError, match=r"All items were deleted .*abandon_migration"):
+            items.migrate(vectors=none())
+        items.abandon_migration()
+        assert items.n_features == 2 and items.check().ok
 
 
 @pytest.mark.parametrize("search", ["faiss"])

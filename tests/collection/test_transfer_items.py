@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from onlinehash import HCOH, LSH, Collection, tables
-from onlinehash.collection import Never, export_items, import_items, transfer
+from onlinehash.collection import Never, export_items, import_items
+from onlinehash.collection.stores import protocol
 from onlinehash.exceptions import (
     DataNotFoundError,
     FileFormatError,
@@ -46,7 +47,7 @@ def fill(collection, data, ids):
 @pytest.mark.parametrize("kind", ["int", "str"])
 @pytest.mark.parametrize("ending", FORMATS)
 def test_what_goes_out_comes_in_again(tmp_path, data, monkeypatch, ending, kind, dtype):
-    monkeypatch.setattr(transfer, "_AT_A_TIME", 6 * 4 * 7)
+    monkeypatch.setattr(protocol, "_BYTES_AT_A_TIME", 6 * 4 * 7)
     ids = list(range(-5, 20)) if kind == "int" else [f"id,{i:02} ä" for i in range(25)]
     file = tmp_path / f"items{ending}"
     with (
@@ -66,7 +67,7 @@ def test_what_goes_out_comes_in_again(tmp_path, data, monkeypatch, ending, kind,
 
 
 def test_some_items_go_out(tmp_path, data, monkeypatch):
-    monkeypatch.setattr(transfer, "_AT_A_TIME", 6 * 4 * 7)
+    monkeypatch.setattr(protocol, "_BYTES_AT_A_TIME", 6 * 4 * 7)
     X, _ = data.take(40)
     with open_new(tmp_path / "a.oh") as one, open_new(tmp_path / "b.oh") as two:
         one.upsert(range(40), X, [i % 4 for i in range(40)], [{"n": i} for i in range(40)])

@@ -17,13 +17,12 @@ from onlinehash.codes import unpack_bits
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.protocol import CodedItems, GenerationGone, Rows, Store
+from onlinehash.collection.stores.protocol import CodedItems, GenerationGone, Rows, Store, rows_at_a_time
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DamagedError, FileFormatError, OnlineHashError
 from onlinehash.hashers import load_hasher
 from onlinehash.types import Progress
 
-_AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 _MIGRATED = 1000  # new vectors read at a time
 _MOST = 100  # problems of one kind that are listed
 _ROUNDING = 1e-3  # of the largest projection of a row: a bit closer to zero may differ on another machine
@@ -116,8 +115,7 @@ def check_store(store: Store, sample: int, progress: Progress) -> CheckReport:
 
 def readable_rows(store: Store, problems: list[str]) -> Iterator[Rows]:
     """Yield all items that can be read, in order of id; what is wrong with the others is appended to ``problems``."""
-    size = max(1, _AT_A_TIME // (4 * store.setting("n_features", 1)))
-    ids = store.ids()
+    ids, size = store.ids(), rows_at_a_time(store.setting("n_features"))
     while some := list(islice(ids, size)):
         try:
             yield store.rows(some)

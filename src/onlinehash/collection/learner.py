@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_n_bits
 from onlinehash.collection._validation import LabelColumn
-from onlinehash.collection.stores.protocol import Rows, Store
+from onlinehash.collection.stores.protocol import Rows, Store, rows_at_a_time
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, OnlineHashError
 from onlinehash.hashers import OnlineHasher, load_hasher, make_hasher
 from onlinehash.types import LabelSets, Progress
 
-_AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 _STATE_SHARE = 4  # the state is written once this many times its size of vectors came since
 _STATE_LEAST = 1 << 22
 
@@ -181,8 +180,7 @@ def _labelled(vectors: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDAr
 
 def _learn_stream(hasher: OnlineHasher, store: Store, progress: Progress) -> None:
     """Learn from all stored items in order of arrival."""
-    n_items, n_done, after = store.count(), 0, 0
-    limit = max(1, _AT_A_TIME // (4 * store.setting("n_features", 1)))  # for bounded memory
+    n_items, n_done, after, limit = store.count(), 0, 0, rows_at_a_time(store.setting("n_features"))
     while len(rows := store.stream(after, limit, labelled=hasher.supervised)):
         learn_stored(hasher, rows.vectors, rows.labels)
         after, n_done = rows.seqs[-1], n_done + len(rows)

@@ -20,7 +20,7 @@ from onlinehash.collection.history import note_encoder
 from onlinehash.collection.ids import check_item_ids
 from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
 from onlinehash.collection.reader import CollectionReader
-from onlinehash.collection.stores.protocol import Rows
+from onlinehash.collection.stores.protocol import Rows, rows_at_a_time
 from onlinehash.embedders import Embedder, as_embedder, make_embedder
 from onlinehash.exceptions import (
     IncompleteMigrationError,
@@ -34,7 +34,6 @@ from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.types import Codes, Progress
 
 _CHUNK = 256  # items embedded at a time
-_AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 
 Pairs = Iterable[tuple[Any, Any]]
 
@@ -224,7 +223,12 @@ class MigratingCollection(CollectionReader):
 
     def _replace(self, source: _Source, made: _Codes) -> None:
         """Put new vectors, hasher, codes and embedder in place of the old ones, in one transaction."""
-        store, generation = self._store, made.generation
+        store, generation, width = self._store, made.generation, source.width()
+        if width is None:
+            raise InvalidInputError(
+                "All items were deleted before they had a new vector; add items and call migrate again, or call "
+                "collection.abandon_migration()."
+            )
         if generation is None and self._index.current is not None:
             raise NotLearnedError(
                 "The new hasher has learned nothing from the new vectors, as no item has a label; add labelled items, "
@@ -240,7 +244,7 @@ class MigratingCollection(CollectionReader):
                 store.adopt_new_vectors()
                 n_migrations = store.setting("n_migrations", 0) + 1
                 name = None if source.embedder is None else source.embedder.name
-                self._put_settings({"embedder": name, "n_features": source.width(), "feature_names": None})
+                self._put_settings({"embedder": name, "n_features": width, "feature_names": None})
                 self._put_settings({"migration": None, "n_migrations": n_migrations})
                 switching.enter_context(self._space.changing())  # from the commit on, until all is in memory
                 store.end_migration()
@@ -327,7 +331,7 @@ class _Codes:
 
     def __init__(self, collection: MigratingCollection, width: int | None) -> None:
         self._store, self.n_unlearned = collection._store, collection._n_unlearned
-        self._limit = max(1, _AT_A_TIME // (4 * (width or 1)))
+        self._limit = rows_at_a_time(width)
         self.hasher = load_hasher(self._store.new_hasher())
         self.generation: Generation | None = None
         self.after = 0

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_choice
 from onlinehash.collection import _validation as check
-from onlinehash.collection.stores.protocol import OutOfStep, Rows, Store
+from onlinehash.collection.stores.protocol import OutOfStep, Rows, Store, rows_at_a_time
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, LargeResultError
 from onlinehash.types import SearchResult
 
 PARTS = ("labels", "payload", "vectors")
 """What can be included."""
 
-_AT_A_TIME = 1000  # items
-_NUMBERS = 4_000_000  # of their vectors
+_MOST = 1000  # items read at a time
 
 
 def check_include(include: Any) -> tuple[str, ...]:
@@ -82,7 +81,7 @@ def including(
 
 def rows_in_pieces(store: Store, ids: list[Any]) -> Iterator[Rows]:
     """Yield the items of ids, some at a time: vectors and payloads may be large."""
-    step = max(1, min(_AT_A_TIME, _NUMBERS // max(1, store.setting("n_features") or 0)))
+    step = min(_MOST, rows_at_a_time(store.setting("n_features")))
     for start in range(0, len(ids), step):
         rows = store.rows(ids[start : start + step])
         if len(rows):

@@ -16,7 +16,7 @@ from onlinehash.collection import _validation as check
 from onlinehash.collection.check import readable_rows
 from onlinehash.collection.collection import Collection
 from onlinehash.collection.ids import check_item_ids
-from onlinehash.collection.stores.protocol import Place, Rows
+from onlinehash.collection.stores.protocol import Place, Rows, rows_at_a_time
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.tables.columns import Columns
 from onlinehash.tables.documents import DocumentChunk, integers_as_text, read_documents
@@ -24,8 +24,6 @@ from onlinehash.tables.rows import Chunk, runs
 from onlinehash.types import Progress
 
 _log = logging.getLogger(__name__)
-
-_AT_A_TIME = 1 << 22  # bytes of vectors read at a time
 
 AnyChunk = TypeVar("AnyChunk", Chunk, DocumentChunk)
 
@@ -266,7 +264,7 @@ def export_items(
             for problem in problems:
                 _log.warning("Left out of %s: %s", path, problem)
         among = collection._among(labels, where=where)
-        size = max(1, _AT_A_TIME // (4 * (collection.n_features or 1)))
+        size = rows_at_a_time(collection.n_features)
         rows = readable_rows(collection._store, []) if problems else collection._listed(Place(), among, size)
         tables.write(path, _chunks(rows, n_items, progress), n_rows=n_items, label_type=collection.label_kind)
     return n_items

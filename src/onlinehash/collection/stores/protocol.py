@@ -16,6 +16,7 @@ from onlinehash.collection.types import Id, Label
 from onlinehash.types import Codes, Progress, QueryValues
 
 TOMBSTONES = 100_000  # deletions that can be followed; further back everything is read again
+_BYTES_AT_A_TIME = 1 << 22  # of vectors
 
 
 @dataclass(eq=False, slots=True)
@@ -43,6 +44,11 @@ class Rows:
 
     def __getitem__(self, some: slice) -> Rows:
         return Rows(self.ids[some], self.seqs[some], self.vectors[some], self.labels[some], self.payloads[some])
+
+
+def rows_at_a_time(n_features: int | None) -> int:
+    """Return how many items to read at a time, for bounded memory; None if there are no vectors yet."""
+    return max(1, _BYTES_AT_A_TIME // (4 * (n_features or 1)))
 
 
 class GenerationRow(NamedTuple):
