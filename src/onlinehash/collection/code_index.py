@@ -20,7 +20,7 @@ from onlinehash.collection.locks import SharedLock
 from onlinehash.collection.paging import Cursor, nothing_found, paged, unpaged
 from onlinehash.collection.passing import Passing, PassingItems
 from onlinehash.collection.stores.checksums import mixed
-from onlinehash.collection.stores.protocol import Among, Answers, OutOfStep, Position, Store
+from onlinehash.collection.stores.protocol import Among, Answers, Changes, OutOfStep, Position, Store
 from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError, UnknownIdError
@@ -30,6 +30,7 @@ from onlinehash.types import Codes, SearchResult
 _log = logging.getLogger(__name__)
 _WAITING = 512  # upserts of one item that are applied together
 _SAMPLE = 500  # codes compared with those of an engine, of all and again of the last
+_NO_CODES: Codes = np.empty((0, 0), np.uint8)
 
 
 class CodeIndex:
@@ -129,8 +130,7 @@ class CodeIndex:
         if self.current is None or changes is None:
             self.read(now)
             return
-        codes = {self.current.number: changes.codes}
-        self._apply(now.seq, changes.deleted, changes.ids, changes.seqs, codes, changes.labels)
+        self._apply(now.seq, changes)
         if self._index is None or len(self._index) != self._store.count():
             self.read(now)  # and verify it
 
@@ -144,15 +144,18 @@ class CodeIndex:
         self, ids: Sequence[Any], seqs: Sequence[int], codes: Mapping[int, Codes], labels: Sequence[str | None]
     ) -> None:
         """Apply an upsert: codes by the number of their generation, labels as JSON."""
-        current = self.current
-        if len(ids) == 1 and self.building is None and current is not None and isinstance(self._index, AdaptiveIndex):
+        current, building = self.current, self.building
+        if len(ids) == 1 and building is None and current is not None and isinstance(self._index, AdaptiveIndex):
             with self._waiting_lock:
                 self._waiting.pop(ids[0], None)
                 self._waiting[ids[0]] = seqs[0], codes[current.number], labels[0]
             if len(self._waiting) >= _WAITING:
                 self._apply_waiting()
             return
-        self._apply(seqs[-1], (), ids, seqs, codes, labels)
+        own = _NO_CODES if current is None else codes[current.number]
+        self._apply(seqs[-1], Changes(ids, seqs, own, labels, ()))
+        if building is not None:
+            self.put_next(seqs, codes[building.number])
 
     def _apply_waiting(self) -> None:
         """Apply the upserts that wait, as one."""
@@ -163,9 +166,8 @@ class CodeIndex:
                 waiting, self._waiting = self._waiting, {}
             if waiting and self.current is not None:
                 seqs, codes, labels = zip(*waiting.values(), strict=True)
-                own = {self.current.number: np.concatenate(codes)}
                 try:
-                    self._change(seqs[-1], (), list(waiting), seqs, own, labels)
+                    self._change(seqs[-1], Changes(list(waiting), seqs, np.concatenate(codes), labels, ()))
                 except BaseException:
                     self.is_behind = True
                     raise
@@ -177,50 +179,30 @@ class CodeIndex:
 
     def delete(self, ids: Sequence[Any], seq: int) -> None:
         """Apply a deletion."""
-        self._apply(seq, ids, (), (), {}, ())
+        self._apply(seq, Changes((), (), _NO_CODES, (), ids))
 
-    def _apply(
-        self,
-        seq: int,
-        deleted: Sequence[Any],
-        ids: Sequence[Any],
-        seqs: Sequence[int],
-        codes: Mapping[int, Codes],
-        labels: Sequence[str | None],
-    ) -> None:
+    def _apply(self, seq: int, changes: Changes) -> None:
         """Delete ids, then put others, as one change to those who search."""
         self._apply_waiting()
-        building = self.building
         with self._lock.changing():
-            self._change(seq, deleted, ids, seqs, codes, labels)
-        if building is not None and len(seqs):
-            self.put_next(seqs, codes[building.number])
+            self._change(seq, changes)
 
-    def _change(
-        self,
-        seq: int,
-        deleted: Sequence[Any],
-        ids: Sequence[Any],
-        seqs: Sequence[int],
-        codes: Mapping[int, Codes],
-        labels: Sequence[str | None],
-    ) -> None:
+    def _change(self, seq: int, changes: Changes) -> None:
         """Apply a change, while nobody searches."""
-        new = np.asarray(seqs, np.int64)
-        current = self.current
-        gone = np.concatenate([self._arrivals.delete(deleted), self._arrivals.put(ids, new)])
+        new, current = np.asarray(changes.seqs, np.int64), self.current
+        gone = np.concatenate([self._arrivals.delete(changes.deleted), self._arrivals.put(changes.ids, new)])
         if len(gone):
             self._labels.delete(gone)
             if self._next is not None:  # which need not have reached them yet
                 self._next.delete([seq for seq in gone.tolist() if seq in self._next])
         if len(new):
-            self._labels.put(new, labels)
+            self._labels.put(new, changes.labels)
         if current is not None and self._index is not None:
             try:
                 if len(gone):
                     self._index.delete(gone)
                 if len(new):
-                    self._index.upsert(codes[current.number], new)
+                    self._index.upsert(changes.codes, new)
                 self._engine.mark(current.number, seq)
             except OnlineHashError as error:
                 self.is_behind = True
@@ -316,7 +298,7 @@ class CodeIndex:
         """
         with self._reading() as (generation, index):
             if generation is None or index is None or not len(index):
-                return [], np.empty((0, 0), np.uint8), None if generation is None else generation.encoder
+                return [], _NO_CODES, None if generation is None else generation.encoder
             if ids is not None:
                 seqs = self._arrivals.seqs(ids)
                 return self._arrivals.ids(seqs), index.get(seqs), generation.encoder
@@ -327,7 +309,7 @@ class CodeIndex:
         """Return the labels and the codes in use of those ids that have one."""
         with self._reading() as (generation, index):
             if generation is None or index is None:
-                return [], np.empty((0, 0), np.uint8)
+                return [], _NO_CODES
             seqs = self._arrivals.seqs(ids)
             return self._labels.of(seqs), index.get(seqs)
 

@@ -1,4 +1,4 @@
-"""Engines: what searches the codes of a collection. Each is one module with a function ``open_engine``."""
+"""Engines: what searches the codes of a collection. Each is one module with a class."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from onlinehash.exceptions import UnknownNameError
+from onlinehash.exceptions import InvalidInputError, UnknownNameError
 from onlinehash.indexes import Index
 
-_MODULES = ("memory", "faiss", "gpu", "milvus")
+_CLASSES = {"memory": "MemoryEngine", "faiss": "FaissEngine", "gpu": "GpuEngine", "milvus": "MilvusEngine"}
 
 
 class Engine(ABC):
@@ -20,11 +20,17 @@ class Engine(ABC):
     An engine is derived from the store: it may lose everything at any time and is filled again when the collection is
     opened. One that outlives the process remembers, in itself, the sequence number of the last change it has seen.
 
-    A subclass defines :meth:`open`, and the other methods if its indexes outlive the process.
+    A subclass defines :meth:`open`, and the other methods if its indexes outlive the process. ``options`` is what
+    follows its name and a colon; ``name`` is that of the collection.
     """
 
     is_shared = False
     """Whether other processes may write to the same index."""
+
+    def __init__(self, options: str, name: str) -> None:
+        if options:
+            kind = Engine.kind(self, None)
+            raise InvalidInputError(f"search='{kind}:{options}', but {kind} takes no options; use search={kind!r}.")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -56,15 +62,7 @@ class Engine(ABC):
 
 
 def open_engine(search: str, name: str) -> Engine:
-    """Open the engine that searches a collection.
-
-    Parameters
-    ----------
-    search : str
-        Name of the engine, and behind a colon what it needs: ``"memory"``, ``"faiss"``, ``"gpu"``,
-        ``"milvus:http://host:19530"``.
-    name : str
-        Name of the collection, for an engine that keeps codes under one.
+    """Open the engine that searches a collection, as :meth:`Collection.open` takes it.
 
     Examples
     --------
@@ -75,11 +73,11 @@ def open_engine(search: str, name: str) -> Engine:
     onlinehash.exceptions.UnknownNameError: Unknown search engine 'oracle'. Known: faiss, gpu, memory, milvus. Leave
     search out for memory, or where the items are in PostgreSQL, which then searches them.
     """
-    kind, _, rest = search.partition(":")
-    if kind not in _MODULES:
-        unknown = UnknownNameError.among("search engine", kind, _MODULES)
+    kind, _, options = search.partition(":")
+    if kind not in _CLASSES:
+        unknown = UnknownNameError.among("search engine", kind, _CLASSES)
         raise UnknownNameError(
             f"{unknown} Leave search out for memory, or where the items are in PostgreSQL, which then searches them."
         )
-    engine: Engine = import_module(f"{__name__}.{kind}").open_engine(rest, name)
+    engine: Engine = getattr(import_module(f"{__name__}.{kind}"), _CLASSES[kind])(options, name)
     return engine

@@ -7,7 +7,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from onlinehash.collection.engines import Engine
-from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
 from onlinehash.indexes.engines.gpu import GpuIndex, cupy, demand_gpu
 
@@ -15,7 +14,8 @@ from onlinehash.indexes.engines.gpu import GpuIndex, cupy, demand_gpu
 class GpuEngine(Engine):
     """Keep the codes of the generation in use on a GPU, which also encodes vectors."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: str, name: str) -> None:
+        super().__init__(options, name)
         demand_gpu()
 
     def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
@@ -25,10 +25,3 @@ class GpuEngine(Engine):
     def put(self, vectors: NDArray[Any]) -> Any:
         """Return a copy of the vectors on the GPU."""
         return cupy.asarray(vectors)
-
-
-def open_engine(rest: str, name: str) -> Engine:
-    """Return the engine; it needs nothing."""
-    if rest:
-        raise InvalidInputError(f"search='gpu:{rest}', but gpu takes no options; use search='gpu'.")
-    return GpuEngine()

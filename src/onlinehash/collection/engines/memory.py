@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from onlinehash.collection.engines import Engine
-from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import BucketIndex, FlatIndex, Index
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
@@ -115,10 +114,3 @@ def _n_distinct(codes: Codes) -> int:
         mixed ^= mixed >> np.uint64(32)
     lower = np.sort(mixed.astype(np.uint32))
     return 1 + int(np.count_nonzero(lower[1:] != lower[:-1]))
-
-
-def open_engine(rest: str, name: str) -> Engine:
-    """Return the engine; it needs nothing."""
-    if rest:
-        raise InvalidInputError(f"search='memory:{rest}', but memory takes no options; use search='memory'.")
-    return MemoryEngine()

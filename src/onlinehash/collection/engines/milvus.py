@@ -20,19 +20,25 @@ class MilvusEngine(Engine):
     collections of generations named there are ever dropped. Milvus has no transactions: a process that was interrupted
     compares the ids there with the store, and repairs what differs.
 
-    Parameters
-    ----------
-    uri : str
-        Address of a server, or path of a file of Milvus Lite.
-    name : str
-        The alias, and the beginning of the names in Milvus. One process follows under one name.
+    The options are the address of a server or the file of Milvus Lite, and ``#name`` if the alias, which begins all
+    names in Milvus, is not the name of the collection. One process follows under one name.
     """
 
     is_shared = True
 
-    def __init__(self, uri: str, name: str) -> None:
-        self._uri, self._name = uri, name
-        self._milvus = Milvus(uri)
+    def __init__(self, options: str, name: str) -> None:
+        uri, _, own = options.partition("#")
+        name = own or re.sub(r"\W", "_", name, flags=re.ASCII)
+        if not uri:
+            raise InvalidInputError(
+                "search='milvus' names no server; use 'milvus:http://host:19530' or 'milvus:codes.db'."
+            )
+        if not _NAME.fullmatch(name):
+            raise InvalidInputError(
+                f"search={f'milvus:{options}'!r}: {name!r} is not a name for Milvus; put one behind '#': letters, "
+                "digits and _, at most 100, the first not a digit."
+            )
+        self._uri, self._name, self._milvus = uri, name, Milvus(uri)
         self._open: dict[int, MilvusIndex] = {}
         try:
             self._milvus.create(f"{name}_seen", {"id": INTEGER, "seq": INTEGER, "code": code(8)}, "onlinehash: changes")
@@ -75,17 +81,3 @@ class MilvusEngine(Engine):
         for index in self._open.values():
             index.close()
         self._milvus.close()
-
-
-def open_engine(rest: str, name: str) -> Engine:
-    """Return the engine; ``rest`` is the address or the file, and ``#name`` if that is not the collection's."""
-    uri, _, own = rest.partition("#")
-    name = own or re.sub(r"\W", "_", name, flags=re.ASCII)
-    if not uri:
-        raise InvalidInputError("search='milvus' names no server; use 'milvus:http://host:19530' or 'milvus:codes.db'.")
-    if not _NAME.fullmatch(name):
-        raise InvalidInputError(
-            f"search={f'milvus:{rest}'!r}: {name!r} is not a name for Milvus; put one behind '#': letters, digits and "
-            "_, at most 100, the first not a digit."
-        )
-    return MilvusEngine(uri, name)

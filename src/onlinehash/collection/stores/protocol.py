@@ -82,11 +82,11 @@ class Changes(NamedTuple):
     An id that was deleted and then written again is in both.
     """
 
-    ids: list[Any]
-    seqs: list[int]
+    ids: Sequence[Any]
+    seqs: Sequence[int]
     codes: Codes
-    labels: list[str | None]
-    deleted: list[Any]
+    labels: Sequence[str | None]
+    deleted: Sequence[Any]
 
 
 class Place(NamedTuple):
