@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +21,6 @@ from onlinehash.collection.ids import check_item_ids, is_single
 from onlinehash.collection.insight import WithInsight
 from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import MigratingCollection
-from onlinehash.collection.payload_indexes import PayloadIndexes
 from onlinehash.collection.prequential import WithPrequentialQuality
 from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
 from onlinehash.collection.store_index import StoreIndex
@@ -34,7 +33,7 @@ from onlinehash.hashers import OnlineHasher
 _log = logging.getLogger(__name__)
 
 
-class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPrequentialQuality, WithInsight):
+class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, WithInsight):
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -116,13 +115,14 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
         embedder = None if embed is None else as_embedder(embed)  # before a file is created
         if vector_dtype is not None:
             check_choice("vector_dtype", vector_dtype, ("float32", "float16"))
-        kept = open_store(path, store, readonly=readonly, create=given is not None)
-        index: CodeIndex | StoreIndex | None = None
-        try:
+        with ExitStack() as opened:  # closes it again after an error
+            kept = opened.enter_context(closing(open_store(path, store, readonly=readonly, create=given is not None)))
+            index: CodeIndex | StoreIndex
             if search is None and isinstance(kept, SearchingStore):
                 index = StoreIndex(kept)
             else:
                 index = CodeIndex(kept, open_engine(search or "memory", Path(path).stem))
+            opened.callback(index.close)
             is_new = kept.setting("vector_dtype") is None
             if is_new:
                 if given is None:
@@ -138,23 +138,16 @@ class Collection(CollectionCare, MigratingCollection, PayloadIndexes, WithPreque
             collection = cls(kept, index, refresh or unpack_policy(kept.setting("refresh")))
             if readonly:
                 collection._catch_up()
-                collection._documents.use(embedder, None)
-                return collection
-            if is_new and given is not None:
-                collection._learner.hasher, collection._learner.n_learned = given, given.version_
-            collection._read()
-            if not is_new:
-                collection._learner.check_recipe(hasher)
+            else:
+                collection._read()
+                collection._learner.check_recipe(None if is_new else hasher)
             collection._documents.use(embedder, keep_documents)
-            if packed not in (None, kept.setting("refresh")):
-                with kept.writing():
-                    kept.put_setting("refresh", packed)
-            collection._reencoder.after_change()
-        except BaseException:
-            if index is not None:
-                index.close()
-            kept.close()
-            raise
+            if not readonly:
+                if packed not in (None, kept.setting("refresh")):
+                    with kept.writing():
+                        kept.put_setting("refresh", packed)
+                collection._reencoder.after_change()
+            opened.pop_all()
         return collection
 
     def close(self, *, refresh: bool | None = None) -> None:

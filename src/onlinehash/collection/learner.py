@@ -219,11 +219,6 @@ def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
 
 def same_recipe(one: OnlineHasher, other: OnlineHasher) -> bool:
     """Return whether two hashers have the same method and parameters; a seed that was not given fits any."""
-    return _recipe(one, other) == _recipe(other, one)
-
-
-def _recipe(hasher: OnlineHasher, other: OnlineHasher) -> bytes:
-    params = hasher.get_params(deep=False)
-    if hasher.random_state is None or other.random_state is None:
-        params["random_state"] = None
-    return type(hasher)(**params).to_bytes()
+    unseeded = {"random_state": None} if one.random_state is None or other.random_state is None else {}
+    recipes = [type(each)(**{**each.get_params(deep=False), **unseeded}).to_bytes() for each in (one, other)]
+    return recipes[0] == recipes[1]
