@@ -56,24 +56,12 @@ def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | 
 
 
 class LabelColumn(NamedTuple):
-    """Checked labels: as a hasher takes them, and as they are stored.
+    """Checked labels: as a hasher takes them, and as they are stored."""
 
-    Parameters
-    ----------
-    targets : array, LabelSets or None
-        One label or several per row; None if no row has any.
-    labelled : array of bool or None
-        Which rows have labels; None if all have.
-    texts : list of str or None
-        As JSON; None for a row without.
-    type : "int", "str" or None
-        Of the labels of the collection.
-    """
-
-    targets: Targets
-    labelled: NDArray[np.bool_] | None
-    texts: list[str | None]
-    type: str | None
+    targets: Targets  # one label or several per row; None if no row has any
+    labelled: NDArray[np.bool_] | None  # which rows have labels; None if all have
+    texts: list[str | None]  # as JSON; None for a row without
+    type: str | None  # "int" or "str", of the labels of the collection
 
 
 def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None) -> LabelColumn:
@@ -127,25 +115,13 @@ def labels_of(text: str | None) -> Label | tuple[Label, ...] | None:
 
 
 def label_set(text: str | None) -> frozenset[Label]:
-    """Return labels from their JSON, as a set.
-
-    Examples
-    --------
-    >>> label_set('"cat"'), label_set(None)
-    (frozenset({'cat'}), frozenset())
-    """
+    """Return labels from their JSON, as a set."""
     labels = labels_of(text)
     return frozenset() if labels is None else frozenset(labels if isinstance(labels, tuple) else [labels])
 
 
 def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
-    """Return the payload of every row as JSON.
-
-    Examples
-    --------
-    >>> payload_texts([{"title": "A"}, None], 2, single=False)
-    ['{"title": "A"}', None]
-    """
+    """Return the payload of every row as JSON."""
     if payload is None:
         return [None] * n_rows
     values = [payload] if single else payload
@@ -176,13 +152,7 @@ def _is_storable(text: str) -> bool:
 
 
 def checkpoint_settings(checkpoint: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return checkpoints as settings of the store.
-
-    Examples
-    --------
-    >>> checkpoint_settings({"queue": 17})
-    {'checkpoint:queue': 17}
-    """
+    """Return checkpoints as settings of the store."""
     if checkpoint is None:
         return {}
     if not isinstance(checkpoint, Mapping) or not all(isinstance(name, str) for name in checkpoint):

@@ -43,11 +43,6 @@ class CodeIndex:
 
     The engine holds nothing that the store does not: if it fails, the change is stored all the same, and the next
     search brings the engine up to date or raises its error.
-
-    Parameters
-    ----------
-    store : Store
-    engine : Engine
     """
 
     def __init__(self, store: Store, engine: Engine) -> None:

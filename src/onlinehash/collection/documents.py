@@ -127,13 +127,7 @@ class Documents:
 
 
 def with_documents(documents: Sequence[Any], payload: Any) -> list[dict[str, Any]]:
-    """Return payloads that hold the documents too.
-
-    Examples
-    --------
-    >>> with_documents(["hello"], None), with_documents(["hello"], [{"user": 7}])
-    ([{'document': 'hello'}], [{'user': 7, 'document': 'hello'}])
-    """
+    """Return payloads that hold the documents too, in the field ``FIELD``."""
     payloads = [None] * len(documents) if payload is None else list(payload)
     if len(payloads) != len(documents):
         raise InvalidInputError(f"payload has {len(payloads)} entries for {len(documents)} documents; pass one each.")

@@ -17,15 +17,7 @@ from onlinehash.types import Codes
 
 @dataclass
 class Generation:
-    """An encoder, and how far its codes have come.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Generation(1, Encoder(np.array([[1.0, -1.0]]))).encode(np.ones((2, 1)))
-    array([[1],
-           [1]], dtype=uint8)
-    """
+    """An encoder, and how far its codes have come."""
 
     number: int
     encoder: Encoder

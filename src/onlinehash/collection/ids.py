@@ -26,17 +26,9 @@ def demand_single(id: Any) -> None:
 
 
 def check_item_ids(ids: Any, kind: str | None, *, ordered: bool = False, repeated: bool = False) -> list[Any]:
-    """Return ids as a list of int or of str, all different.
+    """Return ids as a list of int or of str, all different; ``kind`` is what those of the collection are, if any.
 
-    Parameters
-    ----------
-    ids : int, str, or several
-    kind : "int", "str" or None
-        What the ids of the collection are, if it has any.
-    ordered : bool
-        Whether there is a row for every id, so that a set will not do.
-    repeated : bool
-        Whether an id that comes twice is taken once; it is refused otherwise.
+    ``ordered``: there is a row for every id, so a set will not do. ``repeated``: an id that comes twice is taken once.
 
     Examples
     --------

@@ -28,8 +28,8 @@ class LabelIndex:
     --------
     >>> index = LabelIndex()
     >>> index.put(np.array([7, 3, 5]), ['"cat"', '["cat", "pet"]', None])
-    >>> index.having("cat"), index.having("dog")
-    (array([3, 7]), array([], dtype=int64))
+    >>> index.having("cat"), index.having("dog"), index.of(np.array([5, 7]))
+    (array([3, 7]), array([], dtype=int64), [frozenset(), frozenset({'cat'})])
     """
 
     def __init__(self) -> None:
@@ -67,15 +67,7 @@ class LabelIndex:
         return found
 
     def of(self, seqs: Seqs) -> list[frozenset[Label]]:
-        """Return the labels of items that are there.
-
-        Examples
-        --------
-        >>> index = LabelIndex()
-        >>> index.put(np.array([3, 7]), ['"cat"', None])
-        >>> index.of(np.array([7, 3]))
-        [frozenset(), frozenset({'cat'})]
-        """
+        """Return the labels of items that are there."""
         places = np.searchsorted(self._seqs, seqs)
         entries = np.append(self._entries, _GONE)[places].tolist()
         if self._recent:

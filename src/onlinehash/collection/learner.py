@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_n_bits
-from onlinehash.collection._validation import LabelColumn
+from onlinehash.collection._validation import LabelColumn, labels_of
 from onlinehash.collection.stores.protocol import Rows, Store, rows_at_a_time
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, OnlineHashError
 from onlinehash.hashers import OnlineHasher, load_hasher, make_hasher
@@ -26,23 +25,12 @@ class Learner:
 
     A state that is not the last is no loss: what was learned since is learned again from the stream, in the batches of
     the first time, because some methods amplify the rounding of others to different bits.
-
-    Parameters
-    ----------
-    store : Store
-
-    Attributes
-    ----------
-    hasher : OnlineHasher or None
-        None while it is out of step with the store: it is read again before the next change.
-    n_learned : int
-        Version that a snapshot would have.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.hasher: OnlineHasher | None = None
-        self.n_learned = 0
+        self.hasher: OnlineHasher | None = None  # while it is out of step with the store: read before the next change
+        self.n_learned = 0  # the version that a snapshot would have
         self._changing: OnlineHasher | None = None  # in a block that changes it
         self._unsaved, self._state_size = 0, 0
 
@@ -171,9 +159,8 @@ def _labelled(vectors: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDAr
     """Return the rows that have labels, and these."""
     rows = vectors.astype(np.float32, copy=False)
     labelled = np.array([text is not None for text in labels], bool)
-    known = {text: json.loads(text) for text in set(labels) if text is not None}
-    y: Any = [known[text] for text in labels if text is not None]
-    if not any(isinstance(value, list) for value in known.values()):
+    y: Any = [labels_of(text) for text in labels if text is not None]
+    if not any(isinstance(value, tuple) for value in y):
         y = np.array(y)
     return rows if labelled.all() else rows[labelled], y
 

@@ -13,12 +13,9 @@ from onlinehash.exceptions import LockedError, StorageError
 
 
 class WriterLock:
-    """Hold the right to write to a file: a lock of the operating system on a file beside it, gone with the process.
+    """Hold the right to write to a file: a lock of the operating system on ``<path>.lock``, gone with the process.
 
-    Parameters
-    ----------
-    path : Path
-        The file to write to, without symbolic links; the lock is on ``<path>.lock``.
+    The path has no symbolic links.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,14 +88,6 @@ class SharedLock:
     """Let many threads read, or one change; one that wants to change goes before new readers.
 
     A thread that reads must not ask to read again: a change may be waiting in between.
-
-    Examples
-    --------
-    >>> lock = SharedLock()
-    >>> with lock.reading():
-    ...     pass
-    >>> with lock.changing():
-    ...     pass
     """
 
     def __init__(self) -> None:

@@ -30,10 +30,6 @@ class PassingItems:
 
     Sequence numbers are never used twice, so one that passed passes until its item is gone. A change of payloads alone
     forgets everything.
-
-    Parameters
-    ----------
-    store : Store
     """
 
     def __init__(self, store: Store) -> None:

@@ -24,13 +24,7 @@ _MOST = 1000  # items read at a time
 
 
 def check_include(include: Any) -> tuple[str, ...]:
-    """Return the parts to include.
-
-    Examples
-    --------
-    >>> check_include(["labels", "payload"]), check_include(None)
-    (('labels', 'payload'), ())
-    """
+    """Return the parts to include."""
     if include is None:
         return ()
     if isinstance(include, str) or not isinstance(include, Iterable):
