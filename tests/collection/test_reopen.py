@@ -113,7 +113,8 @@ def test_another_hasher_is_refused_by_name_of_the_way_out(place, data):
     X, y = data.take(20)
     with place.open(HCOH(n_bits=8, learning_rate=0.3)) as collection:  # a seed is drawn
         collection.upsert(range(20), X, y)
-    for same in (None, "hcoh", HCOH(n_bits=8, learning_rate=0.3)):
+    seedless = HCOH(n_bits=8, learning_rate=0.3, random_state=np.random.RandomState(0))
+    for same in (None, "hcoh", HCOH(n_bits=8, learning_rate=0.3), seedless):
         place.open(same).close()
     for other in (HCOH(n_bits=16, learning_rate=0.3), "lsh", HCOH(n_bits=8, learning_rate=0.3, random_state=5)):
         with pytest.raises(InvalidInputError, match=r"collection.change_hasher\(...\)"):

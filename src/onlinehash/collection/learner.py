@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -205,7 +206,8 @@ def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
 
 
 def same_recipe(one: OnlineHasher, other: OnlineHasher) -> bool:
-    """Return whether two hashers have the same method and parameters; a seed that was not given fits any."""
-    unseeded = {"random_state": None} if one.random_state is None or other.random_state is None else {}
+    """Return whether two hashers have the same method and parameters; what is no seed of its own fits any."""
+    seeded = all(isinstance(each.random_state, Integral) for each in (one, other))
+    unseeded = {} if seeded else {"random_state": None}
     recipes = [type(each)(**{**each.get_params(deep=False), **unseeded}).to_bytes() for each in (one, other)]
     return recipes[0] == recipes[1]
