@@ -50,20 +50,24 @@ class StoreFollower:
         return None if self._index.current is None else self._index.current.encoder
 
     def _check_open(self) -> None:
+        self._check_not_closed()
+        if os.getpid() != self._process:
+            check_process("This collection", self._process)
+
+    def _check_not_closed(self) -> None:
         if self._closed:
             raise StorageError("This collection is closed; open it again.")
-        check_process("This collection", self._process)
 
     def _exclusive(self) -> AbstractContextManager[None]:
         """Keep other changes out."""
-        return _Exclusive(self, self._check_open)
+        return _Exclusive(self, self._check_not_closed)
 
     def _writing(self) -> AbstractContextManager[None]:
         """Keep other changes out, with the hasher and the index in step with the store."""
         return _Exclusive(self, self._prepare_change)
 
     def _prepare_change(self) -> None:
-        self._check_open()
+        self._check_not_closed()
         if self._store.readonly:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         if self._learner.hasher is None:

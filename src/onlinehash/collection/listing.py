@@ -16,6 +16,8 @@ from onlinehash.collection.stores.protocol import Among, Place, Rows
 from onlinehash.collection.types import Id, Item, ItemPage, Label
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
 
+_ID_TYPES = {None: None, "INTEGER": "int", "TEXT": "str"}  # by the names in SQL
+
 
 class Listing(StoreFollower):
     """Read and count the items of a store, all or those that pass a filter."""
@@ -39,8 +41,7 @@ class Listing(StoreFollower):
     @property
     def id_type(self) -> str | None:
         """Type of the ids, "int" or "str"; None before the first."""
-        kind = self._store.setting("id_type")
-        return None if kind is None else {"INTEGER": "int", "TEXT": "str"}[kind]
+        return _ID_TYPES[self._store.setting("id_type")]
 
     @property
     def label_kind(self) -> str | None:
