@@ -17,7 +17,7 @@ from onlinehash.codes import unpack_bits
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.protocol import CodedItems, GenerationGone, Rows, Store, rows_at_a_time
+from onlinehash.collection.stores.protocol import CodedItems, GenerationGone, Rows, Store, in_pieces, rows_at_a_time
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DamagedError, FileFormatError, OnlineHashError
 from onlinehash.hashers import load_hasher
@@ -253,9 +253,7 @@ class _Check:
     def _check_migration(self) -> None:
         """Load the hasher that is to learn from new vectors, and read those there are."""
         load_hasher(self._store.new_hasher())
-        after, n_found = 0, 0
-        while len(rows := self._store.new_vectors(after, _MIGRATED)):
-            after, n_found = rows.seqs[-1], n_found + len(rows)
+        n_found = sum(map(len, in_pieces(self._store.new_vectors, _MIGRATED)))
         if n_found != self._store.n_new_vectors():
             self._problems.append(f"{n_found} new vectors were found of {self._store.n_new_vectors()}")
 

@@ -76,25 +76,20 @@ class CodeIndex:
         """Read everything from the store, and bring the engine up to date."""
         arrivals, labels = Arrivals(), LabelIndex()
         current, building, index, following = None, None, None, None
-        if not position.generation:
-            waiting = self._store.codes(0)  # items that came before the first codes
-            arrivals.put(waiting.ids, np.asarray(waiting.seqs, np.int64))
-            labels.put(np.asarray(waiting.seqs, np.int64), waiting.labels)
+        items = self._store.codes(position.generation)  # before the first codes, all items without
+        seqs = np.asarray(items.seqs, np.int64)
+        arrivals.put(items.ids, seqs)
+        labels.put(seqs, items.labels)
         for row in self._store.generations():
-            if self._store.readonly and not row.current:
-                continue
             generation = Generation(row.number, Encoder.load(row.encoder), row.cursor, self._engine.put)
-            coded = self._store.codes(row.number)
-            seqs = np.asarray(coded.seqs, np.int64)
             if row.current:
-                arrivals.put(coded.ids, seqs)
-                labels.put(seqs, coded.labels)
                 current, index = generation, self._engine.open(row.number, generation.encoder.n_bits)
-                self._bring_up_to_date(row.number, index, seqs, coded.codes, position.seq)
-            else:
+                self._bring_up_to_date(row.number, index, seqs, items.codes, position.seq)
+            elif not self._store.readonly:
                 building, following = generation, AdaptiveIndex(generation.encoder.n_bits)
-                if len(seqs):
-                    following.upsert(coded.codes, seqs)
+                coded = self._store.codes(row.number)
+                if len(coded.ids):
+                    following.upsert(coded.codes, np.asarray(coded.seqs, np.int64))
         if current is not None:
             self._engine.keep(current.number)
         with self._lock.changing():
@@ -311,8 +306,8 @@ class CodeIndex:
     def are_searchable(self, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in use."""
         with self._reading():
-            known = self._arrivals.are_known(np.asarray(seqs, np.int64)) if len(seqs) else np.empty(0, bool)
-            return [self.current is not None and bool(here) for here in known]
+            known = self._arrivals.are_known(np.asarray(seqs, np.int64))
+            return [self.current is not None and here for here in known.tolist()]
 
     def n_searchable(self) -> int:
         """Return the number of items that have a code in use."""

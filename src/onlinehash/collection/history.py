@@ -103,13 +103,16 @@ _NAMES = {EncoderRecord: "history:encoders", QualityRecord: "history:quality"}
 def note_encoder(store: Store, generation: Generation) -> None:
     """Add a record of the encoder of a generation that is finished now."""
     seconds = round(monotonic() - generation.begun, 3)
-    note(store, EncoderRecord(generation.number, generation.encoder.version, now(), store.count(), seconds))
+    version, at = generation.encoder.version, datetime.now(UTC)
+    note(store, EncoderRecord(generation.number, version, at, store.count(), seconds))
 
 
 def note(store: Store, record: EncoderRecord | QualityRecord) -> None:
     """Add a record, in the transaction that is under way; the oldest beyond the number kept are dropped."""
     name = _NAMES[type(record)]
-    row = [value.isoformat() if isinstance(value, datetime) else value for value in astuple(record)]
+    row = [
+        value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value for value in astuple(record)
+    ]
     store.put_setting(name, [*store.setting(name, []), row][-KEPT:])
 
 
@@ -122,9 +125,3 @@ def _read(store: Store, kind: type[T]) -> list[T]:
     names = [field.name for field in fields(kind)]
     rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in store.setting(_NAMES[kind], [])]
     return [kind(**row | {"at": datetime.fromisoformat(row["at"])}) for row in rows]
-
-
-def now() -> datetime:
-    """Return the time in UTC, to the millisecond."""
-    time = datetime.now(UTC)
-    return time.replace(microsecond=time.microsecond // 1000 * 1000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_n_bits
 from onlinehash.collection._validation import LabelColumn, labels_of
-from onlinehash.collection.stores.protocol import Rows, Store, rows_at_a_time
+from onlinehash.collection.stores.protocol import Rows, Store, in_pieces, rows_at_a_time
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, OnlineHashError
 from onlinehash.hashers import OnlineHasher, load_hasher, make_hasher
 from onlinehash.types import LabelSets, Progress
@@ -168,10 +169,11 @@ def _labelled(vectors: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDAr
 
 def _learn_stream(hasher: OnlineHasher, store: Store, progress: Progress) -> None:
     """Learn from all stored items in order of arrival."""
-    n_items, n_done, after, limit = store.count(), 0, 0, rows_at_a_time(store.setting("n_features"))
-    while len(rows := store.stream(after, limit, labelled=hasher.supervised)):
+    n_items, n_done = store.count(), 0
+    stream = partial(store.stream, labelled=hasher.supervised)
+    for rows in in_pieces(stream, rows_at_a_time(store.setting("n_features"))):
         learn_stored(hasher, rows.vectors, rows.labels)
-        after, n_done = rows.seqs[-1], n_done + len(rows)
+        n_done += len(rows)
         progress(min(n_done, n_items), n_items)
     name_features(hasher, store.setting("feature_names"))
 

@@ -20,7 +20,7 @@ from onlinehash.collection.history import note_encoder
 from onlinehash.collection.ids import check_item_ids
 from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
 from onlinehash.collection.reader import CollectionReader
-from onlinehash.collection.stores.protocol import Rows, rows_at_a_time
+from onlinehash.collection.stores.protocol import Rows, in_pieces, rows_at_a_time
 from onlinehash.embedders import Embedder, as_embedder, make_embedder
 from onlinehash.exceptions import (
     IncompleteMigrationError,
@@ -287,9 +287,9 @@ class _Source:
         self._put_pairs(self._pairs)
         n_items = len(self._collection)
         n_done = n_items if after else self._store.n_new_vectors()
-        while len(rows := self._store.without_new_vectors(after, _CHUNK)):
+        for rows in in_pieces(self._store.without_new_vectors, _CHUNK, after):
             self.put(rows)
-            after, n_done = rows.seqs[-1], n_done + len(rows)
+            n_done += len(rows)
             self._progress(min(n_done, n_items), n_items)
 
     def put(self, rows: Rows) -> None:
@@ -357,9 +357,7 @@ class _Codes:
             self._encoded_to = rows.seqs[-1]
 
     def _rows(self, after: int) -> Iterator[Rows]:
-        while len(rows := self._store.new_vectors(after, self._limit)):
-            yield rows
-            after = rows.seqs[-1]
+        return in_pieces(self._store.new_vectors, self._limit, after)
 
     def put_codes(self, generation: Generation) -> tuple[NDArray[np.int64], Codes]:
         """Write the codes of all items there are, and return them with their sequence numbers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from math import isnan
 from time import monotonic
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive_int
 from onlinehash.collection._validation import LabelColumn, label_set
-from onlinehash.collection.history import QualityRecord, note, now
+from onlinehash.collection.history import QualityRecord, note
 from onlinehash.collection.reader import CollectionReader
 from onlinehash.collection.stores.protocol import Among
 from onlinehash.collection.types import Id, Stats
@@ -81,7 +82,8 @@ class WithPrequentialQuality(CollectionReader):
                 return
         self._recorded = n_learned, time, quality.n_queries
         precision, average = round(quality.precision, 6), _number(quality.mean_average_precision)
-        note(self._store, QualityRecord(sequence, n_learned, now(), precision, average, quality.n_queries))
+        at = datetime.now(UTC)
+        note(self._store, QualityRecord(sequence, n_learned, at, precision, average, quality.n_queries))
 
     def _search_before_learning(
         self, quality: Prequential, ids: Sequence[Id], vectors: NDArray[np.generic], labels: LabelColumn

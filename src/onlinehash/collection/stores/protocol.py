@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
@@ -49,6 +49,13 @@ class Rows:
 def rows_at_a_time(n_features: int | None) -> int:
     """Return how many items to read at a time, for bounded memory; None if there are no vectors yet."""
     return max(1, _BYTES_AT_A_TIME // (4 * (n_features or 1)))
+
+
+def in_pieces(read: Callable[[int, int], Rows], limit: int, after: int = 0) -> Iterator[Rows]:
+    """Yield all that a store reads after a sequence number, at most ``limit`` rows at a time."""
+    while len(rows := read(after, limit)):
+        yield rows
+        after = rows.seqs[-1]
 
 
 class GenerationRow(NamedTuple):
