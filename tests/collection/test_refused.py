@@ -19,6 +19,8 @@ def collection(tmp_path):
     [
         (lambda c: c.search([[1.0], [1.0, 2.0]]), "different lengths"),
         (lambda c: c.search(np.eye(2), labels=[]), "labels is empty"),
+        (lambda c: c.search(np.eye(2), labels=[[0], 1]), "one label per row"),
+        (lambda c: c.search(np.eye(2), labels=b"0"), "labels are integers or strings"),
         (lambda c: c.search([[1e300, 1e300]]), "too large"),
         (lambda c: c.upsert([3], np.ones((1, 2)), [2**70]), "beyond int64"),
         (lambda c: c.upsert([3], np.ones((1, 2)), [[2**70, 1]]), "beyond int64"),

@@ -172,11 +172,12 @@ def wanted_labels(labels: Any, kind: str | None) -> list[Label]:
     >>> wanted_labels("cat", "str"), wanted_labels(np.array([3.0, 1.0]), "int")
     (['cat'], [3, 1])
     """
-    listed = labels
-    if is_single(labels) or (np.ndim(labels) == 0 and not isinstance(labels, Iterable)):
+    if getattr(labels, "ndim", None) == 0:
+        labels = labels.item()
+    if is_single(labels) or isinstance(labels, bytes) or not isinstance(labels, Iterable):
         listed = [labels]
-    elif not hasattr(labels, "__array__"):
-        listed = list(labels)
+    else:
+        listed = labels if hasattr(labels, "__array__") else list(labels)
     if len(listed) == 0:
         raise InvalidInputError("labels is empty; name the labels to search among, or leave it out.")
     plain: list[Label] = check_labels(listed, len(listed)).tolist()
