@@ -25,8 +25,11 @@ def collection(tmp_path):
         (lambda c: c.upsert([3], np.ones((1, 2)), [2**70]), "beyond int64"),
         (lambda c: c.upsert([3], np.ones((1, 2)), [[2**70, 1]]), "beyond int64"),
         (lambda c: c.update([1], labels=[2**70]), "beyond int64"),
-        (lambda c: c.update([1, 2], labels=2), "labels=2 is not a list of 2 labels, one per id; pass None for an id"),
-        (lambda c: c.upsert([1, 2], np.eye(2), "cat"), "labels='cat' is not a list of 2 labels"),
+        (
+            lambda c: c.update([1, 2], labels=2),
+            "labels=2 is not a list or 1d array of 2 labels, one per id; pass None for an id",
+        ),
+        (lambda c: c.upsert([1, 2], np.eye(2), "cat"), "labels='cat' is not a list or 1d array of 2 labels"),
         (lambda c: c.upsert([5, 4, 6, 4], np.ones((4, 2))), "4 twice"),
     ],
 )

@@ -78,10 +78,10 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
         return LabelColumn(None, np.zeros(n_rows, bool), [None] * n_rows, type_)
     if single and type(labels) is int and type_ == "int" and abs(labels) < 2**63:  # the common case, quickly
         return LabelColumn(np.array([labels], np.int64), None, [str(labels)], type_)
-    given = [labels] if single else as_column(labels, "labels", InvalidLabelsError)
+    given = [labels] if single else as_column(labels, "y", InvalidLabelsError)
     if isinstance(given, np.ndarray) and not given.ndim:
         raise InvalidLabelsError(
-            f"labels={labels!r} is not a list of {n_rows} labels, one per id; pass None for an id without."
+            f"labels={labels!r} is not a list or 1d array of {n_rows} labels, one per id; pass None for an id without."
         )
     targets, labelled = check_targets([labels] if single else labels, n_rows)
     several = isinstance(targets, LabelSets)
@@ -175,9 +175,8 @@ def wanted_labels(labels: Any, kind: str | None) -> list[Label]:
     if getattr(labels, "ndim", None) == 0:
         labels = labels.item()
     if is_single(labels) or isinstance(labels, bytes) or not isinstance(labels, Iterable):
-        listed = [labels]
-    else:
-        listed = labels if hasattr(labels, "__array__") else list(labels)
+        labels = [labels]
+    listed: Any = labels if hasattr(labels, "__array__") else list(labels)
     if len(listed) == 0:
         raise InvalidInputError("labels is empty; name the labels to search among, or leave it out.")
     plain: list[Label] = check_labels(listed, len(listed)).tolist()
