@@ -259,9 +259,7 @@ class CollectionCare(CollectionReader):
             if self._store.readonly:
                 raise StorageError("This collection is open with readonly=True; open it for writing to compact it.")
             before = self._store.size()
-            if self._learner.hasher is not None and not self._learner.is_saved:  # what it has learned from may go then
-                with self._learner as hasher, self._store.writing():
-                    self._learner.save(hasher, self._position.seq)
+            self._save_hasher()  # what it has learned from may go then
             self._store.compact(progress)
             return before - self._store.size()
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_non_negative_int
-from onlinehash.codes import unpack_bits
+from onlinehash.codes import code_width, unpack_bits
 from onlinehash.collection.generation import Generation
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.stores import open_store
@@ -227,7 +227,7 @@ class _Check:
         vectors = rows.vectors[some].astype(np.float32, copy=False)
         codes = known.codes[[coded[row] for row in some]]
         self._n_encoded += len(some)
-        if codes.shape[1] != -(-encoder.n_bits // 8):
+        if codes.shape[1] != code_width(encoder.n_bits):
             yield f"codes have {codes.shape[1]} bytes, but the encoder makes {encoder.n_bits} bits"
             return
         projected = np.abs(encoder.project(vectors))
@@ -238,10 +238,7 @@ class _Check:
 
     def _check_hasher(self) -> None:
         """Load the hasher, and let it learn what was stored after its state."""
-        learner = Learner(self._store)
-        learner.read()
-        hasher, store = learner.hasher, self._store
-        assert hasher is not None
+        hasher, store = Learner(self._store).read(), self._store
         for what, is_, said in (
             ("instances learned", hasher.version_, store.setting("n_learned", 0)),
             ("method", hasher.name, store.setting("method")),

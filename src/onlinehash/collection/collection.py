@@ -177,10 +177,8 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
             if self._closed:
                 return
             self._closed = True
-            if not self._learner.is_saved:
-                # A state that cannot be written is no loss: what it has learned is learned again.
-                with suppress(StorageError), self._learner as hasher, self._store.writing():
-                    self._learner.save(hasher, self._position.seq)
+            with suppress(StorageError):  # no loss: what the hasher has learned is learned again
+                self._save_hasher()
             self._learner.hasher = None
             self._index.close()
             self._store.close()

@@ -85,6 +85,12 @@ class StoreFollower:
             self._learner.read()
         self._reencoder.read()
 
+    def _save_hasher(self) -> None:
+        """Write the state of the hasher, unless the store has it."""
+        if not self._learner.is_saved:
+            with self._learner as hasher, self._store.writing():
+                self._learner.save(hasher, self._position.seq)
+
     def _put_settings(self, settings: Mapping[str, Any]) -> None:
         for name, value in settings.items():
             self._store.put_setting(name, value)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._validation import check_positive_int
-from onlinehash.codes import pack_signs, unpack_bits
+from onlinehash.codes import code_width, pack_signs, unpack_bits
 from onlinehash.collection._validation import labels_of
 from onlinehash.collection.history import History, read_history
 from onlinehash.collection.reader import CollectionReader
@@ -216,7 +216,7 @@ class WithInsight(CollectionReader):
                 rows.setdefault(some, []).append(row)
             for some, there in rows.items():
                 places = [known[label] for label in some if label in known]
-                if places and codes.shape[1] == -(-n_bits // 8):
+                if places and codes.shape[1] == code_width(n_bits):
                     ones[places] += unpack_bits(codes[there], n_bits).sum(axis=0)
                     n_sampled[places] += len(there)
         shares = [row / n if n else row[:0] for row, n in zip(ones, n_sampled.tolist(), strict=True)]

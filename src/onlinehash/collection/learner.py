@@ -36,8 +36,8 @@ class Learner:
         self._changing: OnlineHasher | None = None  # in a block that changes it
         self._unsaved, self._state_size = 0, 0
 
-    def read(self) -> None:
-        """Read the last state, and learn what was stored since."""
+    def read(self) -> OnlineHasher:
+        """Read the last state, learn what was stored since, and return the hasher."""
         state, after = self._store.state(), self._store.state_seq()
         hasher = load_hasher(state)
         for last in self._store.commits(after):
@@ -48,6 +48,7 @@ class Learner:
         name_features(hasher, self._store.setting("feature_names"))
         self.hasher, self.n_learned = hasher, hasher.version_
         self._unsaved, self._state_size = self._store.position().seq - self._store.state_seq(), len(state)
+        return hasher
 
     @property
     def is_saved(self) -> bool:

@@ -20,8 +20,7 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self._target = path
-        self._path = path.with_name(f"{path.name}.lock")
-        self._name = str(self._path)
+        self._path = f"{path}.lock"
         self._file = self._take()
 
     def _take(self) -> int:
@@ -53,7 +52,7 @@ class WriterLock:
 
     def _is_in_place(self) -> bool:
         try:
-            found = os.stat(self._name)  # noqa: PTH116 (faster, for every change)
+            found = os.stat(self._path)  # noqa: PTH116 (faster, for every change)
         except FileNotFoundError:
             return False
         return (found.st_dev, found.st_ino) == self._identity

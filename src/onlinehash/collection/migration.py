@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.codes import code_width
 from onlinehash.collection import _validation as check
 from onlinehash.collection.documents import FIELD
 from onlinehash.collection.generation import Generation
@@ -361,7 +362,7 @@ class _Codes:
 
     def put_codes(self, generation: Generation) -> tuple[NDArray[np.int64], Codes]:
         """Write the codes of all items there are, and return them with their sequence numbers."""
-        none = np.empty((0, -(-generation.encoder.n_bits // 8)), np.uint8)
+        none = np.empty((0, code_width(generation.encoder.n_bits)), np.uint8)
         seqs = np.concatenate([np.empty(0, np.int64), *(some for some, _ in self._encoded)])
         codes = np.concatenate([none, *(some for _, some in self._encoded)])
         after, kept = 0, [np.empty(0, np.intp)]

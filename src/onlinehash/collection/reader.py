@@ -60,10 +60,7 @@ class CollectionReader(Listing):
             if self._learner.hasher is not None:
                 return load_hasher(self._learner.hasher.to_bytes())
             with self._store.reading():
-                reader = Learner(self._store)
-                reader.read()
-                assert reader.hasher is not None
-                return reader.hasher
+                return Learner(self._store).read()
 
     @property
     def embedder(self) -> str | None:
