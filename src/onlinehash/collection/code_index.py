@@ -76,11 +76,12 @@ class CodeIndex:
         """Read everything from the store, and bring the engine up to date."""
         arrivals, labels = Arrivals(), LabelIndex()
         current, building, index, following = None, None, None, None
+        rows = self._store.generations()
         items = self._store.codes(position.generation)  # before the first codes, all items without
         seqs = np.asarray(items.seqs, np.int64)
         arrivals.put(items.ids, seqs)
         labels.put(seqs, items.labels)
-        for row in self._store.generations():
+        for row in rows:
             generation = Generation(row.number, Encoder.load(row.encoder), row.cursor, self._engine.put)
             if row.current:
                 current, index = generation, self._engine.open(row.number, generation.encoder.n_bits)
