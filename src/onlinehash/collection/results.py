@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,12 @@ from onlinehash.collection.stores.protocol import OutOfStep, Rows, Store, rows_a
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, LargeResultError
 from onlinehash.types import SearchResult
 
-PARTS = ("labels", "payload", "vectors")
-"""What can be included."""
+PARTS: dict[str, Callable[[Rows], Iterable[Any]]] = {
+    "labels": lambda rows: map(check.labels_of, rows.labels),
+    "payload": lambda rows: (json.loads(text or "null") for text in rows.payloads),
+    "vectors": lambda rows: rows.vectors,
+}
+"""What can be included, and how it is read from stored rows."""
 
 _MOST = 1000  # items read at a time
 
@@ -31,7 +35,7 @@ def check_include(include: Any) -> tuple[str, ...]:
         raise InvalidInputError(f"include={include!r} is no list; pass some of {', '.join(PARTS)} in one.")
     listed = tuple(dict.fromkeys(include))
     for part in listed:
-        check_choice("include", part, PARTS)
+        check_choice("include", part, tuple(PARTS))
     return listed
 
 
@@ -49,19 +53,14 @@ def including(
         if max(rows.seqs) > (found.sequence or 0):
             raise OutOfStep
         n_rows += len(rows)
-        if "labels" in columns:
-            columns["labels"].update(zip(rows.ids, map(check.labels_of, rows.labels), strict=True))
-        if "vectors" in columns:
-            columns["vectors"].update(zip(rows.ids, rows.vectors, strict=True))
-        if "payload" in columns:
-            for id, text in zip(rows.ids, rows.payloads, strict=True):
-                n_bytes += n_hits[id] * len(text or "")
-                if max_payload_bytes is not None and n_bytes > max_payload_bytes:
-                    raise LargeResultError(
-                        f"payload of the items found has more than {max_payload_bytes} bytes; ask for fewer items, or "
-                        "leave it out."
-                    )
-                columns["payload"][id] = json.loads(text or "null")
+        n_bytes += sum(n_hits[id] * len(text or "") for id, text in zip(rows.ids, rows.payloads, strict=True))
+        if "payload" in columns and max_payload_bytes is not None and n_bytes > max_payload_bytes:
+            raise LargeResultError(
+                f"payload of the items found has more than {max_payload_bytes} bytes; ask for fewer items, or leave it "
+                "out."
+            )
+        for part, column in columns.items():
+            column.update(zip(rows.ids, PARTS[part](rows), strict=True))
     if n_rows < len(n_hits):
         raise OutOfStep
     wanted: dict[str, Any] = {

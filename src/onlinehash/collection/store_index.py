@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +14,6 @@ from onlinehash.collection.generation import Generation
 from onlinehash.collection.paging import Cursor, nothing_found, paged, unpaged
 from onlinehash.collection.stores.protocol import (
     Among,
-    Answers,
     GenerationGone,
     GenerationRow,
     Position,
@@ -86,15 +86,13 @@ class StoreIndex:
 
         def search(generation: Generation) -> SearchResult:
             number, encoder = generation.number, generation.encoder
+            if asymmetric:
+                ask = partial(self._store.search_asymmetric, number, encoder.encode_asymmetric(vectors))
+            else:
+                ask = partial(self._store.search, number, encoder.encode(vectors))
+            return paged(lambda n_items: ask(n_items, among), k, after, encoder.version, self._seq)
 
-            def ask(n_items: int) -> Answers:
-                if asymmetric:
-                    return self._store.search_asymmetric(number, encoder.encode_asymmetric(vectors), n_items, among)
-                return self._store.search(number, encoder.encode(vectors), n_items, among)
-
-            return paged(ask, k, after, encoder.version, self._seq)
-
-        return self._in_use(search, nothing_found(len(vectors), self._seq))
+        return self._in_use(search) or nothing_found(len(vectors), self._seq)
 
     def range_search(
         self, vectors: NDArray[Any], radius: int, among: Among, max_results: int | None = None
@@ -115,7 +113,7 @@ class StoreIndex:
                         raise TooManyResultsError.of(max_results + 1, max_results)
             return unpaged(answers, generation.encoder.version, self._seq)
 
-        return self._in_use(search, nothing_found(len(vectors), self._seq))
+        return self._in_use(search) or nothing_found(len(vectors), self._seq)
 
     def codes(self, ids: Sequence[Any] | None = None) -> tuple[list[Any], Codes, Encoder | None]:
         """Return the ids, all or some, that have a code in use, their codes and the encoder that made them.
@@ -128,8 +126,7 @@ class StoreIndex:
             coded = store.codes(number) if ids is None else store.codes_of(number, ids)
             return coded.ids, coded.codes, generation.encoder
 
-        nothing: tuple[list[Any], Codes, Encoder | None] = [], np.empty((0, 0), np.uint8), None
-        return self._in_use(ask, nothing)
+        return self._in_use(ask) or ([], np.empty((0, 0), np.uint8), None)
 
     def labelled_codes(self, ids: Sequence[Any]) -> tuple[list[frozenset[Label]], Codes]:
         """Return the labels and the codes in use of those ids that have one."""
@@ -138,16 +135,15 @@ class StoreIndex:
             coded = self._store.codes_of(generation.number, ids)
             return [label_set(text) for text in coded.labels], coded.codes
 
-        nothing: tuple[list[frozenset[Label]], Codes] = [], np.empty((0, 0), np.uint8)
-        return self._in_use(ask, nothing)
+        return self._in_use(ask) or ([], np.empty((0, 0), np.uint8))
 
     def are_searchable(self, seqs: Sequence[int]) -> list[bool]:
         """Return which sequence numbers have a code in use."""
-        return self._in_use(lambda generation: self._store.coded(generation.number, seqs), [False] * len(seqs))
+        return self._in_use(lambda generation: self._store.coded(generation.number, seqs)) or [False] * len(seqs)
 
     def n_searchable(self) -> int:
         """Return the number of items that have a code in use."""
-        return self._in_use(lambda generation: self._store.n_coded(generation.number), 0)
+        return self._in_use(lambda generation: self._store.n_coded(generation.number)) or 0
 
     def n_built(self) -> int:
         """Return the number of items that have a code in the next generation."""
@@ -156,10 +152,10 @@ class StoreIndex:
 
     def sample(self, n_items: int, seed: int) -> list[Any]:
         """Return ids that have a code in use, at random."""
-        return self._in_use(lambda generation: self._store.sample(generation.number, n_items, seed), [])
+        return self._in_use(lambda generation: self._store.sample(generation.number, n_items, seed)) or []
 
-    def _in_use(self, ask: Callable[[Generation], T], otherwise: T) -> T:
-        """Ask about the generation in use, and about the next one if that is dropped meanwhile."""
+    def _in_use(self, ask: Callable[[Generation], T]) -> T | None:
+        """Ask about the generation in use, or the next one if that is dropped meanwhile; None if there is none yet."""
         generation = self.current
         while generation is not None:
             try:
@@ -169,7 +165,7 @@ class StoreIndex:
                 if row is not None and row.number == generation.number:
                     raise StorageError(f"The codes of generation {row.number}, which is in use, are missing.") from None
                 generation = _generation(row)
-        return otherwise
+        return None
 
 
 def _generation(row: GenerationRow | None) -> Generation | None:
