@@ -92,7 +92,7 @@ def test_bits_change_seldom_and_are_zero_before_the_first():
 
 @pytest.mark.parametrize("labels", [["a", "b", "c"], [True, False, True], [0, 1, 2]])
 def test_labels_of_river_are_taken(labels):
-    transformer = HashTransformer("hcoh", n_features=6)
+    transformer = HashTransformer(HCOH(random_state=0), n_features=6)
     for row, label in zip(X, Y.tolist(), strict=True):
         transformer.learn_one(as_dict(row), labels[label])
     assert sum(transformer.transform_one(as_dict(X[0])).values()) > 0

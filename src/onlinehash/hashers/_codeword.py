@@ -31,6 +31,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
 
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
     block: ClassVar[int] = BLOCK
+    _uses_lengths: ClassVar[bool] = False  # the squared lengths of rows, the diagonal of their Gram matrix
     learning_rate: float
     batch_size: int = 1
     fit_bias: bool = False
@@ -88,7 +89,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
         def replay(projections: NDArray[Any], gram: NDArray[Any]) -> None:
             self._replay(projections, gram, self._targets, batch_size)
 
-        sequential = batch_size == 1 or n_rows > batch_size
+        sequential = n_rows > batch_size or self._uses_lengths
         return self._update.apply(self._weights, self._rows, n_rows, replay, sequential=sequential)
 
     def _is_waiting(self) -> bool:

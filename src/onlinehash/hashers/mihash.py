@@ -125,7 +125,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
         self._items = aligned_zeros(size, n_features, dtype)  # rows of the reservoir
         self._item_labels = np.full((size, 1), NO_LABEL)  # numbers of their labels, padded with NO_LABEL
         self._item_codes = np.zeros((size, -(-self.n_bits // 8)), np.uint8)  # by the hash functions in use
-        self._halves = aligned_zeros(size, self.n_bits, dtype)  # their projections times slope / 2: of tanh
+        self._halves = aligned_zeros(size, self.n_bits, dtype)  # their projections times slope / 2, for tanh
         self._n_learned = self._n_keys = self._n_unoffered = 0
         self.n_updates_ = 0
         self._make_scratch(n_features)

@@ -65,6 +65,7 @@ class OSH(CodewordHasher):
     traits: ClassVar[Traits] = Traits(
         takes="single rows", cost="O(d r)", memory="O(d r)", shines="comparison with the literature; hinge loss for use"
     )
+    _uses_lengths: ClassVar[bool] = True
 
     learning_rate: float = 0.1
     loss: str = "boosting"
