@@ -191,7 +191,7 @@ def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> bool:
             centred = x[f] - mean[f]
             row[f] = centred
             squares += centred * centred
-        is_usual = LEAST < squares < MOST
+        is_usual = (squares > LEAST) & (squares < MOST)
         all_usual &= is_usual
         if scaled and is_usual:
             scale = row.dtype.type(1.0 / np.sqrt(squares))
@@ -228,11 +228,12 @@ def _centre_pair(x0: Any, x1: Any, mean: Any, share0: float, share1: float, out0
         out0[f], out1[f] = centred0, centred1
         squares0 += centred0 * centred0
         squares1 += centred1 * centred1
-    is_usual0, is_usual1 = LEAST < squares0 < MOST, LEAST < squares1 < MOST
+    is_usual0 = (squares0 > LEAST) & (squares0 < MOST)
+    is_usual1 = (squares1 > LEAST) & (squares1 < MOST)
     scale0 = out0.dtype.type(1.0 / np.sqrt(squares0) if is_usual0 else 1.0)
     scale1 = out1.dtype.type(1.0 / np.sqrt(squares1) if is_usual1 else 1.0)
     for f in range(n_features):
         out0[f] *= scale0
     for f in range(n_features):
         out1[f] *= scale1
-    return is_usual0 and is_usual1
+    return is_usual0 & is_usual1
