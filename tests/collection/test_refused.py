@@ -30,6 +30,9 @@ def collection(tmp_path):
             "labels=2 is not a list or 1d array of 2 labels, one per id; pass None for an id",
         ),
         (lambda c: c.upsert([1, 2], np.eye(2), "cat"), "labels='cat' is not a list or 1d array of 2 labels"),
+        (lambda c: c.upsert(3, np.array([1e38, 0], np.float32), 1), "too large for float32"),
+        (lambda c: c.upsert(3, np.array([np.nan, 0], np.float32), 1), "NaN or inf: nan at row 0, feature 0"),
+        (lambda c: c.upsert([3], [[1e200, 0]], [1]), "too large for float32"),
         (lambda c: c.upsert([5, 4, 6, 4], np.ones((4, 2))), "4 twice"),
     ],
 )

@@ -21,6 +21,7 @@ from onlinehash.types import LabelSets, Targets
 
 CHECKPOINT = "checkpoint:"  # begins the names of the settings that hold checkpoints
 MAX_PAYLOAD = 1 << 16
+_MODERATE = 1e37  # squared length of a vector that every precision and method takes
 
 
 def check_names(vectors: Any, store: Store) -> dict[str, Any]:
@@ -34,8 +35,13 @@ def check_names(vectors: Any, store: Store) -> dict[str, Any]:
 
 def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
     """Return vectors, one row per id, as they will be stored."""
-    is_plain = single and type(vectors) is np.ndarray and vectors.dtype == dtype and vectors.shape == (n_features,)
-    if is_plain and np.isfinite(vectors).all():  # the common case, quickly
+    if (  # the common case, quickly; NaN fails
+        single
+        and type(vectors) is np.ndarray
+        and vectors.dtype == dtype
+        and vectors.shape == (n_features,)
+        and np.vdot(vectors, vectors) <= _MODERATE
+    ):
         return np.ascontiguousarray(vectors)[np.newaxis]
     given = as_array(vectors)
     rows = check_features(
@@ -43,7 +49,7 @@ def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | 
     )
     if len(rows) != n_rows:
         raise InvalidFeaturesError(f"vectors has {len(rows)} rows for {n_rows} ids; pass one row per id.")
-    check_finite(rows, np.dtype(np.float64))
+    check_finite(rows, np.dtype(np.float32))  # in which hashers learn here
     if rows.dtype == dtype:
         return np.ascontiguousarray(rows)
     with np.errstate(over="ignore"):

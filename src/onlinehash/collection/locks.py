@@ -59,7 +59,7 @@ class WriterLock:
 
     def renew(self) -> None:
         """Take the lock again if its file was removed, unless another has taken it meanwhile."""
-        if not self._is_in_place():
+        if not os.fstat(self._file).st_nlink:
             old, self._file = self._file, self._take()
             os.close(old)
 
