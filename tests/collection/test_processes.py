@@ -126,12 +126,14 @@ def test_a_file_with_two_names_is_refused(items, path):
                 Collection.open(name, readonly=readonly)
 
 
-def test_a_writer_takes_a_lock_that_was_removed_again(items, path, data):
+def test_a_writer_takes_a_lock_that_was_removed_or_moved_again(items, path, data):
     X, y = data.take(2)
-    path.with_name("items.oh.lock").unlink()
-    items.upsert(40, X[0], y[0])
-    with pytest.raises(LockedError):
-        Collection.open(path)
+    lock = path.with_name("items.oh.lock")
+    for lose in (lock.unlink, lambda: lock.rename(path.with_name("old.lock"))):
+        lose()
+        items.upsert(40, X[0], y[0])
+        with pytest.raises(LockedError):
+            Collection.open(path)
 
 
 def test_a_writer_that_another_has_replaced_refuses_and_damages_nothing(items, path, data):

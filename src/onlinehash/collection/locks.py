@@ -58,8 +58,8 @@ class WriterLock:
         return (found.st_dev, found.st_ino) == self._identity
 
     def renew(self) -> None:
-        """Take the lock again if its file was removed, unless another has taken it meanwhile."""
-        if not os.fstat(self._file).st_nlink:
+        """Take the lock again if its file was removed or moved, unless another has taken it meanwhile."""
+        if not self._is_in_place():
             old, self._file = self._file, self._take()
             os.close(old)
 
