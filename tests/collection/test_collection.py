@@ -233,6 +233,10 @@ def test_features_may_be_stored_in_half_precision(place, data):
         collection.upsert(range(20), X, y)
         assert collection.get(3)[0].vectors.dtype == np.float16
         assert np.array_equal(collection.get(3)[0].vectors, X[3].astype(np.float16))
+        collection.upsert(3, np.full(6, 6e4, np.float16))  # whose squares are beyond float16
+        assert (collection.get(3)[0].vectors == np.float16(6e4)).all()
+        with pytest.raises(InvalidFeaturesError, match="NaN or inf"):
+            collection.upsert(3, np.full(6, np.nan, np.float16))
         with pytest.raises(InvalidFeaturesError, match="too large for float16"):
             collection.upsert(30, X[0] * 1e6)
     with pytest.raises(InvalidInputError, match="stores float16"):

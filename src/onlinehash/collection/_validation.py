@@ -40,7 +40,7 @@ def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | 
         and type(vectors) is np.ndarray
         and vectors.dtype == dtype
         and vectors.shape == (n_features,)
-        and np.vdot(vectors, vectors) <= _MODERATE
+        and (np.vdot(vectors, vectors) <= _MODERATE if dtype == "float32" else np.isfinite(vectors).all())
     ):
         return np.ascontiguousarray(vectors)[np.newaxis]
     given = as_array(vectors)
