@@ -134,6 +134,8 @@ def test_saved_and_mapped_indexes_search_alike_and_a_mapped_one_can_change(tmp_p
     for mmap in (False, True):
         again = FlatIndex.load(tmp_path / "i.ohi", mmap=mmap)
         assert np.array_equal(again.search(codes[:5], 20).ids, expected.ids)
+        again.upsert(codes[:0], [])
+        again.delete([])
         assert again._codes.flags.writeable == (not mmap)
         again.delete(again.ids[:10])
         again.upsert(codes[:1], [9999])

@@ -66,6 +66,8 @@ class FlatIndex(MemoryIndex):
     # ------------------------------------------------------------------ changing
 
     def _put(self, codes: Codes, ids: Ids) -> None:
+        if not len(ids):
+            return
         if self._follow(ids):  # none is known, and no table is needed
             self._make_room(self._size + len(ids))
         else:
@@ -78,14 +80,15 @@ class FlatIndex(MemoryIndex):
             if len(known):
                 self._codes[self._stored(rows[known])] = codes[self._stored(known)]
                 codes, ids = codes[self._stored(new)], ids[new]
-        if len(ids):
-            self._append(codes, ids)
+        self._append(codes, ids)
 
     def _follow(self, ids: Ids) -> bool:
         """Return whether all stored ids and then the given ones are strictly increasing."""
-        return self._ordered and rising(ids) and not (self._size and len(ids) and ids[0] <= self._last_id)
+        return self._ordered and rising(ids) and not (self._size and ids[0] <= self._last_id)
 
     def _drop(self, ids: Ids) -> None:
+        if not len(ids):
+            return
         table = self._numbers()
         rows = table.find_known(ids)
         self._make_room(self._size)
@@ -142,7 +145,7 @@ class FlatIndex(MemoryIndex):
 
     def _append(self, codes: Codes, ids: Ids) -> None:
         size = self._size + len(codes)
-        if self._table is not None:
-            self._table.put(ids, np.arange(self._size, size, dtype=np.int32))
         self._codes[self._size : size], self._ids[self._size : size] = codes, self._stored(ids)
+        if self._table is not None:  # last: a GPU may have no memory for the others
+            self._table.put(ids, np.arange(self._size, size, dtype=np.int32))
         self._ordered, self._last_id, self._size = self._follow(ids), int(ids[-1]), size

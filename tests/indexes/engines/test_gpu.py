@@ -129,6 +129,15 @@ def test_more_items_than_there_is_memory_for_are_refused_and_nothing_is_lost(mon
         index.upsert(codes_of(100, 64, 1))  # room for these alone, not for half as many again
         assert len(index) == 200
 
+        def scarcer(ids):
+            raise OutOfMemoryError(f"no room for {ids}")
+
+        assert 500 not in index
+        monkeypatch.setattr(gpu.GpuIndex, "_stored", staticmethod(scarcer))
+        with pytest.raises(DeviceError, match="1 code of 64 bits does not fit"):
+            index.upsert(codes_of(1, 64, 2), [500])
+        assert 500 not in index and len(index) == 200
+
 
 def test_what_is_missing_is_said(monkeypatch):
     with stand_in() as gpu:
