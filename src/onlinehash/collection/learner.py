@@ -209,7 +209,7 @@ def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
 
 
 def same_recipe(one: OnlineHasher, other: OnlineHasher) -> bool:
-    """Return whether two hashers have the same method and parameters; what is no seed of its own fits any."""
+    """Return whether two hashers have the same method and parameters; one without a seed matches any seed."""
     seeded = all(isinstance(each.random_state, Integral) for each in (one, other))
     unseeded = {} if seeded else {"random_state": None}
     recipes = [type(each)(**{**each.get_params(deep=False), **unseeded}).to_bytes() for each in (one, other)]

@@ -15,7 +15,7 @@ from onlinehash.exceptions import LockedError, StorageError
 class WriterLock:
     """Hold the right to write to a file: a lock of the operating system on ``<path>.lock``, gone with the process.
 
-    The path has no symbolic links.
+    The path must be without symbolic links.
     """
 
     def __init__(self, path: Path) -> None:

@@ -40,7 +40,7 @@ class FlatIndex(MemoryIndex):
     """
 
     _kind = "flat"
-    _stored = _on_host = staticmethod(np.asarray)  # an array where codes are, and where tables are
+    _stored = _on_host = staticmethod(np.asarray)  # move an array to the codes and back: a subclass has them on a GPU
 
     def __init__(self, n_bits: int) -> None:
         super().__init__(n_bits)
