@@ -16,12 +16,12 @@ from onlinehash.collection.filters import is_plain_text
 from onlinehash.collection.ids import check_encodable, is_single
 from onlinehash.collection.stores.protocol import Store
 from onlinehash.collection.types import Label
-from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
+from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError, counted
 from onlinehash.types import LabelSets, Targets
 
 CHECKPOINT = "checkpoint:"  # begins the names of the settings that hold checkpoints
 MAX_PAYLOAD = 1 << 16
-_MODERATE = 1e37  # squared length of a vector that every precision and method takes
+_MODERATE = 1e37  # squared length of a vector, up to which none of its values is too large
 
 
 def check_names(vectors: Any, store: Store) -> dict[str, Any]:
@@ -48,7 +48,9 @@ def check_rows(vectors: ArrayLike, n_rows: int, single: bool, n_features: int | 
         given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"
     )
     if len(rows) != n_rows:
-        raise InvalidFeaturesError(f"vectors has {len(rows)} rows for {n_rows} ids; pass one row per id.")
+        raise InvalidFeaturesError(
+            f"vectors has {counted(len(rows), 'row')} for {counted(n_rows, 'id')}; pass one row per id."
+        )
     check_finite(rows, np.dtype(np.float32))  # in which hashers learn here
     if rows.dtype == dtype:
         return np.ascontiguousarray(rows)
@@ -87,7 +89,8 @@ def check_label_column(labels: Any, n_rows: int, single: bool, type_: str | None
     given = [labels] if single else as_column(labels, "y", InvalidLabelsError)
     if isinstance(given, np.ndarray) and not given.ndim:
         raise InvalidLabelsError(
-            f"labels={labels!r} is not a list or 1d array of {n_rows} labels, one per id; pass None for an id without."
+            f"labels={labels!r} is not a list or 1d array of {counted(n_rows, 'label')}, one per id; pass None for an "
+            "id without."
         )
     targets, labelled = check_targets([labels] if single else labels, n_rows)
     several = isinstance(targets, LabelSets)
@@ -134,7 +137,9 @@ def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
     if library_of(type(values)) is not None:
         values = [None if is_missing(value) else value for value in as_column(values, "payload", InvalidInputError)]
     if not isinstance(values, (list, tuple, np.ndarray)) or len(values) != n_rows:
-        raise InvalidInputError(f"payload is not a list of {n_rows} values, one per id; pass None for an id without.")
+        raise InvalidInputError(
+            f"payload is not a list of {counted(n_rows, 'value')}, one per id; pass None for an id without."
+        )
     try:
         texts = [None if value is None else json.dumps(value, allow_nan=False) for value in values]
     except (TypeError, ValueError) as error:
