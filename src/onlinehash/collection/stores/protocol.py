@@ -151,7 +151,7 @@ class GenerationGone(Exception):  # noqa: N818 (no error: the caller looks again
 
 
 class OutOfStep(Exception):  # noqa: N818 (no error: the caller looks again and repeats)
-    """The store has changed between the answer to a filter and the search."""
+    """The store has changed between the answer to a filter, the search, and what the search includes."""
 
 
 class Store(Protocol):
