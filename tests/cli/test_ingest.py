@@ -63,6 +63,10 @@ def test_a_source_of_which_nothing_is_stored_leaves_no_collection(run):
     Path("d.csv").write_text("id,x,y\n1,2,3\n2,2,none\n")
     assert "The item before was added" in run("ingest d.csv --into d.oh --method hcoh --batch 1", 1).stderr
     assert run("collection items items.oh --count").stdout + run("collection items d.oh --count").stdout == "0\n1\n"
+    deleted = [{"id": 1, "vectors": [1, 2], "label": 3}, {"id": 1, "deleted": True}, {"id": 2, "document": "hello"}]
+    Path("e.jsonl").write_text("".join(f"{json.dumps(message)}\n" for message in deleted))
+    assert "Removed" not in run("ingest e.jsonl --into e.oh --method hcoh --once --batch 1", 1).stderr
+    assert json.loads(run("collection stats e.oh --json").stdout)["n_learned"] == 1  # of what it has learned from
 
 
 def test_a_folder_of_tables(run):

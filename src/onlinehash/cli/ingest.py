@@ -20,7 +20,7 @@ from onlinehash.cli import _options as options
 from onlinehash.cli._files import name_of, open_input, refuse_other_kinds
 from onlinehash.cli._screen import loudness, note, progress_bar
 from onlinehash.cli._target import Target, finish_refresh, warn_unless_searchable
-from onlinehash.exceptions import InvalidInputError, counted
+from onlinehash.exceptions import InvalidInputError, OnlineHashError, counted
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
@@ -175,9 +175,9 @@ def _open(
             try:
                 yield collection
             except BaseException:
-                if collection.file is not None and not len(collection):
-                    with suppress(OSError):  # while the lock is held, and nobody else can have stored anything
-                        for end in ("", "-wal", "-shm", ".lock"):
+                with suppress(OSError, OnlineHashError):  # the error that is raised already says more
+                    if collection.file is not None and not collection.sequence:
+                        for end in ("", "-wal", "-shm", ".lock"):  # while the lock keeps other writers out
                             Path(f"{collection.file}{end}").unlink(missing_ok=True)
                         note(f"Removed {into}: nothing was stored in it.")
                 raise
