@@ -24,6 +24,7 @@ _PIECE = 0.05  # seconds of work between two looks at the deadline
 _WAITS = 8  # times as long a piece may take as it works
 _JOINED = 16  # queries of a request that may share a scan with others
 _TRIES = 3
+_encode = msgspec.json.Encoder().encode
 _COLUMNS = ("ids", "distances", "cursor", "labels", "payload", "vectors")
 
 
@@ -157,7 +158,7 @@ class Searches:
                 parts.append(self._piece(search, slice(done, done + size), wait and not done, n_hits, n_bytes))
                 done += size
                 n_hits += sum(map(len, parts[-1].ids))
-                n_bytes += 0 if done >= len(search.queries) else _payload_bytes(parts[-1])
+                n_bytes += sum(len(payload) for row in parts[-1].payload or () for payload in row)
                 # Of its own time: where others keep the processor busy, smaller pieces would only cost more of it.
                 taken = max(thread_time() - cpu, (perf_counter() - start) / _WAITS)
                 size = max(1, int(min(8.0, _PIECE / taken) * size))
@@ -171,22 +172,23 @@ class Searches:
         return replace(parts[0], **columns)
 
     def _piece(self, search: Search, some: slice, wait: bool, n_hits: int, n_bytes: int) -> SearchResult:
+        """Search some of the queries; payloads are returned as JSON, which the event loop need not write."""
         queries, most = search.queries[some], self._limits.max_payload_bytes
         given = {**search.options, "wait": wait, "max_payload_bytes": most - n_bytes}
         try:
             if search.radius is None:
-                return self._collection.search(queries, search.k, **given)
-            return self._collection.range_search(queries, search.radius, **given, max_results=search.max_hits - n_hits)
+                found = self._collection.search(queries, search.k, **given)
+            else:
+                left = search.max_hits - n_hits
+                found = self._collection.range_search(queries, search.radius, **given, max_results=left)
         except LargeResultError:
             raise over_limit("payload", most + 1, most, LESS_PAYLOAD) from None
         except TooManyResultsError:
             most = search.max_hits
             raise over_limit("hits within radius", most + 1, most, "use a smaller radius, or fewer queries") from None
-
-
-def _payload_bytes(found: SearchResult) -> int:
-    """Return the number of bytes of the payloads in a result."""
-    return sum(len(msgspec.json.encode(payload)) for row in found.payload or () for payload in row)
+        if found.payload is None:
+            return found
+        return replace(found, payload=[[msgspec.Raw(_encode(payload)) for payload in row] for row in found.payload])
 
 
 def _columns(found: SearchResult) -> list[tuple[str, Any]]:
