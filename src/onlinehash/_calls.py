@@ -67,6 +67,9 @@ def _write(
     removed = {name: None for name, column in columns.items() if column is None}
     given = {name: [column] if single else column for name, column in columns.items() if column is not None}
     for name, column in (given if rows is None else given | {"vectors": rows}).items():
+        if isinstance(column, (str, bytes, Mapping)) or not hasattr(column, "__getitem__"):
+            what = type(column).__name__
+            raise InvalidInputError(f"{name} is {what}, not a list of {len(listed)} values; pass one value per id.")
         if len(column) != len(listed):
             raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one per id.")
 

@@ -173,6 +173,9 @@ def test_errors_are_those_of_a_collection(client):
         client.search(X[0], 1001)
     with pytest.raises(InvalidInputError, match="labels has 1 entries for 2 ids"):
         client.upsert([1, 2], X[:2], [1])
+    for labels in (5, "ab", {1, 2}, iter([1, 2])):
+        with pytest.raises(InvalidInputError, match="not a list of 2 values; pass one value per id"):
+            client.upsert([1, 2], X[:2], labels)
     with pytest.raises(InvalidInputError, match="labels holds str; the labels of this collection are int"):
         client.upsert(1, X[0], "cat")
     with pytest.raises(InvalidInputError, match="cannot be written as JSON"):
