@@ -87,7 +87,7 @@ def records(ids: list[Any], rows: NDArray[Any], labels: Any) -> NDArray[Any] | N
 
 
 def _column(values: Any) -> NDArray[Any] | None:
-    """Return integers or strings as an array; None if it would not hold them unchanged, as zeros at the end of text."""
+    """Return integers or strings as an array; None if an array would change them: it drops NULs at the end of text."""
     if not isinstance(values, np.ndarray) and len({type(value) for value in values}) != 1:
         return None
     try:

@@ -32,6 +32,7 @@ Checkpoint = Mapping[str, Any] | None
 
 
 def change(method: str, path: str, body: Any = None, retry_body: dict[str, Any] | None = None) -> Call:
+    """Return a request that changes something, with a key by which the service knows it if it is repeated."""
     return Call(method, path, body, retry_body, key=uuid4().hex)
 
 
