@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._call import Call, Calls, compact, pauses, records
-from onlinehash._containers import as_array
+from onlinehash._containers import as_array, as_column, is_missing
 from onlinehash._validation import check_choice, check_features, check_positive_int
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.ids import check_item_ids, is_single
@@ -73,6 +73,8 @@ def _write(
             raise InvalidInputError(f"{name} is {what}, not a list of {len(listed)} values; pass one value per id.")
         if len(column) != len(listed):
             raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one per id.")
+    if "labels" in given:
+        given["labels"] = as_column(given["labels"], "labels", InvalidInputError)
 
     def request(some: slice, noted: dict[str, Any]) -> Call:
         part = {name: column[some] for name, column in given.items()}
@@ -291,11 +293,11 @@ def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
 
 
 def plain(labels: Any) -> Any:
-    """Return labels as JSON values; NaN, a missing label, as None."""
+    """Return labels as JSON values; a missing label as None."""
     if isinstance(labels, (np.ndarray, np.generic)):
         labels = labels.tolist()
     if isinstance(labels, (list, tuple, set, frozenset)):
         return [plain(label) for label in (sorted(labels) if isinstance(labels, (set, frozenset)) else labels)]
-    if isinstance(labels, float):
-        return None if np.isnan(labels) else int(labels) if labels.is_integer() else labels
-    return labels
+    if isinstance(labels, float) and labels.is_integer():
+        return int(labels)
+    return None if is_missing(labels) else labels

@@ -9,6 +9,7 @@ from typing import ClassVar
 import httpx
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.service.running import X, Y, make, running, serving_here
 
@@ -211,6 +212,24 @@ def test_ids_are_refused_as_by_a_collection(twins, call):
         errors.append((error.type, str(error.value)))
     assert errors[0] == errors[1]
     assert not len(twins[0])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Series(["a", "b", "a"]),
+        pd.Series(["a", "b", "a"], dtype="category"),
+        pd.Series([1, None, 3]),
+        pd.Series([1, None, 3], dtype="Int64"),
+        pa.array(["a", None, "b"]),
+        np.array([["a"], ["b"], ["c"]]),
+    ],
+)
+def test_labels_may_be_of_any_type_that_a_collection_takes(twins, labels):
+    for items in twins:
+        items.upsert(range(3), X[:3], labels)
+        items.update([2, 1, 0], labels=labels)
+    assert_same(*twins)
 
 
 def test_ids_may_be_of_any_type_that_a_collection_takes(twins):
