@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._call import Call, Calls, compact, pauses, records
 from onlinehash._containers import as_array, as_column, is_missing
-from onlinehash._validation import check_choice, check_features, check_positive_int
+from onlinehash._validation import check_choice, check_features, check_positive_int, check_targets
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.ids import check_item_ids, is_single
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
@@ -74,7 +74,7 @@ def _write(
         if len(column) != len(listed):
             raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one per id.")
     if "labels" in given:
-        given["labels"] = as_column(given["labels"], "labels", InvalidInputError)
+        given["labels"] = _label_column(given["labels"])
 
     def request(some: slice, noted: dict[str, Any]) -> Call:
         part = {name: column[some] for name, column in given.items()}
@@ -290,6 +290,14 @@ def _size(queries: Any) -> int:
 def _rows(vectors: ArrayLike, single: bool) -> NDArray[Any]:
     rows = as_array(vectors)
     return check_features(rows[np.newaxis] if single and rows.ndim == 1 else rows)
+
+
+def _label_column(labels: Any) -> Any:
+    """Return labels as an array or a list; those of an indicator matrix as one list per row."""
+    column = as_column(labels, "labels", InvalidInputError)
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return [list(some) for some in check_targets(labels, len(column))[0]]
+    return column
 
 
 def plain(labels: Any) -> Any:

@@ -223,6 +223,8 @@ def test_ids_are_refused_as_by_a_collection(twins, call):
         pd.Series([1, None, 3], dtype="Int64"),
         pa.array(["a", None, "b"]),
         np.array([["a"], ["b"], ["c"]]),
+        np.array([[1, 0], [0, 1], [0, 0]]),  # an indicator matrix
+        pd.DataFrame({"a": [True, False, True], "b": [False, True, True]}),
     ],
 )
 def test_labels_may_be_of_any_type_that_a_collection_takes(twins, labels):
