@@ -20,7 +20,7 @@ from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.tables.columns import USUAL, Columns, Layout, select
 from onlinehash.tables.rows import Chunk, Row, Sheet, gather, json_or_text, vector_of
 
-csv.field_size_limit(max(csv.field_size_limit(), 1 << 24))  # characters; a quote never closed reads no more than that
+_LONGEST = 1 << 24  # characters of a field; a quote never closed reads no more than that
 
 
 def layout(path: Path, columns: Columns) -> Layout:
@@ -61,13 +61,16 @@ def _rows(path: Path, found: Layout, names: list[str], has_header: bool) -> Iter
 def records(path: Path, *, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the fields of all rows that are not empty, each with its line and the bytes read up to its end."""
     with path.open("rb") as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))  # of the process: there is no other
         table = csv.reader(file, strict=strict)
         try:
             for fields in table:
                 if fields:
                     yield table.line_num, raw.tell(), fields
         except UnicodeDecodeError as error:
-            raise FileFormatError(f"{path} is not a CSV file: after line {table.line_num}: not UTF-8 text.") from error
+            raise FileFormatError(
+                f"{path} is not a CSV file: it is no UTF-8 text after line {table.line_num}."
+            ) from error
         except csv.Error as error:
             raise FileFormatError(f"{path}, line {table.line_num}: {error}.") from error
 
