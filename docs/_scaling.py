@@ -25,14 +25,14 @@ def scaling_page() -> str:
             "",
             f"{thousands(n_items)} items, {thousands(int(distinct[1]))} distinct codes:" if distinct else "",
         ]
-        lines += ["", "| index | items added a second | top 10, median ms | recall |", "|---|---|---|---|"]
+        lines += ["", "| index | items added per second | top 10, median ms | recall |", "|---|---|---|---|"]
         for name, seconds in added.items():
             rate = thousands(round(n_items * shares.get(name, 1.0) / seconds, -2))
             stopped = f", stopped at {shares[name]:.0%}" if name in shares else ""
             latency = f"{1000 * searched[name]:.3g}" if name in searched else "not finished"
             share = f"{found.get(name, 1.0):.3g}" if name in searched else "-"
             lines.append(f"| {name} | {rate}{stopped} | {latency} | {share} |")
-    lines += ["", "Bytes an item, its code of 64 bits included:", "", "| index | where | bytes |", "|---|---|---|"]
+    lines += ["", "Bytes per item, its code of 64 bits included:", "", "| index | where | bytes |", "|---|---|---|"]
     for row in rows:
         if row["meaning"].endswith("bytes per item"):
             what, name = row["what"].split()[0], row["meaning"].split(": ")[0]
