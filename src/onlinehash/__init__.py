@@ -69,28 +69,22 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _NAMES = {
-    "client": ("Client",),
-    "codebooks": ("hadamard_codewords",),
-    "codes": (
-        *("asymmetric_distances", "hamming_distances"),
-        *("pack_bits", "pack_signs", "unpack_bits", "unpack_signs"),
-    ),
-    "collection": ("Collection", "Every", "Never", "WhenDrifted", "WhenIdle", "WhenInformative"),
-    "datasets": ("load_dataset",),
-    "embedders": ("Embedder",),
-    "encoders": ("Encoder",),
-    "exceptions": ("OnlineHashError",),
-    "hashers": (
-        *("BSODH", "FOH", "FROSH", "HCOH", "HMOH", "HROH", "ITQ", "LSH", "OKH", "OSH", "SDOHHC"),
-        *("AdaptHash", "MIHash", "SketchHash"),
-        *("OnlineHasher", "load_hasher", "make_hasher", "register_hasher"),
-    ),
-    "indexes": ("BucketIndex", "FlatIndex"),
-    "loading": ("load",),
-    "metrics": ("mean_average_precision", "precision_at_k", "precision_within_radius", "recall_at_k"),
-    "types": ("SearchResult",),
+    "client": "Client",
+    "codebooks": "hadamard_codewords",
+    "codes": "asymmetric_distances hamming_distances pack_bits pack_signs unpack_bits unpack_signs",
+    "collection": "Collection Every Never WhenDrifted WhenIdle WhenInformative",
+    "datasets": "load_dataset",
+    "embedders": "Embedder",
+    "encoders": "Encoder",
+    "exceptions": "OnlineHashError",
+    "hashers": "AdaptHash BSODH FOH FROSH HCOH HMOH HROH ITQ LSH MIHash OKH OSH SDOHHC SketchHash "
+    "OnlineHasher load_hasher make_hasher register_hasher",
+    "indexes": "BucketIndex FlatIndex",
+    "loading": "load",
+    "metrics": "mean_average_precision precision_at_k precision_within_radius recall_at_k",
+    "types": "SearchResult",
 }
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = {*_NAMES, "checks", "compat", "experiments", "features", "scale", "service", "streams", "tables"}
 
 # Without the extra that Client needs, a star import still works.
