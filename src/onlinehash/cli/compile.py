@@ -15,30 +15,37 @@ def run() -> None:
     written, in the cache folder of the user. Kernels beside the package are used by all users: run this command when
     an image is built, or as the administrator after the installation.
     """
+    from onlinehash.collection.stores.seq_sets import common_seqs
     from onlinehash.datasets import load_dataset
-    from onlinehash.hashers import HASHERS
+    from onlinehash.hashers import HASHERS, HROH, OSH
     from onlinehash.indexes import BucketIndex, FlatIndex
     from onlinehash.metrics import AsymmetricRanking, Ranking
 
     stream = load_dataset("digits").split().stream
     X, y = stream.X[:300], stream.y[:300]
+    hashers = [*(make() for make in HASHERS.values()), HROH(n_bits=8), OSH(loss="hinge")]
     with progress_bar("Compiling") as progress:
-        for done, make in enumerate(HASHERS.values()):
-            progress(done, len(HASHERS) + 1)
+        for done, hasher in enumerate(hashers):
+            progress(done, len(hashers) + 1)
             for dtype in (np.float32, np.float64):
-                hasher = make(random_state=0).partial_fit(X.astype(dtype), y)
-                hasher.partial_fit(X[0].astype(dtype), y[0])
-                encoder = hasher.snapshot()
-                codes, soft = encoder.encode(X.astype(dtype)), encoder.encode_asymmetric(X.astype(dtype))
+                rows = X.astype(dtype)
+                encoder = hasher.fit(rows, y).partial_fit(rows[0], y[0]).snapshot()
+                encoder.encode(rows[0:1])  # few rows have a kernel of their own
+                codes, soft = encoder.encode(rows), encoder.encode_asymmetric(rows)
         for kind in (FlatIndex, BucketIndex):
             index = kind(encoder.n_bits)
             index.upsert(codes)
-            for ids in (None, index.ids[::2]):
-                index.search(codes, 10, ids=ids)
-                index.search(soft, 10, ids=ids, asymmetric=True)
+            for ids, k in ((None, 1), (None, 10), (index.ids[::2], 10)):
+                index.search(codes, k, ids=ids)
+                index.search(soft, k, ids=ids, asymmetric=True)
                 index.range_search(codes, 2, ids=ids)
             index.delete(index.ids[:9])
-        Ranking(codes, y, codes, y).mean_average_precision()
+        wide = FlatIndex(256)
+        wide.upsert(np.zeros((3, 32), np.uint8))
+        wide.search(np.zeros((3, 32), np.uint8), 1)
+        common_seqs([np.arange(9)])
+        for ties in ("expected", "stable"):
+            Ranking(codes, y, codes, y, ties=ties).mean_average_precision()
         AsymmetricRanking(soft, y, codes, y).mean_average_precision()
-        progress(len(HASHERS) + 1, len(HASHERS) + 1)
+        progress(len(hashers) + 1, len(hashers) + 1)
     note("Compiled.")
