@@ -32,8 +32,9 @@ class WeightedHasher(OnlineHasher):
         ----------
         X, y : as in every hasher
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights. A row of weight 2 adds as much to the sums as two rows, and a row of weight 0 is left
-            out. Only the sums are weighted: rows are counted, and with ``preprocess="running"`` averaged, as single
-            rows, because the mean moves between two equal rows, which one row of weight 2 cannot repeat.
+            Non-negative weights, not all of them 0. A row of weight 2 adds as much to the sums as two rows, and a row
+            of weight 0 is left out. Only the sums are weighted: rows are counted, and with ``preprocess="running"``
+            averaged, as single rows, because the mean moves between two equal rows, which one row of weight 2 cannot
+            repeat.
         """
         return self._partial_fit(X, y, sample_weight)
