@@ -87,3 +87,13 @@ def test_very_short_and_very_long_rows_are_scaled_like_any_other(dtype, scales):
         running.learn(rows * dtype(scale), scaled)
         assert np.isfinite(scaled).all()
         assert np.abs(np.linalg.norm(scaled[1:].astype(np.float64), axis=1) - 1.0).max() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_at_the_limits_are_scaled_too(dtype):
+    rows = np.random.default_rng(0).normal(size=(2000, 33))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[::3] = 0.0
+    for length in (1e-30, 1e30):
+        scaled = Centring(np.zeros(33)).transform((length * rows).astype(dtype))
+        assert np.abs(np.linalg.norm(scaled.astype(np.float64), axis=1) - (rows != 0).any(axis=1)).max() < 1e-6

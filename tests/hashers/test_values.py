@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from onlinehash import HCOH, HROH, make_hasher
+from onlinehash import HCOH, HROH, Collection, make_hasher
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, UnknownNameError
 from onlinehash.hashers import HASHERS
 
@@ -52,6 +52,18 @@ def test_rows_that_are_not_scaled_are_learned_up_to_a_length_and_refused_beyond_
                 *((np.tile(y, 2),) if learn != hasher._learn_checked else (np.tile(y, 2), None)),
             )
         assert hasher.to_bytes() == before
+
+
+def test_long_rows_of_integers_are_refused_and_those_without_labels_stored(tmp_path):
+    X, y = stream(dtype=np.float32)
+    hasher = HCOH(8, preprocess="none", random_state=0).partial_fit(X, y)
+    with pytest.raises(InvalidFeaturesError, match="Row 0 of X is longer than"):
+        hasher.partial_fit(np.full((1, 12), 2**64 - 1, np.uint64), [0])
+    with Collection.open(tmp_path / "items.oh", HCOH(8, preprocess="none", random_state=0)) as collection:
+        collection.upsert([1, 2], np.float32([[1, 0], [1e15, 0]]), [0, None])
+        with pytest.raises(InvalidFeaturesError, match="Row 1 of X is longer than"):
+            collection.upsert([3, 4], np.float32([[1, 0], [1e15, 0]]), [0, 1])
+        assert len(collection) == 2
 
 
 def test_values_whose_differences_overflow_are_refused():

@@ -80,12 +80,14 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any], *, raw: bool = False) ->
     if is_on_device(X):
         _check_finite_on_device(X, dtype, raw)
         return
-    if X.dtype.kind != "f":
+    if X.dtype.kind != "f" and not raw:
         return
     largest, longest = _limits(dtype)
     step = max(1, _VALUES_AT_A_TIME // X.shape[1])
     for start in range(0, len(X), step):
         piece = X[start : start + step]
+        if X.dtype.kind != "f":
+            piece = piece.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             values = piece.reshape(-1) if piece.flags.c_contiguous else np.ravel(piece)
             total = float(np.dot(values, values))  # finite only if all values are: one fast pass

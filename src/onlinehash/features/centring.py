@@ -173,7 +173,8 @@ def _scale_odd(rows: Features) -> None:
     """Scale the rows that the loops below leave alone, in place: those that are very short or long, but not zero."""
     with np.errstate(over="ignore"):
         squares = np.square(rows, dtype=np.float64).sum(axis=1)
-    for i in np.flatnonzero(~((squares > LEAST) & (squares < MOST))):
+    usual = (squares > 2.0 * LEAST) & (squares < MOST / 2.0)  # the loops add in another order
+    for i in np.flatnonzero(~usual):
         largest = np.abs(rows[i]).max()
         if largest > 0.0:
             rows[i] /= largest
@@ -183,7 +184,7 @@ def _scale_odd(rows: Features) -> None:
 @kernel(fastmath={"contract", "reassoc", "nsz"})
 def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> bool:
     n_rows, n_features = X.shape
-    all_usual = True
+    none_odd = True
     for i in range(n_rows):
         x, row = X[i], out[i]
         squares = 0.0
@@ -192,12 +193,20 @@ def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> bool:
             row[f] = centred
             squares += centred * centred
         is_usual = (squares > LEAST) & (squares < MOST)
-        all_usual &= is_usual
         if scaled and is_usual:
             scale = row.dtype.type(1.0 / np.sqrt(squares))
             for f in range(n_features):
                 row[f] *= scale
-    return all_usual
+        none_odd &= is_usual or _is_zero(row)
+    return none_odd
+
+
+@kernel(inner=True)
+def _is_zero(row: Any) -> bool:
+    n_zeros = 0
+    for f in range(row.shape[0]):
+        n_zeros += row[f] == 0
+    return bool(n_zeros == row.shape[0])
 
 
 @kernel()

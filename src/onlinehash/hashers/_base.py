@@ -205,11 +205,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _learn_checked(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
         """Learn from rows that a collection has checked; those without labels are left out, and not counted."""
-        if self._takes_raw_rows:
-            check_values(self, X, self._dtype if self.__sklearn_is_fitted__() else precision_of(X))
         rows = Rows(X, targets if self.supervised else None, None)
         if self.supervised and labelled is not None:
             rows = rows.take(labelled)
+        if self._takes_raw_rows and len(rows.X):
+            check_values(self, rows.X, self._dtype if self.__sklearn_is_fitted__() else precision_of(rows.X))
         if len(rows.X):
             self._absorb(rows, None)
 
