@@ -19,7 +19,7 @@ from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.ids import check_item_ids, is_single
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
 from onlinehash.collection.types import Id, Item, ItemPage
-from onlinehash.exceptions import InvalidInputError, OverLimitError, ServiceError
+from onlinehash.exceptions import InvalidInputError, OverLimitError, ServiceError, counted
 from onlinehash.types import Codes, SearchResult
 
 _ROWS = 1000  # items or queries per request
@@ -69,10 +69,11 @@ def _write(
     given = {name: [column] if single else column for name, column in columns.items() if column is not None}
     for name, column in (given if rows is None else given | {"vectors": rows}).items():
         if isinstance(column, (str, bytes, Mapping)) or not hasattr(column, "__getitem__"):
-            what = type(column).__name__
-            raise InvalidInputError(f"{name} is {what}, not a list of {len(listed)} values; pass one value per id.")
+            what, wanted = type(column).__name__, counted(len(listed), "value")
+            raise InvalidInputError(f"{name} is {what}, not a list of {wanted}; pass one value per id.")
         if len(column) != len(listed):
-            raise InvalidInputError(f"{name} has {len(column)} entries for {len(listed)} ids; pass one per id.")
+            values, wanted = counted(len(column), "value"), counted(len(listed), "id")
+            raise InvalidInputError(f"{name} has {values} for {wanted}; pass one per id.")
     if "labels" in given:
         given["labels"] = _label_column(given["labels"])
 

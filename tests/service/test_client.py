@@ -172,7 +172,7 @@ def test_errors_are_those_of_a_collection(client):
         client.search([1.0, 2.0, 3.0])
     with pytest.raises(InvalidInputError, match="k is 1001, more than 1000"):
         client.search(X[0], 1001)
-    with pytest.raises(InvalidInputError, match="labels has 1 entries for 2 ids"):
+    with pytest.raises(InvalidInputError, match="labels has 1 value for 2 ids; pass one per id"):
         client.upsert([1, 2], X[:2], [1])
     for labels in (5, "ab", {1, 2}, iter([1, 2])):
         with pytest.raises(InvalidInputError, match="not a list of 2 values; pass one value per id"):

@@ -23,7 +23,8 @@ def run() -> None:
 
     stream = load_dataset("digits").split().stream
     X, y = stream.X[:300], stream.y[:300]
-    hashers = [*(make() for make in HASHERS.values()), HROH(n_bits=8), OSH(loss="hinge")]
+    hashers = [make(random_state=0) for make in HASHERS.values()]
+    hashers += [HROH(n_bits=8, random_state=0), OSH(loss="hinge", random_state=0)]
     with progress_bar("Compiling") as progress:
         for done, hasher in enumerate(hashers):
             progress(done, len(hashers) + 1)

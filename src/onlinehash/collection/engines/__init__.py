@@ -27,10 +27,11 @@ class Engine(ABC):
     is_shared = False
     """Whether other processes may write to the same index."""
 
-    def __init__(self, options: str, name: str) -> None:
-        if options:
-            kind = Engine.kind(self, None)
-            raise InvalidInputError(f"search='{kind}:{options}', but {kind} takes no options; use search={kind!r}.")
+    takes_options = False
+    """Whether something may follow its name and a colon."""
+
+    def __init__(self, options: str, name: str) -> None:  # noqa: B027 (most need neither)
+        """Open the engine; one without options needs nothing."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -79,5 +80,7 @@ def open_engine(search: str, name: str) -> Engine:
         raise UnknownNameError(
             f"{unknown} Leave search out for memory, or where the items are in PostgreSQL, which then searches them."
         )
-    engine: Engine = getattr(import_module(f"{__name__}.{kind}"), _CLASSES[kind])(options, name)
-    return engine
+    make: type[Engine] = getattr(import_module(f"{__name__}.{kind}"), _CLASSES[kind])
+    if options and not make.takes_options:
+        raise InvalidInputError(f"search={search!r}, but {kind} takes no options; use search={kind!r}.")
+    return make(options, name)

@@ -11,6 +11,8 @@ from onlinehash.indexes.engines import FaissIndex
 class FaissEngine(Engine):
     """Search codes with faiss: exactly, or in the nearest of many lists, whose number is the option."""
 
+    takes_options = True
+
     def __init__(self, options: str, name: str) -> None:
         if options and (not options.isdecimal() or not int(options)):
             raise InvalidInputError(f"search='faiss:{options}' is not 'faiss' or 'faiss:' and a number of lists.")

@@ -15,7 +15,6 @@ class GpuEngine(Engine):
     """Keep the codes of the generation in use on a GPU, which also encodes vectors."""
 
     def __init__(self, options: str, name: str) -> None:
-        super().__init__(options, name)
         demand_gpu()
 
     def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:

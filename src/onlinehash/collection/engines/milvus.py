@@ -24,7 +24,7 @@ class MilvusEngine(Engine):
     names in Milvus, is not the name of the collection. One process follows under one name.
     """
 
-    is_shared = True
+    is_shared = takes_options = True
 
     def __init__(self, options: str, name: str) -> None:
         uri, _, own = options.partition("#")
