@@ -94,7 +94,7 @@ def test_documents_can_be_left_out_of_the_payload(path):
             items.upsert(6, documents=b"bytes")
         with pytest.raises(InvalidInputError, match="pass a list with one per id"):
             items.upsert([6, 7], documents="f")
-        with pytest.raises(InvalidInputError, match="one each"):
+        with pytest.raises(InvalidInputError, match="one per document"):
             items.upsert([6, 7], documents=["f", "g"], payload=[{}])
         assert 6 not in items
 

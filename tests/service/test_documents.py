@@ -31,7 +31,7 @@ def test_a_client_sends_documents_and_searches_for_them(tmp_path):
         assert client.get(4)[0].payload == {"user": 7, "document": "no card in the mail"}
         with pytest.raises(InvalidInputError, match="one of the two"):
             client.upsert(5)
-        with pytest.raises((ServiceError, InvalidInputError), match="3 entries"):
+        with pytest.raises((ServiceError, InvalidInputError), match="3 values for 2 ids"):
             client.upsert([5, 6], documents=["x"] * 3)
 
 

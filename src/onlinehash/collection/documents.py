@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onlinehash.collection.stores.protocol import Store
 from onlinehash.embedders import Embedder, documents_of, is_document, make_embedder
-from onlinehash.exceptions import InvalidInputError, UnknownNameError
+from onlinehash.exceptions import InvalidInputError, UnknownNameError, counted
 
 FIELD = "document"
 """Field of a payload that holds the document."""
@@ -130,7 +130,8 @@ def with_documents(documents: Sequence[Any], payload: Any) -> list[dict[str, Any
     """Return payloads that hold the documents too, in the field ``FIELD``."""
     payloads = [None] * len(documents) if payload is None else list(payload)
     if len(payloads) != len(documents):
-        raise InvalidInputError(f"payload has {len(payloads)} entries for {len(documents)} documents; pass one each.")
+        values, wanted = counted(len(payloads), "value"), counted(len(documents), "document")
+        raise InvalidInputError(f"payload has {values} for {wanted}; pass one per document.")
     for document, value in zip(documents, payloads, strict=True):
         if not isinstance(document, (str, os.PathLike)):
             raise InvalidInputError(

@@ -17,7 +17,7 @@ from starlette.responses import FileResponse
 
 from onlinehash.collection import Collection
 from onlinehash.collection.care import part_of
-from onlinehash.exceptions import IncompleteMigrationError, InvalidInputError, StorageError
+from onlinehash.exceptions import IncompleteMigrationError, InvalidInputError, StorageError, counted
 from onlinehash.hashers import HASHERS, OnlineHasher, make_hasher
 from onlinehash.service import care_schemas
 from onlinehash.service.jobs import Jobs
@@ -191,7 +191,8 @@ class Care:
         if request.ids is not None and request.vectors is not None:
             rows = rows_of(request.vectors, self.limits)
             if len(rows) != len(request.ids):
-                raise invalid("vectors", f"vectors has {len(rows)} entries for {len(request.ids)} ids.")
+                given, wanted = counted(len(rows), "row"), counted(len(request.ids), "id")
+                raise invalid("vectors", f"vectors has {given} for {wanted}; pass one row per id.")
             pairs = list(zip(request.ids, rows, strict=True))
         return self.jobs.start("migrate", lambda progress: self._migrate(request.embed, pairs, hasher, progress))
 
