@@ -68,7 +68,8 @@ def _write(
     removed = {name: None for name, column in columns.items() if column is None}
     given = {name: [column] if single else column for name, column in columns.items() if column is not None}
     for name, column in (given if rows is None else given | {"vectors": rows}).items():
-        if isinstance(column, (str, bytes, Mapping)) or not hasattr(column, "__getitem__"):
+        is_list = hasattr(column, "__getitem__") and not hasattr(column, "toarray")  # as sparse arrays have
+        if isinstance(column, (str, bytes, Mapping)) or not is_list:
             what, wanted = type(column).__name__, counted(len(listed), "value")
             raise InvalidInputError(f"{name} is {what}, not a list of {wanted}; pass one value per id.")
         if len(column) != len(listed):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_array
 from tests.service.running import X, Y, make, running, serving_here
 
 from onlinehash import HCOH, Collection
@@ -174,7 +175,7 @@ def test_errors_are_those_of_a_collection(client):
         client.search(X[0], 1001)
     with pytest.raises(InvalidInputError, match="labels has 1 value for 2 ids; pass one per id"):
         client.upsert([1, 2], X[:2], [1])
-    for labels in (5, "ab", {1, 2}, iter([1, 2])):
+    for labels in (5, "ab", {1, 2}, iter([1, 2]), csr_array(np.eye(2))):
         with pytest.raises(InvalidInputError, match="not a list of 2 values; pass one value per id"):
             client.upsert([1, 2], X[:2], labels)
     with pytest.raises(InvalidInputError, match="labels holds str; the labels of this collection are int"):

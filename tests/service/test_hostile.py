@@ -138,6 +138,17 @@ def test_what_is_too_large_is_refused(tight):
     assert len(collection) == 50
 
 
+def test_a_body_that_never_fits_into_the_memory_is_not_told_to_wait(tmp_path):
+    limits = Limits(max_memory_bytes=10_000)
+    with (
+        Collection.open(tmp_path / "items.oh", "hcoh") as collection,
+        serve_in_thread(collection, limits=limits) as url,
+    ):
+        answer = httpx.put(f"{url}/api/v1/items", json={"ids": [1], "vectors": [[1] * 6], "payload": ["x" * 20_000]})
+        assert answer.status_code == 413
+        assert "send smaller batches" in answer.json()["detail"]
+
+
 def test_too_many_requests_are_told_to_come_back(tight):
     url, collection = tight
     release, answers = threading.Event(), []
@@ -217,7 +228,7 @@ def test_a_refused_body_is_released_at_once(tmp_path, method, path):
             )
             assert answer.status_code == 422
             end = time.monotonic() + 5
-            while (left := [some for some in gc.get_objects() if isinstance(some, Problem)]) and time.monotonic() < end:
+            while (left := [some for some in gc.get_objects() if type(some) is Problem]) and time.monotonic() < end:
                 del left
                 time.sleep(0.05)
             assert not left

@@ -77,6 +77,17 @@ def documents_of(name: str) -> str | None:
     return "image" if kind in _OF_IMAGES else "text" if kind in known_embedders() else None
 
 
+def names_model(name: str) -> bool:
+    """Return whether the name of an embedder ends in a model, which is loaded from a file or downloaded.
+
+    Examples
+    --------
+    >>> names_model("torchvision:resnet18"), names_model("char_ngrams:256"), names_model("mine")
+    (True, False, False)
+    """
+    return bool(_KINDS.get(name.partition(":")[0], (None, ""))[1])
+
+
 def register_embedder(kind: str, make: Callable[[str], Function]) -> None:
     """Register an embedder of your own, so that collections find it by its name, in this process.
 

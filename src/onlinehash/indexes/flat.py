@@ -70,17 +70,19 @@ class FlatIndex(MemoryIndex):
             return
         if self._follow(ids):  # none is known, and no table is needed
             self._make_room(self._size + len(ids))
-        else:
-            rows = self._numbers().find(ids)
-            known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-            self._make_room(self._size + len(new))
-            if not len(new):
-                self._codes[self._stored(rows)] = codes
-                return
-            if len(known):
-                self._codes[self._stored(rows[known])] = codes[self._stored(known)]
-                codes, ids = codes[self._stored(new)], ids[new]
-        self._append(codes, ids)
+            self._append(codes, ids)
+            return
+        rows = self._numbers().find(ids)
+        known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+        self._make_room(self._size + len(new))
+        if not len(new):
+            self._codes[self._stored(rows)] = codes
+        elif not len(known):
+            self._append(codes, ids)
+        else:  # what takes memory comes before the first change: a GPU may have none
+            replaced, changed = self._stored(rows[known]), codes[self._stored(known)]
+            self._append(codes[self._stored(new)], ids[new])
+            self._codes[replaced] = changed
 
     def _follow(self, ids: Ids) -> bool:
         """Return whether all stored ids and then the given ones are strictly increasing."""

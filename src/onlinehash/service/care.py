@@ -17,6 +17,7 @@ from starlette.responses import FileResponse
 
 from onlinehash.collection import Collection
 from onlinehash.collection.care import part_of
+from onlinehash.embedders import names_model
 from onlinehash.exceptions import IncompleteMigrationError, InvalidInputError, StorageError, counted
 from onlinehash.hashers import HASHERS, OnlineHasher, make_hasher
 from onlinehash.service import care_schemas
@@ -31,7 +32,6 @@ _COPY = "copy.oh"
 _POLL = 0.1  # seconds between two looks at a refresh
 _STEPS = 100  # of the progress of a refresh
 _LARGEST = 16_384  # integer parameters of a hasher: some take the square of that in memory
-_LOADED = ("fastembed", "onnx", "sentence-transformers", "timm", "torchvision")  # embedders that load what is named
 
 
 class Care:
@@ -181,7 +181,7 @@ class Care:
         self._demand_writer()
         if (request.ids is None) != (request.vectors is None):
             raise invalid("vectors", "vectors goes with ids, one per id.")
-        if request.embed is not None and request.embed.partition(":")[0] in _LOADED:
+        if request.embed is not None and names_model(request.embed):
             rule = "embed names a model that would have to be loaded; embed the documents yourself, and send vectors."
             raise invalid("embed", rule, request.embed)
         hasher = self._hasher(request)

@@ -53,8 +53,9 @@ class BodyReader:
         return b"".join(parts)
 
     def _check_size(self, size: int) -> None:
-        if size > self._limits.max_body_bytes:
-            raise over_limit("body", size, self._limits.max_body_bytes, "send smaller batches", status=413)
+        most = min(self._limits.max_body_bytes, self._limits.max_memory_bytes)
+        if size > most:
+            raise over_limit("body", size, most, "send smaller batches", status=413)
         if self.n_bytes > self._limits.max_memory_bytes:
             busy = (
                 f"The bodies of all requests hold {self.n_bytes} bytes, more than the limit of "

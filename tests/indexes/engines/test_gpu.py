@@ -138,6 +138,14 @@ def test_more_items_than_there_is_memory_for_are_refused_and_nothing_is_lost(mon
             index.upsert(codes_of(1, 64, 2), [500])
         assert 500 not in index and len(index) == 200
 
+        for n_times in range(4):  # of the arrays that replacing and adding take, the last does not fit
+            room = iter([True] * n_times)
+            there = staticmethod(lambda array, room=room: array if next(room, False) else scarcer(array))
+            monkeypatch.setattr(gpu.GpuIndex, "_stored", there)
+            with pytest.raises(DeviceError, match="2 codes of 64 bits does not fit"):
+                index.upsert(codes_of(2, 64, 2), [0, 500])
+            assert 500 not in index and np.array_equal(index.codes[:100], codes_of(100, 64, 0))
+
 
 def test_what_is_missing_is_said(monkeypatch):
     with stand_in() as gpu:
