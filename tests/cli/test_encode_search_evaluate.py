@@ -264,3 +264,19 @@ def test_a_hasher_saved_without_an_encoder_makes_one(folder, run, model):
 def test_arguments_are_checked_before_a_model_is_loaded(folder, run, line, code, said):
     Path("damaged.oh").write_bytes(b"not a model")
     assert said in run(line, code).stderr
+
+
+def test_several_labels_per_row_are_evaluated_as_in_python(run, codes, code_files, split):
+    columns = np.eye(10, dtype=int)
+    sides = [columns[side.y] | columns[side.y // 3] for side in (split.queries, split.database)]
+    np.save("ql.npy", sides[0])
+    np.save("dl.npy", sides[1])
+    result = run("evaluate --queries q.npy --query-labels ql.npy --database d.npy --database-labels dl.npy --json")
+    expected = Ranking(codes[1], sides[0], codes[0], sides[1]).mean_average_precision()
+    assert json.loads(result.stdout)["map"] == pytest.approx(expected)
+
+
+def test_a_database_row_without_a_label_is_named_with_its_file(run, code_files, split):
+    np.save("gaps.npy", np.where(np.arange(len(split.database.y)) == 4, np.nan, split.database.y))
+    result = run("evaluate --queries q.npy --query-labels qy.npy --database d.npy --database-labels gaps.npy", 1)
+    assert "d.npy: y has no label in row 4" in result.stderr

@@ -140,3 +140,25 @@ def test_hroh_with_its_own_settings_is_learned_unless_another_method_is_chosen(r
     run("learn --dataset digits --set n_components=64 --out a.oh")
     hasher = load_hasher("a.oh")
     assert (hasher.name, hasher.n_bits, hasher.preprocess) == ("hroh", 32, "unit")
+
+
+@pytest.mark.parametrize("files", ["both.npz", "X.npy matrix.npy"])
+def test_an_indicator_matrix_in_a_file_means_its_columns(run, split, files):
+    X, y = split.stream
+    matrix = np.column_stack([y % 2 == 0, y % 2 == 1]).astype(np.int8)  # two columns: each row also looks like 0 and 1
+    np.savez("both.npz", X=X, y=matrix)
+    np.save("matrix.npy", matrix)
+    run(f"learn {files} --out a.oh --method hcoh")
+    hasher = HCOH(random_state=0).partial_fit(X, matrix)
+    np.testing.assert_array_equal(codes_of("a.oh", split), hasher.transform(split.queries.X))
+
+
+@pytest.mark.parametrize("files", ["gaps.npz", "X.npy gaps.npy"])
+def test_rows_without_labels_in_an_array_are_counted_in_a_warning(run, split, files):
+    X, y = split.stream
+    gaps = np.where(np.arange(len(y)) < 5, np.nan, y)
+    np.savez("gaps.npz", X=X, y=gaps)
+    np.save("gaps.npy", gaps)
+    result = run(f"learn {files} --out a.oh --method hcoh")
+    assert f"5 of {len(y)} rows have no label" in result.stderr
+    assert load_hasher("a.oh").n_samples_seen_ == len(y) - 5

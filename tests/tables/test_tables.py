@@ -95,3 +95,13 @@ def test_documents_and_vectors_in_csv_mean_the_same_beside_them(tmp_path):
     assert (documents.labels, documents.payloads) == (chunk.typed().labels, chunk.payloads)
     assert documents.payloads == [True, 3.5, "{", None]
     assert documents.ids == ["7", "-8", "x", None]
+
+
+def test_labels_of_a_numpy_file_are_one_per_row_or_an_indicator_matrix(tmp_path):
+    path = tmp_path / "a.npz"
+    for y, labels in (([[7], [8]], [7, 8]), ([[1, 0, 1], [0, 0, 0]], [[0, 2], []]), ([[0.0, 1.0]] * 2, [[1], [1]])):
+        np.savez(path, X=np.eye(2), y=y)
+        assert tables.read_all(path).labels == labels
+    np.savez(path, X=np.eye(2), y=[[3, 4], [5, 6]])
+    with pytest.raises(FileFormatError, match=r"labels of shape \(2, 2\)"):
+        tables.read_all(path)

@@ -21,7 +21,7 @@ from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidFeaturesError
 from onlinehash.tables import Columns
 from onlinehash.tables.columns import USUAL
-from onlinehash.tables.npy import names_in, read_array
+from onlinehash.tables.npy import names_in, read_array, rows_of_labels
 from onlinehash.types import Codes, Labels, Progress
 
 Result = TypeVar("Result")
@@ -62,12 +62,17 @@ def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
         return Given(rows.vectors, rows.ids, as_labels(rows.labels))
 
 
-def read_column(path: Path, role: str) -> NDArray[Any]:
-    """Read one value per row: .npy, the array of .npz, a column of .csv, or the lines of a .txt file."""
+def read_column(path: Path, role: str) -> Any:
+    """Read one value per row: .npy, the array of .npz, a column of .csv, or the lines of a .txt file.
+
+    Labels may be an indicator matrix; they are then one list per row.
+    """
     with open_input(path) as file:
         suffix = _suffix_of(file, ".npy", ".npz", ".csv", ".txt")
         if suffix in (".npy", ".npz"):
             array = np.array(read_array(file, _name_in(file, _HEADERS[role]) if suffix == ".npz" else ""))
+            if role == "labels" and array.ndim:
+                return rows_of_labels(array, file)
             if array.ndim != 1 and array.shape[1:] != (1,):
                 raise FileFormatError(f"{file} has shape {array.shape}; {role} are one value per row.")
             return array.ravel()

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinehash._validation import check_choice, check_labels
+from onlinehash._validation import check_choice, check_targets
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs
 from onlinehash.cli._screen import print_json, print_rows
 from onlinehash.cli.datasets import load_split
 from onlinehash.exceptions import InvalidLabelsError
-from onlinehash.types import Codes, Labels
+from onlinehash.types import Codes, LabelSets
 
 if TYPE_CHECKING:
     from onlinehash.encoders import Encoder
@@ -88,7 +88,7 @@ def run(
         print_rows(("measure", "value"), [*sizes.items(), *_rows(result)])
 
 
-def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Labels]:
+def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Any]:
     from onlinehash.cli._arrays import read_codes, read_column
 
     is_column = labels is not None and path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
@@ -97,7 +97,15 @@ def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: C
     y = given.labels if labels is None or is_column else read_column(Path(labels), "labels")
     if y is None:
         raise InvalidLabelsError(f"{path} comes without labels; give --query-labels and --database-labels.")
-    return given.codes, check_labels(y, len(given.codes))
+    try:
+        targets, labelled = check_targets(y, len(given.codes))
+    except InvalidLabelsError as error:
+        raise InvalidLabelsError(f"{path}: {error}") from error
+    if labelled is not None and not isinstance(targets, LabelSets):
+        raise InvalidLabelsError(
+            f"{path}: y has no label in row {labelled.argmin()}; leave out rows that have no label."
+        )
+    return given.codes, y
 
 
 def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> dict[str, Any]:

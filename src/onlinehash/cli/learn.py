@@ -6,10 +6,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from onlinehash._validation import check_labels
+from onlinehash._validation import check_targets
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output, name_of, name_of_output, open_output, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar, warn
@@ -110,9 +109,10 @@ def _read(source: Path, labels: Path | None, columns: Columns, hasher: OnlineHas
     given = read_rows(source, columns)
     check_vectors(given.X, name_of(source))
     y = given.labels if labels is None else read_column(labels, "labels")
-    if isinstance(y, np.ndarray):
-        return given.X, check_labels(y, len(given.X))
-    n_without = len(given.X) if y is None else sum(label is None for label in y)
+    n_without = len(given.X)
+    if y is not None and (hasher.supervised or labels is not None):
+        _, labelled = check_targets(y, len(given.X))
+        n_without = 0 if labelled is None else int((~labelled).sum())
     if hasher.supervised and n_without == len(given.X):
         raise InvalidLabelsError(
             f"{name_of(source)} comes without labels, and {hasher.name} learns from them. Give a second file, "

@@ -65,6 +65,8 @@ def _chunks(path: Path, parts: dict[str, _Part], batch_size: int) -> Iterator[Ch
         for role, some in found.items():
             if len(some) != n_rows:
                 raise FileFormatError(f"{path} has {total} vectors, but {start + len(some)} rows of {role}.")
+        if isinstance(labels := found.get("labels"), np.ndarray):
+            found["labels"] = rows_of_labels(labels, path)
         ids, labels, payloads = (
             some.tolist() if isinstance(some := found.get(role), np.ndarray) else some for role in _BESIDE
         )
@@ -189,6 +191,18 @@ def read_array(path: Path, name: str = "") -> NDArray[Any]:
     if not isinstance(array, np.ndarray):
         raise FileFormatError(f"{path} is an .npz archive; give it that extension.")
     return array
+
+
+def rows_of_labels(array: NDArray[Any], path: Path) -> NDArray[Any] | list[list[int]]:
+    """Return one label per row, or the labels of every row of a 0/1 indicator matrix: 0, 1, 2, ... by column."""
+    if array.ndim == 1 or array.shape[1:] == (1,):
+        return array.ravel()
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+        raise FileFormatError(
+            f"{path} has labels of shape {array.shape}; use one value per row, or a matrix of 0 and 1 with one column "
+            "per label."
+        )
+    return [np.flatnonzero(row).tolist() for row in array]
 
 
 def parse_array(content: bytes) -> NDArray[Any]:
