@@ -6,7 +6,9 @@ import matplotlib as mpl
 import pytest
 
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.experiments import plots
+from onlinehash.experiments import plots, tables
+from onlinehash.experiments.plan import Run
+from onlinehash.experiments.run import run
 from onlinehash.hashers import HASHERS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -112,6 +114,16 @@ def test_panels_are_one_a_length_and_curves_need_checkpoints():
     assert {"8 bits", "32 bits"} <= set(words(FIGURES["instances"]()))
     with pytest.raises(InvalidInputError, match="checkpoints"):
         plots.map_against_instances([result("HCOH", 8, 0.5, curve=False)])
+
+
+def test_items_that_were_searched_among_a_single_one_do_not_count():
+    asked = Run("LSH", "lsh", "digits", "online", n_bits=8, seed=0, checkpoints=4, queries="stream")
+    made = {"config": asked.config(), **run(asked)}
+    trivial, *values = made["curve"]["values"]
+    assert trivial == 1.0
+    assert max(values) < 0.5
+    assert tables.curves([made])["LSH"][8] == (made["curve"]["instances"][1:], values)
+    assert tables.areas([made])["LSH"][8] == pytest.approx(sum(values) / len(values))
 
 
 def test_what_is_no_study_is_refused():

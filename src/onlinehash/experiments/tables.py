@@ -175,7 +175,7 @@ def learning_seconds(results: Iterable[Result]) -> Cells:
 def areas(results: Iterable[Result]) -> Cells:
     """Return the mean over seeds of AUC as the paper defines it, the mean over checkpoints, for runs with a curve."""
     drawn = (result for result in results if result["curve"])
-    return _means(_collected(drawn, lambda result: mean(result["curve"]["values"])))
+    return _means(_collected(drawn, lambda result: mean(_points(result)[1])))
 
 
 def spread(results: Iterable[Result], measure: str) -> Spread:
@@ -194,14 +194,24 @@ def spread(results: Iterable[Result], measure: str) -> Spread:
 
 def curves(results: Iterable[Result]) -> Curves:
     """Return the learning curves: the mean over seeds at every checkpoint."""
-    collected = _collected((result for result in results if result["curve"]), lambda result: result["curve"])
+    collected = _collected((result for result in results if result["curve"]), _points)
     return {
         method: {
-            n_bits: (seeds[0]["instances"], [mean(at) for at in zip(*(seed["values"] for seed in seeds), strict=True)])
+            n_bits: (seeds[0][0], [mean(at) for at in zip(*(values for _, values in seeds), strict=True)])
             for n_bits, seeds in row.items()
         }
         for method, row in collected.items()
     }
+
+
+def _points(result: Result) -> tuple[list[int], list[float]]:
+    """Return the instances and values of a curve.
+
+    If the stream is searched for, the first block is left out: it was searched among a single item, where the average
+    precision of every query that has one is 1, whatever the method.
+    """
+    first = 1 if result["config"].get("queries") == "stream" else 0
+    return result["curve"]["instances"][first:], result["curve"]["values"][first:]
 
 
 def study(results: Iterable[Result], measure: str) -> Study | None:
