@@ -288,3 +288,16 @@ def until(condition, seconds=30):
             return
         time.sleep(0.1)
     raise AssertionError("it did not happen in time")
+
+
+@pytest.mark.parametrize(
+    "method, row", [("lsh", "among items of unseen classes, digits, unseen 0.5"), ("reference:float", "| 2048 bits |")]
+)
+def test_the_command_shows_all_that_a_plan_measures(tmp_path, method, row):
+    path = tmp_path / "plan.toml"
+    settings = 'title = "t"\ndataset = "digits"\nbits = [8]\nseeds = [0]\nunseen = 0.5\n'
+    path.write_text(f'{settings}[methods.A]\nhasher = "{method}"\n')
+    done = CliRunner().invoke(app, ["reproduce", str(path), "--workers", "1"])
+    assert done.exit_code == 0, done.output
+    assert row in done.stdout
+    assert done.stdout.count("| A | .") == 5

@@ -87,7 +87,9 @@ def run(
         chapters.append(chapter)
         for name, part in tables.groups(chapter.results).items():
             learned, references = tables.separate_references(part)
-            for measure, title in tables.MEASURES.items():
+            if not learned:  # nothing has a number of bits to show them at: each at its own size
+                learned, references = references, []
+            for measure, title in (tables.MEASURES | tables.UNSEEN).items():
                 theirs = tables.printed(part[0]["config"]["dataset"], measure) if tables.as_in_the_paper(part) else {}
                 if cells := tables.measured(learned, measure):
                     typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")

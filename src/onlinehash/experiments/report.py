@@ -17,11 +17,6 @@ from onlinehash.experiments.results import Result, is_stale, read_results
 from onlinehash.experiments.tables import Cells, form_value
 
 _CLOSE, _LARGE = 0.02, 0.05
-_UNSEEN = {
-    "seen_at_seen": "mAP of queries of seen classes, among items of seen classes",
-    "unseen_at_unseen": "mAP of queries of unseen classes, among items of unseen classes",
-    "unseen_at_all": "mAP of queries of unseen classes, among all items",
-}
 
 QUICK_PLAN = Path(__file__).parent / "quick.toml"
 """Every method on a small data set, in seconds."""
@@ -168,7 +163,8 @@ def _part(results: list[Result]) -> str:
     ]
     if tables.measured(learned, "new_items.mean_average_precision"):
         parts.append(table(f"{label} among items never learned from", "new_items.mean_average_precision"))
-    parts += [table(caption, name) for name, caption in _UNSEEN.items() if all(name in r["metrics"] for r in results)]
+    of_unseen = all(tables.UNSEEN.keys() <= result["metrics"].keys() for result in results)
+    parts += [table(caption, name) for name, caption in tables.UNSEEN.items() if of_unseen]
     parts.append(_notes(ours, theirs))
     caption, printed = "CPU seconds to learn the stream", tables.printed_seconds(dataset)
     times = "" if studied else html_table(caption, seconds, printed, form=form_seconds, rising=True)

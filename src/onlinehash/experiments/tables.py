@@ -22,6 +22,13 @@ MEASURES = {
 }
 """Measures that tables show, and their titles."""
 
+UNSEEN = {
+    "seen_at_seen": "mAP of queries of seen classes, among items of seen classes",
+    "unseen_at_unseen": "mAP of queries of unseen classes, among items of unseen classes",
+    "unseen_at_all": "mAP of queries of unseen classes, among all items",
+}
+"""Measures of runs in which some classes are never learned, and their titles."""
+
 _LENGTHS = (8, 16, 32, 64, 128)
 _TIMED_LENGTH = 32
 _RELEASED = " (as released)"
