@@ -379,6 +379,13 @@ def test_compacting_shrinks_the_file_and_changes_nothing_else(path, data):
             reader.compact()
 
 
+def test_the_state_of_the_hasher_does_not_count_as_space_that_is_taken_back(path, data):
+    with Collection.open(path, HROH(8, n_components=256, random_state=0), Never()) as collection:
+        collection.upsert(range(300), *data.take(300))
+        collection.delete(range(290))
+        assert collection.compact() >= 0
+
+
 @pytest.mark.slow
 def test_postgresql_is_backed_up_and_compacted_by_its_own_programs(server, tmp_path, data):
     with Collection.open("cared_for", HCOH(n_bits=12, random_state=0), store=server.url) as collection:

@@ -258,8 +258,8 @@ class CollectionCare(CollectionReader):
         with self._exclusive():
             if self._store.readonly:
                 raise StorageError("This collection is open with readonly=True; open it for writing to compact it.")
-            before = self._store.size()
             self._save_hasher()  # what it has learned from may go then
+            before = self._store.size()
             self._store.compact(progress)
             return before - self._store.size()
 
