@@ -109,3 +109,10 @@ def test_update_keeps_what_is_not_given(path):
         assert [item.payload for item in items.get([1, 2])] == [{"user": 3, "document": "a"}, {"document": "b"}]
         with pytest.raises(InvalidInputError, match="one of the two"):
             items.update(1, [1.0, 2.0, 3.0], documents="x")
+        items.update([1, 2], payload=[{"user": 4}, None])
+        assert [item.payload for item in items.get([1, 2])] == [{"user": 4, "document": "a"}, {"document": "b"}]
+        items.update(1, payload={"document": "given"})
+        assert items.get(1)[0].payload == {"document": "given"}
+        with pytest.raises(InvalidInputError, match="no fields to keep the document"):
+            items.update(2, payload=5)
+        items.migrate(embed="char_ngrams:16")  # has all documents

@@ -271,7 +271,8 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
         Parameters
         ----------
         ids, vectors, labels, payload, documents, checkpoint
-            As for :meth:`upsert`. If an id is unknown, nothing changes.
+            As for :meth:`upsert`. If an id is unknown, nothing changes. A document that is kept in the payload stays
+            there, unless another is given.
         """
         with self._writing():
             single = is_single(ids)
@@ -292,7 +293,7 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
                 column = check.check_label_column(labels, len(listed), single, kind)
                 texts, kind = column.texts, column.type
             if payload is not ...:
-                payloads = check.payload_texts(payload, len(listed), single)
+                payloads = self._documents.kept(payloads, check.payload_texts(payload, len(listed), single))
             if vectors is not None or labels is not ...:
                 new = Rows(listed, self._next_seqs(len(listed)), rows, texts, payloads)
                 with self._learner as hasher:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash.collection._validation import payload_texts
 from onlinehash.collection.stores.protocol import Store
 from onlinehash.embedders import Embedder, documents_of, is_document, make_embedder
 from onlinehash.exceptions import InvalidInputError, UnknownNameError, counted
@@ -124,6 +125,18 @@ class Documents:
             return self.columns(vectors, documents, old[0] if single else old, single)
         rows, kept = self.columns(vectors, documents, None if payload is ... else payload, single)
         return rows, kept if self.are_kept else payload
+
+    def kept(self, old: Sequence[str | None], new: list[str | None]) -> list[str | None]:
+        """Return new payloads, as JSON, with the documents that the old ones hold and the new ones do not name."""
+        if self.name is None or not self.are_kept:
+            return new
+        texts = list(new)
+        for i, (before, after) in enumerate(zip(old, new, strict=True)):
+            had, has = json.loads(before or "null"), json.loads(after or "null")
+            document = had.get(FIELD) if isinstance(had, dict) else None
+            if isinstance(document, str) and not (isinstance(has, dict) and FIELD in has):
+                (texts[i],) = payload_texts(with_documents([document], [has]), 1, False)
+        return texts
 
 
 def with_documents(documents: Sequence[Any], payload: Any) -> list[dict[str, Any]]:
