@@ -355,6 +355,18 @@ def test_a_backup_is_restored_over_what_is_there_if_that_is_wanted(file, tmp_pat
         Collection.restore(tmp_path / "nope.oh", tmp_path / "new.oh")
 
 
+def test_a_collection_whose_writer_has_not_emptied_its_log_is_replaced_by_a_backup(path, tmp_path):
+    backup, ended = tmp_path / "backup.oh", tmp_path / "ended.oh"
+    with Collection.open(path, HCOH(8, random_state=0)) as collection:
+        collection.upsert([1, 2], [[1.0, 0.5], [-1.0, 0.5]], [0, 1])
+        collection.backup(backup)
+        for suffix in ("", "-wal"):  # what a process that was killed leaves
+            shutil.copy(f"{path}{suffix}", f"{ended}{suffix}")
+    Collection.restore(backup, ended, overwrite=True)
+    with Collection.open(ended, readonly=True) as restored:
+        assert list(restored) == [1, 2]
+
+
 # ---------------------------------------------------------------------- compact
 
 

@@ -88,6 +88,7 @@ class Database:
             self._writer.execute("PRAGMA synchronous = FULL")
             if self._is_new:
                 self._create()
+                self._empty_log()  # from now on the file itself says what it is
                 self._read_settings()
             elif self._empty_log():
                 self._check_length()
