@@ -18,7 +18,7 @@ from onlinehash._validation import check_choice, check_features, check_positive_
 from onlinehash.collection.history import EncoderRecord, History, QualityRecord
 from onlinehash.collection.ids import check_item_ids, is_single
 from onlinehash.collection.insight import ClassBits, Codewords, ItemMap
-from onlinehash.collection.types import Id, Item, ItemPage
+from onlinehash.collection.types import Id, Item, ItemPage, Label
 from onlinehash.exceptions import InvalidInputError, OverLimitError, ServiceError, counted
 from onlinehash.types import Codes, SearchResult
 
@@ -243,6 +243,11 @@ def encode(vectors: ArrayLike) -> Calls[Codes]:
     )
     packed: Codes = np.concatenate([answer["array"] for answer in found])
     return packed[0] if single else packed
+
+
+def label_counts(found: dict[str, Any]) -> dict[Label | None, int]:
+    counts = {one["label"]: one["n_items"] for one in found["label_counts"]}
+    return counts | {None: found["n_unlabelled"]} if found["n_unlabelled"] else counts
 
 
 def item_map(found: dict[str, Any]) -> ItemMap:

@@ -232,12 +232,15 @@ class ClientMethods:
         """
         return self._http.run(calls.encode(vectors))
 
-    def label_counts(self, where: Any = None) -> dict[Label, int]:
-        """Return the number of items of each label, or of those whose payload passes a filter."""
+    def label_counts(self, where: Any = None) -> dict[Label | None, int]:
+        """Return the number of items per label, None for items without, as :meth:`Collection.label_counts`.
+
+        Parameters
+        ----------
+        where : mapping, optional
+        """
         call = Call("GET", "/label_counts") if where is None else Call("POST", "/label_counts", {"where": where})
-        return self._http.run(
-            one(call, lambda answer: {label["label"]: label["n_items"] for label in answer["label_counts"]})
-        )
+        return self._http.run(one(call, calls.label_counts))
 
     def stats(self) -> Stats:
         """Return statistics of the collection."""
