@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash import FlatIndex, OnlineHasher, load_hasher, unpack_bits
+from onlinehash import Encoder, FlatIndex, OnlineHasher, load_hasher, unpack_bits
 from onlinehash.metrics import Ranking
 
 
@@ -248,6 +248,9 @@ def test_a_hasher_saved_without_an_encoder_makes_one(folder, run, model):
     np.testing.assert_array_equal(np.load("bare.npy"), np.load("c.npy"))
 
 
+FILES = "evaluate --model damaged.oh --queries Q.npy --database D.npy"
+
+
 @pytest.mark.parametrize(
     "line, code, said",
     [
@@ -255,10 +258,20 @@ def test_a_hasher_saved_without_an_encoder_makes_one(folder, run, model):
         ("search D.npy nope.npy --model damaged.oh", 1, "There is no file nope.npy"),
         ("search D.npy Q.npy --ids nope.txt --model damaged.oh", 1, "There is no file nope.txt"),
         ("search D.npy Q.npy -k 0 --model damaged.oh", 1, "-k 0"),
+        ("search D.npy Q.npy --radius -1 --model damaged.oh", 1, "--radius -1"),
+        ("search D.npy damaged.oh --model damaged.oh", 1, "extension '.oh'"),
+        ("search D.npy Q.npy --ids damaged.oh --model damaged.oh", 1, "extension '.oh'"),
+        ("encode damaged.oh damaged.oh --out c.npy", 1, "extension '.oh'"),
         ("search D.npy Q.npy --rescore l2", 2, "--model"),
         ("evaluate --model damaged.oh --dataset digits --ties odd", 1, "--ties 'odd'"),
         ("evaluate --model damaged.oh --queries Q.npy", 2, "--database"),
         ("evaluate --model damaged.oh --queries Q.npy --database nope.npy", 1, "There is no file nope.npy"),
+        ("evaluate --model damaged.oh --queries Q.npy --database damaged.oh", 1, "extension '.oh'"),
+        (f"{FILES} --query-labels nope.npy --database-labels dy.npy", 1, "There is no file nope.npy"),
+        (f"{FILES} --query-labels qy.npy --database-labels damaged.oh", 1, "extension '.oh'"),
+        ("evaluate --model damaged.oh --dataset mnits", 1, "Did you mean 'mnist'?"),
+        ("evaluate --model damaged.oh --dataset digits --protocol odd", 1, "Unknown protocol 'odd'"),
+        ("evaluate --model damaged.oh --dataset digits --query-labels qy.npy", 2, "--dataset"),
     ],
 )
 def test_arguments_are_checked_before_a_model_is_loaded(folder, run, line, code, said):
@@ -280,3 +293,27 @@ def test_a_database_row_without_a_label_is_named_with_its_file(run, code_files, 
     np.save("gaps.npy", np.where(np.arange(len(split.database.y)) == 4, np.nan, split.database.y))
     result = run("evaluate --queries q.npy --query-labels qy.npy --database d.npy --database-labels gaps.npy", 1)
     assert "d.npy: y has no label in row 4" in result.stderr
+
+
+def test_files_are_compared_before_vectors_are_encoded(folder, run, model, monkeypatch):
+    def refuse(encoder, X):
+        raise AssertionError("vectors were encoded")
+
+    monkeypatch.setattr(Encoder, "encode", refuse)
+    Path("names.txt").write_text("".join(f"item {i}\n" for i in range(len(np.load("D.npy")))))
+    labels = "--query-labels qy.npy --database-labels qy.npy"
+    for line, said in (
+        (f"search D.npy Q.npy --model {model} --ids qy.npy", "different ids for"),
+        (f"search D.npy --model {model} --ids names.txt --save-index i.ohi", "integer ids"),
+        (f"evaluate --model {model} --queries Q.npy --database D.npy {labels}", "one label per row"),
+    ):
+        assert said in run(line, 1).stderr
+
+
+def test_queries_are_checked_before_items_are_encoded_and_an_index_is_written(folder, run, model):
+    np.save("narrow.npy", np.load("Q.npy")[:, :9])
+    np.save("D.npy", np.load("D.npy")[:, :10])
+    assert (
+        "narrow.npy: X has 9 features" in run(f"search D.npy narrow.npy --model {model} --save-index i.ohi", 1).stderr
+    )
+    assert not Path("i.ohi").exists()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onlinehash import tables
 from onlinehash._files import kind_of
-from onlinehash.cli._files import check_inputs, name_of, open_input, refuse_other_kinds
+from onlinehash.cli._files import check_inputs, is_standard, name_of, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
 from onlinehash.codes import code_width, pack_bits
 from onlinehash.encoders import Encoder
@@ -27,6 +27,8 @@ from onlinehash.types import Codes, Labels, Progress
 Result = TypeVar("Result")
 
 _TABLES = (".csv", ".jsonl", ".parquet", ".arrow")
+_ROWS = (".npy", ".npz", *_TABLES, ".bits")
+_COLUMNS = (".npy", ".npz", ".csv", ".txt")
 _ELEMENTS = 1 << 21  # of a chunk
 _HEADERS = {"labels": ("label", "labels", "y", "class", "target", "category"), "ids": USUAL["id"]}
 
@@ -39,6 +41,24 @@ class Given(NamedTuple):
     labels: Any = None
     codes: Any = None
 
+    @property
+    def n_items(self) -> int:
+        """The number of rows."""
+        return len(self.X if self.codes is None else self.codes)
+
+
+def check_rows(*paths: Path | None) -> None:
+    """Raise, before any work is done, if no vectors or codes can be read from a file."""
+    for path in paths:
+        if path is not None and not is_standard(path):
+            _suffix_of(path, *_ROWS)
+
+
+def check_column(path: Path | None) -> None:
+    """Raise, before any work is done, if no labels or ids can be read from a file."""
+    if path is not None and not is_standard(path):
+        _suffix_of(path, *_COLUMNS)
+
 
 def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
     """Read vectors or codes; those of an .npy file stay on disk, so that it may be larger than memory.
@@ -47,7 +67,7 @@ def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
     """
     columns = columns or Columns()
     with open_input(path) as file:
-        suffix = _suffix_of(file, ".npy", ".npz", *_TABLES, ".bits")
+        suffix = _suffix_of(file, *_ROWS)
         if suffix == ".bits":
             return Given(_read_bits(file))
         if suffix == ".npy":
@@ -68,7 +88,7 @@ def read_column(path: Path, role: str) -> Any:
     Labels may be an indicator matrix; they are then one list per row.
     """
     with open_input(path) as file:
-        suffix = _suffix_of(file, ".npy", ".npz", ".csv", ".txt")
+        suffix = _suffix_of(file, *_COLUMNS)
         if suffix in (".npy", ".npz"):
             array = np.array(read_array(file, _name_in(file, _HEADERS[role]) if suffix == ".npz" else ""))
             if role == "labels" and array.ndim:
@@ -128,14 +148,23 @@ def encode_rows(encoder: Encoder, X: NDArray[Any], source: Path | str) -> Codes:
         return np.concatenate(by_chunks(X, lambda rows: encoder.encode(X[rows]), progress, source))
 
 
-def read_codes(path: Path, encoder: Encoder | None, columns: Columns) -> Given:
-    """Read packed codes, without X; or vectors that the encoder takes, with their codes."""
+def read_items(path: Path, encoder: Encoder | None, columns: Columns) -> Given:
+    """Read packed codes, without X; or vectors that the encoder takes, whose codes :func:`with_codes` adds."""
     names = ("codes",) if encoder is None else ("X", "features", "vectors", "vector", "codes")
     given = read_rows(path, columns, *names)
     X = given.X
-    if encoder is None or (X.ndim == 2 and X.shape[1] == code_width(encoder.n_bits) != encoder.n_features):
+    if X.ndim != 2:
+        raise FileFormatError(f"{name_of(path)} has shape {X.shape}; it should be 2D, one row per item.")
+    if encoder is None or X.shape[1] == code_width(encoder.n_bits) != encoder.n_features:
         return given._replace(X=None, codes=as_codes(X, path))
-    return given._replace(codes=encode_rows(encoder, X, name_of(path)))
+    return given
+
+
+def with_codes(given: Given, encoder: Encoder | None, path: Path) -> Given:
+    """Return items with their codes; vectors are encoded."""
+    if given.codes is not None or encoder is None:
+        return given
+    return given._replace(codes=encode_rows(encoder, given.X, name_of(path)))
 
 
 def by_chunks(X: NDArray[Any], work: Callable[[slice], Result], progress: Progress, source: Path | str) -> list[Result]:

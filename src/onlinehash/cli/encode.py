@@ -42,7 +42,7 @@ def run(
     In npy, npz (array 'codes') and csv, bit k of a code is bit k % 8 of byte k // 8. In bits, a code is a line of 0s
     and 1s.
     """
-    from onlinehash.cli._arrays import encode_rows, read_encoder, read_rows
+    from onlinehash.cli._arrays import check_rows, encode_rows, read_encoder, read_rows
     from onlinehash.codes import unpack_bits
     from onlinehash.tables import Columns
 
@@ -54,7 +54,8 @@ def run(
     elif form not in _FORMATS.values():
         raise typer.BadParameter(f"{form!r} is not npy, npz, csv or bits.", param_hint="--format")
     check_output(out)
-    check_inputs(model, source)
+    check_inputs(model)
+    check_rows(source)
     encoder = read_encoder(model)
     columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
     codes = encode_rows(encoder, read_rows(source, columns).X, name_of(source))

@@ -13,11 +13,12 @@ from onlinehash._validation import check_choice, check_targets
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs
 from onlinehash.cli._screen import print_json, print_rows
-from onlinehash.cli.datasets import load_split
+from onlinehash.cli.datasets import check_split, load_split
 from onlinehash.exceptions import InvalidLabelsError
-from onlinehash.types import Codes, LabelSets
+from onlinehash.types import LabelSets
 
 if TYPE_CHECKING:
+    from onlinehash.cli._arrays import Given
     from onlinehash.encoders import Encoder
     from onlinehash.metrics import Ranking
     from onlinehash.tables import Columns
@@ -57,16 +58,23 @@ def run(
     mAP@k is given twice: divided by the number of relevant items that k places can hold ('possible'), and by the
     number of those found ('found'), which is often published and is higher.
     """
-    from onlinehash.cli._arrays import encode_rows, read_encoder
+    from onlinehash.cli._arrays import check_column, check_rows, encode_rows, read_encoder, with_codes
     from onlinehash.metrics import Ranking
     from onlinehash.tables import Columns
 
-    if dataset is not None and (model is None or queries is not None or database is not None):
-        raise typer.BadParameter("--dataset needs --model, and no --queries or --database.")
+    of_files = (queries, query_labels, database, database_labels)
+    if dataset is not None and (model is None or any(given is not None for given in of_files)):
+        raise typer.BadParameter("--dataset needs --model, and no --queries or --database, nor labels of them.")
     if dataset is None and (queries is None or database is None):
         raise typer.BadParameter("give --model and --dataset, or --queries and --database.")
     check_choice("ties", ties, ("expected", "stable"))
-    check_inputs(model, queries, database)
+    check_inputs(model)
+    if dataset is not None:
+        check_split(dataset, protocol)
+    check_rows(queries, database)
+    for path, labels in ((queries, query_labels), (database, database_labels)):
+        if path is not None and labels is not None and not _is_column(labels, path):
+            check_column(Path(labels))
     encoder = read_encoder(model) if model is not None else None
     if dataset is not None:
         assert encoder is not None
@@ -78,7 +86,8 @@ def run(
         assert database is not None
         columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
         files = ((queries, query_labels), (database, database_labels))
-        sides = [_of_file(path, labels, encoder, columns) for path, labels in files]
+        read = [(path, *_read(path, labels, encoder, columns)) for path, labels in files]
+        sides = [(with_codes(given, encoder, path).codes, y) for path, given, y in read]
     result = _measure(Ranking(*sides[0], *sides[1], ties=ties), map_at or 1000, precision_at or 100, radius)
     sizes = {"n_queries": len(sides[0][0]), "n_items": len(sides[1][0]), "ties": ties}
     if as_json:
@@ -88,24 +97,30 @@ def run(
         print_rows(("measure", "value"), [*sizes.items(), *_rows(result)])
 
 
-def _of_file(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Any]:
-    from onlinehash.cli._arrays import read_codes, read_column
+def _read(path: Path, labels: str | None, encoder: Encoder | None, columns: Columns) -> tuple[Given, Any]:
+    """Return the rows of a file, before they are encoded, and their labels."""
+    from onlinehash.cli._arrays import read_column, read_items
 
-    is_column = labels is not None and path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
-    is_column = is_column and labels != "-" and not Path(labels or "").is_file()
-    given = read_codes(path, encoder, replace(columns, labels=labels) if is_column else columns)
+    is_column = labels is not None and _is_column(labels, path)
+    given = read_items(path, encoder, replace(columns, labels=labels) if is_column else columns)
     y = given.labels if labels is None or is_column else read_column(Path(labels), "labels")
     if y is None:
         raise InvalidLabelsError(f"{path} comes without labels; give --query-labels and --database-labels.")
     try:
-        targets, labelled = check_targets(y, len(given.codes))
+        targets, labelled = check_targets(y, given.n_items)
     except InvalidLabelsError as error:
         raise InvalidLabelsError(f"{path}: {error}") from error
     if labelled is not None and not isinstance(targets, LabelSets):
         raise InvalidLabelsError(
             f"{path}: y has no label in row {labelled.argmin()}; leave out rows that have no label."
         )
-    return given.codes, y
+    return given, y
+
+
+def _is_column(labels: str, path: Path) -> bool:
+    """Return whether labels name a column of a file, rather than a file of their own."""
+    has_columns = path.suffix.lower() in ("", ".csv", ".jsonl", ".parquet")
+    return has_columns and labels != "-" and not Path(labels).is_file()
 
 
 def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> dict[str, Any]:

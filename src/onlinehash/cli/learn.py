@@ -61,7 +61,7 @@ def run(
     learning rate; the queries of 'onlinehash evaluate' with the same seed are not learned from. Unsupervised methods
     need no labels.
     """
-    from onlinehash.cli._arrays import by_chunks
+    from onlinehash.cli._arrays import by_chunks, check_column, check_rows
     from onlinehash.hashers import load_hasher
     from onlinehash.tables import Columns
 
@@ -70,7 +70,9 @@ def run(
     if dataset is not None and label_column is not None:
         raise typer.BadParameter("--label-column is for a file with columns, not for --dataset.")
     check_output(out)
-    check_inputs(source, labels, resume)
+    check_inputs(resume)
+    check_rows(source)
+    check_column(labels)
     given = options.hasher_parameters(bits, settings)
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from onlinehash._validation import check_positive_int
+from onlinehash._validation import check_ids, check_non_negative_int, check_positive_int
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import (
     check_inputs,
     check_output,
     is_standard,
+    name_of,
     name_of_output,
     open_output,
     refuse_other_kinds,
@@ -92,7 +93,7 @@ def run(
 
     With --model, a file is read as vectors if it has as many columns as the model learned from, else as codes.
     """
-    from onlinehash.cli._arrays import read_codes, read_encoder
+    from onlinehash.cli._arrays import check_column, check_rows, read_encoder, read_items, with_codes
     from onlinehash.tables import Columns
 
     if queries is None and save_index is None:
@@ -106,25 +107,29 @@ def run(
     if ids is not None and items.suffix.lower() == ".ohi":
         raise typer.BadParameter("a saved index has its own ids.", param_hint="--ids")
     check_positive_int("k", 10 if k is None else k)
+    check_non_negative_int("radius", 0 if radius is None else radius)
     if save_index is not None:
         check_output(save_index, ".ohi")
     if out is not None:
         check_output(out, ".csv", ".npz")
-    check_inputs(items, queries, ids, model)
+    check_inputs(items, model)
+    check_rows(None if items.suffix.lower() == ".ohi" else items, queries)
+    check_column(ids)
     encoder = read_encoder(model) if model is not None else None
     columns = Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)
-    searched = _read_items(items, ids, encoder, columns)
+    given, own_ids = _read_items(items, ids, encoder, columns)
+    if save_index is not None and _are_text(own_ids):
+        raise InvalidInputError(
+            "An index holds integer ids, and these are text. Search without --save-index, leave out the ids with "
+            "--ignore, or keep the items in a collection: onlinehash collection create"
+        )
+    asked = None if queries is None else with_codes(read_items(queries, encoder, columns), encoder, queries)
+    searched = _build_index(items, given, own_ids, encoder)
     if save_index is not None:
-        if searched.names is not None:
-            raise InvalidInputError(
-                "An index holds integer ids, and these are text. Search without --save-index, leave out the ids with "
-                "--ignore, or keep the items in a collection: onlinehash collection create"
-            )
         searched.flat.save(save_index)
         note(f"Wrote {searched.flat!r} to {save_index}.")
-    if queries is None:
+    if asked is None:
         return
-    asked = read_codes(queries, encoder, columns)
     if radius is not None:
         matches = searched.flat.range_search(asked.codes, radius)
         found = [SearchResult(some.ids.tolist()[:k], some.distances.tolist()[:k]) for some in matches]
@@ -150,26 +155,45 @@ def run(
         print_rows(_COLUMNS, [(query, id, number(distance)) for query, id, distance in rows])
 
 
-def _read_items(items: Path, ids: Path | None, encoder: Encoder | None, columns: Columns) -> _Items:
-    from onlinehash.cli._arrays import read_codes, read_column
-    from onlinehash.indexes import FlatIndex
+def _read_items(
+    items: Path, ids: Path | None, encoder: Encoder | None, columns: Columns
+) -> tuple[Given | None, list[Any] | None]:
+    """Return the rows of a file and their ids, before they are encoded; None and None for a saved index."""
+    from onlinehash.cli._arrays import read_column, read_items
 
     if items.suffix.lower() == ".ohi":
         refuse_other_kinds(items, "index")
-        return _Items(FlatIndex.load(items, mmap=True))
-    given = read_codes(items, encoder, columns)
+        return None, None
+    given = read_items(items, encoder, columns)
     own_ids = given.ids if ids is None else read_column(ids, "ids")
-    index = FlatIndex(8 * given.codes.shape[1] if encoder is None else encoder.n_bits)
-    listed = None if own_ids is None else list(own_ids)
-    if not listed or not isinstance(listed[0], str):
-        index.upsert(given.codes, own_ids)
-        return _Items(index, None, given.X, None if listed is None else {id: row for row, id in enumerate(listed)})
-    if len(listed) != len(given.codes) or len(set(listed)) != len(listed):
+    if own_ids is None:
+        return given, None
+    listed, n_items = np.asarray(check_ids(own_ids, "ids")).tolist(), given.n_items
+    if len(listed) != n_items or len(set(listed)) != n_items:
         raise InvalidInputError(
-            f"There are {len(set(listed))} different ids for {len(given.codes)} items of {items}; give one per item."
+            f"There are {len(set(listed))} different ids for {n_items} items of {name_of(items)}; give one per item."
         )
-    index.upsert(given.codes)
-    return _Items(index, [str(name) for name in listed], given.X)
+    return given, listed
+
+
+def _build_index(items: Path, given: Given | None, ids: list[Any] | None, encoder: Encoder | None) -> _Items:
+    """Return the index of a file, or that of the rows of one."""
+    from onlinehash.cli._arrays import with_codes
+    from onlinehash.indexes import FlatIndex
+
+    if given is None:
+        return _Items(FlatIndex.load(items, mmap=True))
+    given = with_codes(given, encoder, items)
+    index = FlatIndex(8 * given.codes.shape[1] if encoder is None else encoder.n_bits)
+    if _are_text(ids):
+        index.upsert(given.codes)
+        return _Items(index, ids, given.X)
+    index.upsert(given.codes, ids)
+    return _Items(index, None, given.X, None if ids is None else {id: row for row, id in enumerate(ids)})
+
+
+def _are_text(ids: list[Any] | None) -> bool:
+    return ids is not None and isinstance(next(iter(ids), None), str)
 
 
 def _search(
