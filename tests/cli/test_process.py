@@ -170,3 +170,19 @@ def test_a_terminal_without_block_characters_does_not_fail():
     done = call("--help", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert done.stdout.isascii()
+
+
+def test_a_note_is_a_line_of_its_own_above_a_spinner():
+    code = """
+from io import StringIO
+from rich.console import Console
+from onlinehash.cli._screen import note
+console = Console(file=StringIO(), force_terminal=True)
+with console.status("Loading ..."):
+    note("Compiling")
+print(repr(console.file.getvalue()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""  # it goes where the spinner is drawn, which is cleared first
+    assert "Compiling\\n" in done.stdout
+    assert "Loading ...Compiling" not in done.stdout

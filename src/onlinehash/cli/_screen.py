@@ -29,12 +29,17 @@ loudness = SimpleNamespace(quiet=False, verbose=False)
 def note(text: str) -> None:
     """Print a line on standard error, unless ``--quiet``."""
     if not loudness.quiet:
-        typer.echo(printable(text), err=True)
+        _print_above(text)
 
 
 def warn(text: str) -> None:
     """Print a warning on standard error."""
-    typer.echo(printable(f"warning: {text}"), err=True)
+    _print_above(f"warning: {text}")
+
+
+def _print_above(text: str) -> None:
+    """Print a line on standard error, above a bar or a spinner, into which typer would write."""
+    sys.stderr.write(f"{printable(text)}\n")
 
 
 def printable(value: object) -> str:
