@@ -252,7 +252,7 @@ def test_vectors_and_an_embedder_for_the_rest(tickets):
         n_embedded.append(len(texts))
         return embed_new(texts)
 
-    tickets.update(7, payload={"no": "document"})
+    tickets.update(7, payload={"document": None})
     with pytest.raises(InvalidInputError, match="Item 7 has no 'document'"):
         tickets.migrate(embed=Embedder("new", counting))
     tickets.migrate(embed=Embedder("new", counting), vectors=[(id, new[id]) for id in range(50)])

@@ -38,8 +38,8 @@ def warn(text: str) -> None:
 
 
 def _print_above(text: str) -> None:
-    """Print a line on standard error, above a bar or a spinner, into which typer would write."""
-    sys.stderr.write(f"{printable(text)}\n")
+    """Print a line on standard error as it is now: above a bar or a spinner, into which ``err=True`` would write."""
+    typer.echo(printable(text), file=sys.stderr)
 
 
 def printable(value: object) -> str:

@@ -377,7 +377,7 @@ class _Codes:
 
 def _document(id: Any, payload: str | None) -> Any:
     value = json.loads(payload or "null")
-    if not isinstance(value, dict) or FIELD not in value:
+    if not isinstance(value, dict) or value.get(FIELD) is None:
         raise InvalidInputError(
             f"Item {id!r} has no {FIELD!r} in its payload to embed; pass its new vector with vectors=, which may go "
             "together with embed=."
