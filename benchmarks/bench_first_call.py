@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,18 +22,14 @@ codes = rng.integers(0, 256, (20_000, 8), dtype=np.uint8)
 hasher, index = HCOH(64, random_state=0), FlatIndex(64)
 """
 _CALLS = {  # what is imported and made before, and the call
-    "numba": (
-        "import numba\n@numba.njit\ndef loop(n):\n    for i in range(n):\n        pass\n",
-        "loop(9)",
-    ),
+    "numba": ("import numba\n@numba.njit\ndef loop(n):\n    for i in range(n):\n        pass\n", "loop(9)"),
     "partial_fit": (_DATA, "hasher.partial_fit(X, y)"),
     "search": (_DATA, "index.upsert(codes); index.search(codes[:1], 10)"),
     "demo": (
-        "import sys\n",
+        "from pathlib import Path",
         "from onlinehash.demo import terminal\n"
         "terminal.show = lambda *given, **named: None\n"
         "from onlinehash.cli.demo import run\n"
-        "from pathlib import Path\n"
         "run('digits', Path('demo'), 0, False)",
     ),
 }
@@ -52,16 +47,15 @@ def seconds_of(name: str, package: Path) -> float:
     before, call = _CALLS[name]
     start = "0.0" if name == "demo" else "process_time()"
     code = f"from time import process_time\n{before}\nstart = {start}\n{call}\nprint()\nprint(process_time() - start)"
-    with TemporaryDirectory() as cache:
-        variables: Mapping[str, str] = {
+    with TemporaryDirectory() as empty:
+        variables = {
             "PYTHONPATH": str(package),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "NUMBA_CACHE_DIR": cache,
+            "NUMBA_CACHE_DIR": empty,
             "OPENBLAS_NUM_THREADS": "1",
         }
-        called = subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | variables, check=True, capture_output=True, text=True
-        )
+        line, env = [sys.executable, "-c", code], os.environ | variables
+        called = subprocess.run(line, env=env, cwd=empty, check=True, capture_output=True, text=True)
     return float(called.stdout.split()[-1])
 
 
