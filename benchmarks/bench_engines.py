@@ -1,9 +1,9 @@
 """All indexes side by side: adding learned codes, top 10 of one query, and what share of the nearest is found.
 
 The codes are those of HROH, learned from 20 000 rows of MNIST, for 69 000 rows tiled to the size with small Gaussian
-noise, a tenth of the length of a row; the queries were not learned from. Time is that on the wall, since servers are
-processes of their own; faiss and ours use one thread. PostgreSQL is one server with its usual durability; Milvus is
-Milvus Lite. An engine that has not added all items in ten minutes is stopped, and said to be.
+noise, a tenth of the length of a row; the queries were not learned from. Time is that on the wall, since Milvus Lite is
+a process of its own; faiss and ours use one thread. An engine that has not added all items in ten minutes is stopped,
+and said to be.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from importlib import import_module
+from contextlib import contextmanager
 from itertools import cycle
 from math import isqrt
 from pathlib import Path
@@ -28,14 +27,13 @@ from benchmarks.measure import Row, compare, interleaved, tiled_codes
 from onlinehash import HROH, BucketIndex, FlatIndex, load_dataset
 from onlinehash.checks import recall
 from onlinehash.encoders import Encoder
-from onlinehash.indexes.engines import FaissIndex, MilvusIndex, PostgresIndex
+from onlinehash.indexes.engines import FaissIndex, MilvusIndex
 from onlinehash.types import Codes, Features
 
 SIZES = (100_000, 1_000_000)
 K, N_BITS, BATCH, N_QUERIES, N_PROBES = 10, 64, 10_000, 100, 16
 BUDGET = 600.0  # seconds in which an engine has to add all items, or to answer all queries
 ORACLE, APPROXIMATE = "FlatIndex", "FaissIndex, lists"
-POSTGRES = {"shared_buffers": "1GB", "max_wal_size": "4GB", "autovacuum": "on"}
 
 
 def learned() -> tuple[Encoder, Features, Codes]:
@@ -47,28 +45,17 @@ def learned() -> tuple[Encoder, Features, Codes]:
 
 
 @contextmanager
-def engines(n_items: int) -> Iterator[tuple[dict[str, Any], dict[str, Callable[[], int]]]]:
-    """Give empty indexes by name, servers running, and what tells how many bytes those on disk take there."""
-    with ExitStack() as stack:
-        server = stack.enter_context(import_module("tests.servers.postgres").postgres(POSTGRES))
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        postgres = stack.enter_context(PostgresIndex(N_BITS, server.url))
-        milvus = stack.enter_context(MilvusIndex(N_BITS, str(folder / "milvus.db")))
+def engines(n_items: int) -> Iterator[tuple[dict[str, Any], Path]]:
+    """Give empty indexes by name, and the folder of Milvus."""
+    with TemporaryDirectory() as folder, MilvusIndex(N_BITS, str(Path(folder) / "milvus.db")) as milvus:
         indexes = {
             ORACLE: FlatIndex(N_BITS),
             "BucketIndex": BucketIndex(N_BITS),
             "FaissIndex": FaissIndex(N_BITS),
             APPROXIMATE: FaissIndex(N_BITS, isqrt(n_items), N_PROBES),
-            "PostgresIndex": postgres,
             "MilvusIndex": milvus,
         }
-        yield (
-            indexes,
-            {
-                "PostgresIndex": lambda: server.execute("SELECT pg_total_relation_size('codes')")[0][0],
-                "MilvusIndex": lambda: sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
-            },
-        )
+        yield indexes, Path(folder)
 
 
 def filled(indexes: Mapping[str, Any], codes: Codes) -> dict[str, list[float]]:
@@ -117,13 +104,13 @@ def seconds_a_query(index: Any, queries: Codes) -> float:
 
 def measured(n_items: int, encoder: Encoder, X: Features, queries: Codes) -> list[Row]:
     codes = tiled_codes(encoder, X, n_items, np.random.default_rng(1))
-    with engines(n_items) as (indexes, disks):
+    with engines(n_items) as (indexes, folder):
         spent = filled(indexes, codes)
         kind = f"{n_items} learned codes of {N_BITS} bits"
         rows = list(adding(f"adding {kind}, {BATCH} a call", spent))
-        for name, size in disks.items():
-            n_bytes = size() / min(n_items, BATCH * len(spent[name]))
-            rows.append(Row.of(f"disk of {kind}", [n_bytes], f"{name}: bytes per item", "-"))
+        n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        n_stored = min(n_items, BATCH * len(spent["MilvusIndex"]))
+        rows.append(Row.of(f"disk of {kind}", [n_bytes / n_stored], "MilvusIndex: bytes per item", "-"))
         what = f"top {K} of {kind}, {indexes['BucketIndex'].n_buckets} distinct"
         ready = {name: index for name, index in indexes.items() if len(spent[name]) == len(spent[ORACLE])}
         for name, index in list(ready.items()):

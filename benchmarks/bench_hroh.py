@@ -30,12 +30,6 @@ def learn(hasher: Any, X: Array, y: Array) -> None:
     hasher.partial_fit(X, y)
 
 
-def new_factor(hasher: HROH) -> None:
-    penalty = hasher.alpha
-    assert penalty is not None
-    hasher._sums.statistics.factor(penalty)
-
-
 def codes(rng: np.random.Generator) -> list[Row]:
     """Compare the codes of rows of features with the two products that they need."""
     rows = []
@@ -80,11 +74,4 @@ def run() -> list[Row]:
         rows.append(compare(f"{what}, one core", seconds, "HROH", hcoh, "-"))
     seconds = interleaved(streams, rounds=5, clock=perf_counter)
     rows.append(compare(f"{what}, time on the wall, all cores", seconds, "HROH", hcoh, "at most 8"))
-
-    with threadpool_limits(1):
-        hasher = HROH(32, alpha=0.02, random_state=0).partial_fit(X[: 16 * BLOCK], y[: 16 * BLOCK])
-        hasher.snapshot()
-        hasher.partial_fit(X[-100:], y[-100:])
-        seconds = interleaved({"update": hasher.snapshot, "factor": partial(new_factor, hasher)}, rounds=15)
-        rows.append(compare("a snapshot after 100 new rows", seconds, "update", "factor", "at most 0.08"))
     return rows

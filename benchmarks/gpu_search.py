@@ -82,17 +82,17 @@ def _same_answers(index: Any, flat: FlatIndex) -> None:
 
 
 def _compare_with_stages(index: Any) -> str:
-    from onlinehash.indexes.engines import gpu_single
+    from onlinehash.indexes.engines import gpu
 
-    most, seconds = gpu_single.MOST_NEIGHBOURS, {"one scan": 0.0, "stages": 0.0}
+    most, seconds = gpu.MAX_SINGLE_K, {"one scan": 0.0, "stages": 0.0}
     for query in queries_of(40):
         found = {}
         for name in seconds:
-            gpu_single.MOST_NEIGHBOURS = most if name == "one scan" else 0
+            gpu.MAX_SINGLE_K = most if name == "one scan" else 0
             start = time.perf_counter()
             found[name] = index.search(query[None], 10)
             seconds[name] += time.perf_counter() - start
-        gpu_single.MOST_NEIGHBOURS = most
+        gpu.MAX_SINGLE_K = most
         _assert_same(*found.values())
     return f"equal answers to 40 queries; ms: { ({name: 1000 * s / 40 for name, s in seconds.items()}) }"
 

@@ -31,8 +31,10 @@ class Coroutines(griffe.Extension):
         """Put a coroutine in the place of every attribute that is one."""
         if pkg.name != "onlinehash":
             return
-        client = pkg["client.AsyncClient"]
-        for name, method in pkg["_client_methods.ClientMethods"].functions.items():
+        client = pkg["client.async_client.AsyncClient"]
+        for name, method in pkg["client.client.Client"].functions.items():
+            if name.startswith("_") or client[name].is_function:
+                continue
             made = client[name]
             coroutine = griffe.Function(
                 name, lineno=made.lineno, endlineno=made.endlineno, parameters=method.parameters, returns=method.returns

@@ -8,7 +8,7 @@ import numpy as np
 from _parts import INK, LINES, SOFT, svg_frame, svg_text
 
 from onlinehash import Encoder
-from onlinehash.hashers._scores import choose_sharpness
+from onlinehash.hashers._class_bits import choose_sharpness
 
 N_BITS, N_ROWS, NOISE = 32, 400, 0.15
 CLASSES = [2**power for power in range(1, 11)]

@@ -15,14 +15,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import _case
 import _sharpness
+import _sorted
 from _cli_reference import cli_page
 from _gpu import gpu_page
 from _parts import EXPERIMENTS, ROOT, filled, results_of
 from _scaling import scaling_page
+from _traits import TRAITS
 from benchmarks.measure import page as benchmarks_page
 
 from onlinehash.collection import Collection
-from onlinehash.experiments.plots import map_against_bits, map_against_instances, map_of_two_streams
+from onlinehash.experiments.plots import map_against_bits, map_against_instances
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.tables import (
     MEASURES,
@@ -75,7 +77,7 @@ def hashers_page() -> str:
         labels = "no" if not hasher.supervised else "one or several" if hasher.multi_label else "one"
         row = precision.get(next((m for m, h in by_name.items() if h == name), ""), {})
         values = " / ".join(form_value(row[n]) if n in row else "-" for n in (16, 32))
-        traits = hasher.traits
+        traits = TRAITS[hasher.name]
         abilities = ", ".join(ability for ability in ("merges", "unlearns") if getattr(hasher, ability))
         weights = "sample weights" if hasher.takes_weights else ""
         takes = "; ".join(filter(None, (traits.takes, weights, abilities)))
@@ -225,8 +227,7 @@ def curves_figure(name: str) -> str:
 
 def sorted_figure() -> str:
     """Draw what a stream sorted by class costs each method."""
-    names = ("shuffled", "class after class")
-    return map_of_two_streams(_plain("mnist"), _plain("class_sorted"), names, n_bits=32)
+    return _sorted.figure(_plain("mnist"), _plain("class_sorted"))
 
 
 def _plain(name: str, methods: set[str] | None = None) -> list[Result]:

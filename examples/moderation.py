@@ -1,8 +1,8 @@
 """Moderation with new categories every day: each is learned when it appears, and one is unlearned.
 
 Moderators label incoming items. Every day brings items of known categories and of new ones. All are upserted into a
-collection, which stores them, learns from them (HROH, 64 bits per item) and refreshes its codes when they have
-drifted: no separate training, no index to rebuild.
+collection, which stores them, learns from them (HROH, 64 bits per item) and refreshes its codes when no more come: no
+separate training, no index to rebuild.
 
 At the end of each day, items without a label are searched for. The table shows the share of the ten nearest that are of
 the right category (precision@10), for the categories new that day and for all; then, for the new ones, the results with
@@ -27,7 +27,6 @@ from sklearn.neighbors import NearestNeighbors
 import onlinehash as oh
 
 N_DAYS, RETRACTED = 5, 3
-POLICY = oh.WhenDrifted(every=100)  # check after 100 items or more; refresh if 1 bit in 20 would flip
 
 
 def new_hasher() -> oh.HROH:
@@ -62,13 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     appears = np.arange(n_categories) * N_DAYS // n_categories  # the day of each category
     arrives = np.random.default_rng(0).integers(appears[y], N_DAYS)  # the day of each item: from then on, any
 
-    with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/items.oh", new_hasher(), POLICY) as items:
+    with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/items.oh", new_hasher()) as items:
         print("day  categories  items  generation  version    new    all    new, day 1 codes    new, exact")
         first: Any = None
         for day in range(N_DAYS):
             today, so_far = np.flatnonzero(arrives == day), np.flatnonzero(arrives <= day)
             items.upsert(today, X[today], y[today])  # ids are row numbers here
-            while items.stats().refreshing:  # not needed to search: it makes every run print the same
+            while items.stats().staleness:  # not needed to search: it makes every run print the same
                 sleep(0.01)
             first = first or items.encoder
             new, known = appears[asked] == day, appears[asked] <= day

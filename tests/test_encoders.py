@@ -133,7 +133,7 @@ def test_foreign_damaged_and_missing_files_are_told_apart(encoder, tmp_path):
 
 
 def test_a_file_of_a_newer_layout_asks_for_an_upgrade(encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr("onlinehash.encoders._LAYOUT", 99)
+    monkeypatch.setattr("onlinehash.encoders.encoder._LAYOUT", 99)
     encoder.save(tmp_path / "e.oh")
     monkeypatch.undo()
     with pytest.raises(FileFormatError, match=r"layout 99 .* Upgrade onlinehash"):

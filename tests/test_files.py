@@ -8,7 +8,7 @@ from safetensors.numpy import save as save_safetensors
 
 import onlinehash as oh
 from onlinehash import HCOH, HMOH, HROH, Collection, Encoder, FlatIndex, MIHash, load_hasher
-from onlinehash._files import pack_arrays, read_arrays
+from onlinehash._internal.files import pack_arrays, read_arrays
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, StorageError, UnknownNameError
 
 RNG = np.random.default_rng(0)
@@ -74,11 +74,11 @@ def test_a_damaged_state_in_a_collection_is_told(tmp_path):
     with Collection.open(tmp_path / "items.oh", HCOH(8, random_state=0)) as items:
         items.upsert(range(300), X, Y)
     with closing(sqlite3.connect(tmp_path / "items.oh")) as file, file:
-        state = bytearray(file.execute("SELECT state FROM hasher").fetchone()[0])
+        state = bytearray(file.execute("SELECT content FROM state").fetchone()[0])
         state[-9] ^= 1
-        file.execute("UPDATE hasher SET state = ?", [bytes(state)])
+        file.execute("UPDATE state SET content = ?", [bytes(state)])
     with (
-        pytest.raises(FileFormatError, match="is damaged: in the table hasher"),
+        pytest.raises(FileFormatError, match="is damaged: the state of the hasher does not match"),
         Collection.open(tmp_path / "items.oh") as items,
     ):
         items.upsert(1000, X[0], 1)

@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency
 
 from onlinehash import HCOH, HROH, LSH, BucketIndex, Collection, Encoder, FlatIndex, load_hasher
+from onlinehash._internal.validation import as_array, records
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.hashers import HASHERS
 from onlinehash.metrics import mean_average_precision
@@ -472,6 +473,67 @@ def test_payloads_come_from_columns_too(tmp_path):
             assert [item.payload for item in collection.get([1, 2, 3])] == ["a", None, "b"]
 
 
+PRICES = {"price": [1.5, None, 2.5], "day": [date(2026, 1, 31), None, None], "n": [1, 2, 3], "name": ["a", None, "b"]}
+ROWS_OF_PRICES = [
+    {"price": 1.5, "day": "2026-01-31", "n": 1, "name": "a"},
+    {"price": None, "day": None, "n": 2, "name": None},
+    {"price": 2.5, "day": None, "n": 3, "name": "b"},
+]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [pd.DataFrame(PRICES), pd.DataFrame(PRICES).convert_dtypes(), pl.DataFrame(PRICES), pa.table(PRICES)],
+    ids=["pandas", "pandas, nullable", "polars", "arrow"],
+)
+def test_a_payload_from_a_data_frame_is_a_dict_per_row(tmp_path, frame):
+    with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
+        collection.upsert([1, 2, 3], X, [1, 2, 1], frame)
+        assert [item.payload for item in collection.get([1, 2, 3])] == ROWS_OF_PRICES
+        one = frame.select(["price"]) if isinstance(frame, (pl.DataFrame, pa.Table)) else frame[["price"]]
+        collection.upsert([1, 2, 3], X, [1, 2, 1], one)
+        assert [item.payload for item in collection.get([1, 2, 3])] == [{"price": 1.5}, {"price": None}, {"price": 2.5}]
+
+
+def test_a_payload_is_plain_json():
+    given = [
+        {
+            "n": np.int64(3),
+            "x": np.float32(0.5),
+            "nan": float("nan"),
+            "inner": [np.nan, {"when": datetime(2026, 1, 1)}],
+        },
+        np.array([1, 2]),
+        pd.NA,
+    ]
+    assert records(given, 3) == [
+        {"n": 3, "x": 0.5, "nan": None, "inner": [None, {"when": "2026-01-01T00:00:00"}]},
+        [1, 2],
+        None,
+    ]
+    assert records(pd.Series(pd.to_datetime(["2026-01-01", None])), 2) == ["2026-01-01T00:00:00", None]
+    assert records([{"big": BIG, 1: Level.LOW, "word": Colour.RED}], 1) == [{"big": BIG, "1": 1, "word": "red"}]
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ([None, {"a": 1, "price": object()}], r"row 1, key 'price': object"),
+        (pl.DataFrame({"price": [Decimal(1), Decimal(2)]}), r"row 0, key 'price': Decimal"),
+        ([1.0, float("inf")], "row 1: Infinity"),
+        ([{(1, 2): 3}, None], "row 0: keys must be"),
+        ([1], "not a list of 2 values"),
+        (pd.DataFrame({"a": [1]}), "not a list of 2 values"),
+        ("ab", "not a list of 2 values"),
+        (pl.DataFrame({"a": [1, 2]}).lazy(), r"pass payload\.collect\(\)"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "a column name twice"),
+    ],
+)
+def test_a_payload_that_is_not_json_is_refused_with_its_row_and_key(payload, message):
+    with pytest.raises(InvalidInputError, match=message):
+        records(payload, 2)
+
+
 # ---------------------------------------------------------------------- vectors
 
 TABLE = np.array([[1.0, 2.0, 3.0], [-4.0, 5.0, 6.0]], np.float32)
@@ -636,8 +698,6 @@ def test_vectors_are_not_changed_or_copied_needlessly(tmp_path):
     tensor = Tensor(TABLE.copy())
     encoder.encode(tensor)
     assert np.array_equal(tensor.values, TABLE)
-    from onlinehash._containers import as_array
-
     assert as_array(TABLE) is TABLE
     assert np.shares_memory(as_array(tensor), tensor.values)
 

@@ -1,79 +1,82 @@
-"""Where compiled kernels are kept, and who finds them again."""
+"""Where compiled kernels are kept, and that read-only arrays are accepted."""
 
-import logging
-from importlib.util import module_from_spec, spec_from_file_location
+import os
+import subprocess
+import sys
+from pathlib import Path
 
-import numba
+import numpy as np
 import pytest
 
-from onlinehash import _kernel
+import onlinehash
+from onlinehash._internal.kernels import kernel, read_only
 
-SOURCE = """
-from onlinehash._kernel import kernel
+MODULE = """
+from onlinehash._internal.kernels import kernel
 
 @kernel()
 def double(x):
     return 2 * x
 """
+CALL = """
+import doubling
+doubling.double(2)
+stats = doubling.double.stats
+print(stats.cache_path, sum(stats.cache_hits.values()))
+"""
+
+
+def call(folder, home, **settings):
+    """Call the kernel of a module in a new process; return where it is kept, and whether it was found there."""
+    source = Path(onlinehash.__file__).parents[1]
+    env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{source}", "HOME": str(home)}
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        env.pop(name, None)
+    run = subprocess.run([sys.executable, "-c", CALL], capture_output=True, text=True, env=env | settings, check=True)
+    path, n_hits = run.stdout.split()
+    return path, n_hits == "1"
 
 
 @pytest.fixture
-def load(tmp_path, monkeypatch):
-    """Return a function that imports a module with a kernel, as a new process would."""
-    path = tmp_path / "package" / "doubling.py"
-    path.parent.mkdir()
-    path.write_text(SOURCE)
-
-    def load(cache_folder=""):
-        monkeypatch.setattr(numba.config, "CACHE_DIR", str(cache_folder))
-        spec = spec_from_file_location("doubling", path)
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module.double
-
-    return load
+def folder(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "doubling.py").write_text(MODULE)
+    return tmp_path / "package"
 
 
-def is_compiled(double):
-    assert double(2) == 4
-    return bool(double.stats.cache_misses)
+@pytest.mark.slow
+def test_a_kernel_is_compiled_once_beside_its_source(folder, tmp_path):
+    (path, first), (_, second) = call(folder, tmp_path), call(folder, tmp_path)
+    assert Path(path) == folder / "__pycache__"
+    assert (first, second) == (False, True)
 
 
-def test_a_kernel_is_compiled_once(load):
-    assert [is_compiled(load()) for _ in range(2)] == [True, False]
+@pytest.mark.slow
+def test_kernels_are_kept_where_the_variable_says(folder, tmp_path):
+    (path, first), (_, second) = (call(folder, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels")) for _ in range(2))
+    assert Path(path).is_relative_to(tmp_path / "kernels")
+    assert (first, second) == (False, True)
 
 
-def test_kernels_beside_the_source_serve_users_who_cannot_write_there(load, tmp_path):
-    load()(2)
-    assert not is_compiled(load(tmp_path / "of_another_user"))
+@pytest.mark.slow
+def test_a_read_only_installation_keeps_kernels_in_the_cache_of_the_user(folder, tmp_path):
+    (folder / "__pycache__").write_text("")  # no folder can be made here, not even by root
+    (path, first), (_, second) = (call(folder, tmp_path / "home", PYTHONDONTWRITEBYTECODE="1") for _ in range(2))
+    assert Path(path).is_relative_to(tmp_path / "home")
+    assert (first, second) == (False, True)
 
 
-def test_what_an_administrator_did_not_compile_is_kept_by_the_user(load, tmp_path):
-    folder = tmp_path / "of_a_user"
-    assert [is_compiled(load(folder)) for _ in range(2)] == [True, False]
-    assert is_compiled(load())  # nothing was written beside the source
+def test_a_kernel_whose_source_is_in_no_file_is_compiled_in_every_process():
+    scope = {}
+    exec(compile("def double(x): return 2 * x", "<nowhere>", "exec"), scope)
+    assert kernel()(scope["double"])(4) == 8
 
 
-def test_kernels_are_found_and_none_is_written_where_no_folder_can_be_written(load, monkeypatch, tmp_path):
-    def refuse(*_):
-        raise PermissionError
+def test_read_only_and_mapped_arrays_are_taken(tmp_path):
+    @kernel()
+    def total(values):
+        return values.sum()
 
-    locators = _kernel._Files._locator_classes
-    for locator in locators:
-        monkeypatch.setattr(locator, "ensure_cache_path", refuse)
-    monkeypatch.setattr(_kernel._CacheFile, "save", refuse)
-    assert is_compiled(load())
-    monkeypatch.undo()
-    load()(2)
-    for locator in locators:
-        monkeypatch.setattr(locator, "ensure_cache_path", refuse)
-    assert not is_compiled(load())
-
-
-def test_the_first_compilation_is_logged_once(load, monkeypatch, caplog):
-    monkeypatch.setattr(_kernel._Cache, "announced", False)
-    with caplog.at_level(logging.INFO, "onlinehash._kernel"):
-        double = load()
-        double(2)
-        double(2.5)
-    assert [record.getMessage() for record in caplog.records] == ["Compiling for this processor (once) ..."]
+    np.save(tmp_path / "values.npy", np.arange(4.0))
+    assert total(read_only(np.load(tmp_path / "values.npy", mmap_mode="r"))) == 6.0
+    assert total(np.arange(4.0)) == 6.0

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from onlinehash._walsh import walsh_hadamard
+from onlinehash._internal.walsh import walsh_hadamard
 from onlinehash.codebooks import hadamard_matrix
 from onlinehash.exceptions import InvalidInputError
 

@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from onlinehash.codes import unpack_bits as unpack_bits
     from onlinehash.codes import unpack_signs as unpack_signs
     from onlinehash.collection import Collection as Collection
-    from onlinehash.collection import Every as Every
-    from onlinehash.collection import Never as Never
-    from onlinehash.collection import WhenDrifted as WhenDrifted
-    from onlinehash.collection import WhenIdle as WhenIdle
-    from onlinehash.collection import WhenInformative as WhenInformative
     from onlinehash.datasets import load_dataset as load_dataset
     from onlinehash.embedders import Embedder as Embedder
     from onlinehash.encoders import Encoder as Encoder
@@ -66,13 +61,13 @@ if TYPE_CHECKING:
     from onlinehash.metrics import recall_at_k as recall_at_k
     from onlinehash.types import SearchResult as SearchResult
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _NAMES = {
     "client": "Client",
     "codebooks": "hadamard_codewords",
     "codes": "asymmetric_distances hamming_distances pack_bits pack_signs unpack_bits unpack_signs",
-    "collection": "Collection Every Never WhenDrifted WhenIdle WhenInformative",
+    "collection": "Collection",
     "datasets": "load_dataset",
     "embedders": "Embedder",
     "encoders": "Encoder",
@@ -85,7 +80,7 @@ _NAMES = {
     "types": "SearchResult",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = {*_NAMES, "checks", "compat", "experiments", "features", "scale", "service", "streams", "tables"}
+_MODULES = {*_NAMES, "checks", "experiments", "features", "river", "scale", "service", "streams", "tables"}
 
 # Without the extra that Client needs, a star import still works.
 __all__ = ["__version__", *(name for name in _HOMES if name != "Client")]  # noqa: PLE0604 (names of _HOMES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from onlinehash._files import kind_of, wrong_kind
+from onlinehash._internal.files import kind_of, wrong_kind
 from onlinehash.collection import Collection
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, FileFormatError

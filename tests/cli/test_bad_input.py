@@ -43,7 +43,6 @@ def test_a_missing_file_is_named(folder, run):
         "onnx . new.onnx",
         "collection restore . new.oh",
         "collection check .",
-        "runbook .",
     ],
 )
 def test_a_folder_in_place_of_a_file_is_named(folder, run, line):
@@ -109,7 +108,7 @@ def test_nan_and_infinity_are_found(folder, run, model, split, value):
 
 
 def test_a_bad_row_of_a_later_chunk_is_located(folder, run, split, monkeypatch):
-    monkeypatch.setattr(_arrays, "_ELEMENTS", 64 * 500)
+    monkeypatch.setattr(_arrays, "_VALUES_PER_CHUNK", 64 * 500)
     X = split.stream.X.copy()
     X[1100, 3] = np.nan
     np.save("bad.npy", X)
@@ -155,8 +154,8 @@ def test_an_npz_file_with_other_arrays_lists_them(folder, run, split):
     [
         ("", "empty"),
         ("a,b\n", "no rows"),
-        ("1,2\n3,x\n", "t.csv, line 2: 'x' in column '2' is not a number"),
-        ("1,2\n3\n", "t.csv, line 2: 1 fields; the first line has 2"),
+        ("1,2\n3,4\n", "The first line of t.csv is all numbers: names or a row? Use --header or --no-header."),
+        ("a,b\n1,2\n3,x\n", "t.csv, line 3: 'x' in column 'b' is not a number"),
         ("a,b\n1,2\n3\n", "t.csv, line 3: 1 fields; the header has 2"),
     ],
 )
@@ -166,8 +165,15 @@ def test_a_csv_file_that_is_no_table_is_refused(folder, run, text, words):
     refused(run, "learn t.csv l.txt --out new.oh", "t.csv", words)
 
 
+def test_a_csv_file_without_a_header_has_numbered_columns(folder, run):
+    Path("t.csv").write_text("1,2\n3,x\n")
+    refused(run, "learn t.csv --no-header --out new.oh", "t.csv, line 2: 'x' in column '2' is not a number")
+    Path("t.csv").write_text("1,2\n3\n")
+    refused(run, "learn t.csv --no-header --out new.oh", "t.csv, line 2: 1 fields; the first line has 2")
+
+
 def test_a_csv_file_with_nan_is_refused(folder, run):
-    Path("t.csv").write_text("1,2\n3,nan\n")
+    Path("t.csv").write_text("a,b\n1,2\n3,nan\n")
     Path("l.txt").write_text("a\nb\n")
     refused(run, "learn t.csv l.txt --out new.oh --quiet", "t.csv", "NaN")
 

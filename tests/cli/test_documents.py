@@ -35,7 +35,7 @@ def test_files_of_documents_name_their_faults(tmp_path, run, monkeypatch):
     run("collection create t.oh --method hcoh --embed char_ngrams --no-keep-documents")
     for name, text, error in (
         ("a.csv", "id,text\n1,", "no 'text'"),
-        ("b.csv", "id,text\n1", "not as many fields"),
+        ("b.csv", "id,text\n1", "line 2: 1 fields; the header has 2"),
         ("c.csv", "id,words\n1,a", "no column 'text'"),
         ("d.jsonl", '{"id": 1, "text": "x"}\nno', "line 2: not JSON"),
         ("e.txt", "x", "extension '.txt'"),

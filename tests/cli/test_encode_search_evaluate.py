@@ -50,12 +50,6 @@ def test_bits_are_written_in_order(run, codes, model):
     assert lines == ["".join(map(str, row)) for row in unpack_bits(codes[1], 32).tolist()]
 
 
-def test_format_overrides_the_extension(run, codes, model):
-    run(f"encode {model} Q.npy --out c.codes --format npy")
-    np.testing.assert_array_equal(np.load("c.codes"), codes[1])
-    run(f"encode {model} Q.npy --out c.codes --format pickle", 2)
-
-
 def test_a_saved_encoder_encodes_like_its_hasher(run, model):
     load_hasher(model).snapshot().save("encoder.oh")
     run(f"encode {model} Q.npy --out a.npy")

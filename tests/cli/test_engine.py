@@ -31,7 +31,7 @@ def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):
     found = json.loads(run(f"collection search {place} --by-id 7 -k 3 --json").stdout)
     assert found["ids"][0] == 7
     stats = json.loads(run(f"collection stats {place} --json").stdout)
-    assert (stats["n_bits"], stats["index"]) == (16, "store")
+    assert (stats["n_bits"], stats["index"]) == (16, "buckets")
     run(f"collection refresh {place}")
     run(f"collection export {place} items.npz")
     store, _, name = place.rpartition("#")
@@ -45,4 +45,4 @@ def test_what_is_wrong_with_a_place_is_said(run, place):
     run(f"collection create {place}")
     assert "exists already" in run(f"collection create {place}", code=2).stderr
     assert "names no" in run(f"collection stats {place.rpartition('#')[0]}", code=2).stderr
-    assert "is no name" in run(f"collection create {place}-and-more", code=1).stderr
+    assert "is not a name" in run(f"collection create {place}-and-more", code=1).stderr

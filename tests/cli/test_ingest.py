@@ -16,7 +16,6 @@ import pytest
 from tests.servers import wait_until
 
 from onlinehash import Collection
-from onlinehash.collection import Never
 
 PROGRAM = (sys.executable, "-m", "onlinehash.cli")
 VECTORS = np.random.default_rng(3).normal(size=(64, 16)).astype(np.float32)
@@ -179,7 +178,7 @@ def test_items_that_cannot_be_searched_are_warned_of(run):
         ("items.jsonl --into none/items.oh", 1, "There is no folder none"),
         ("items.jsonl --into items.oh --method hcho", 1, "Did you mean 'hcoh'?"),
         ("items.jsonl --into items.oh --set slop=3", 1, "Unknown parameter of hroh 'slop'"),
-        ("items.jsonl --into items.oh --refresh-policy often", 2, "'often' is not drifted, informative, a number"),
+        ("items.jsonl --into items.oh --refresh often", 2, "'often' is not auto, manual or a number"),
         ("items.jsonl --into items.oh --dtype int8", 1, "--dtype 'int8' is not one of"),
         ("kafka://host/items --into items.oh", 1, "is nothing that items come from"),
         ("redis://host/0/items --into items.oh --id sku", 2, "--id is for a file"),
@@ -216,11 +215,11 @@ def test_a_collection_keeps_its_hasher(run):
     for options in ("--method hcoh --bits 16", "--bits 16", "--method hcoh", "--seed 0", "--set n_bits=16", ""):
         run(f"ingest items.jsonl --into items.oh {options}")
     for options in ("--bits 24", "--method hroh", "--seed 1", "--method hroh --bits 16", "--set learning_rate=3"):
-        error = run(f"ingest items.jsonl --into items.oh {options} --refresh-policy never", 1).stderr
+        error = run(f"ingest items.jsonl --into items.oh {options} --refresh manual", 1).stderr
         assert "items.oh learns with HCOH(n_bits=16, random_state=0), not " in error
         assert "Leave out --method and the parameters." in error
     with Collection.open("items.oh") as collection:
-        assert collection._reencoder._policy != Never()
-    run("ingest items.jsonl --into items.oh --refresh-policy never")
+        assert collection._refresher.policy != "manual"
+    run("ingest items.jsonl --into items.oh --refresh manual")
     with Collection.open("items.oh") as collection:
-        assert collection._reencoder._policy == Never()
+        assert collection._refresher.policy == "manual"

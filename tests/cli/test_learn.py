@@ -46,19 +46,17 @@ def test_resuming_equals_learning_in_one_go(run, split):
 
 def test_the_size_of_chunks_makes_no_difference(run, split, monkeypatch):
     run("learn X.npy y.npy --out a.oh --method hcoh")
-    monkeypatch.setattr(_arrays, "_ELEMENTS", 64 * 100)
+    monkeypatch.setattr(_arrays, "_VALUES_PER_CHUNK", 64 * 100)
     run("learn X.npy y.npy --out b.oh --method hcoh")
     np.testing.assert_array_equal(codes_of("a.oh", split), codes_of("b.oh", split))
 
 
-@pytest.mark.parametrize(
-    ("header", "column"), [(True, "digit"), (True, "65"), (True, "-1"), (False, "65"), (False, "-1")]
-)
+@pytest.mark.parametrize(("header", "column"), [(True, "digit"), (False, "65")])
 def test_a_csv_file_may_hold_its_labels_in_a_column(run, split, header, column):
     names = ",".join([f"f{i}" for i in range(64)] + ["digit"]) if header else ""
     table = np.column_stack([split.stream.X, split.stream.y])
     np.savetxt("t.csv", table, fmt="%.9g", delimiter=",", header=names, comments="")
-    run(f"learn t.csv --label-column {column} --method hcoh --out a.oh")
+    run(f"learn t.csv --label-column {column} --method hcoh --out a.oh" + " --no-header" * (not header))
     learned = load_hasher("a.oh")
     assert learned.n_samples_seen_ == 1500
     assert learned.classes_.tolist() == HCOH().partial_fit(*split.stream).classes_.tolist()
@@ -66,7 +64,7 @@ def test_a_csv_file_may_hold_its_labels_in_a_column(run, split, header, column):
 
 def test_text_labels_in_a_csv_without_header_are_not_taken_for_one(run):
     Path("t.csv").write_text("1,2,cat\n3,4,dog\n5,7,cat\n")
-    run("learn t.csv --label-column 3 --out a.oh --set n_components=64")
+    run("learn t.csv --no-header --label-column 3 --out a.oh --set n_components=64")
     assert load_hasher("a.oh").classes_.tolist() == ["cat", "dog"]
     assert load_hasher("a.oh").n_samples_seen_ == 3
 

@@ -70,7 +70,7 @@ def test_a_load_without_a_refresh_says_so_and_searches_warn(tmp_path, items, spl
     path = tmp_path / "items.oh"
     run("collection", "create", path, *HROH)
     program = [sys.executable, "-m", "onlinehash"]
-    add = [*program, "ingest", items, "--into", path, "--batch", "100", "--no-refresh"]
+    add = [*program, "ingest", items, "--into", path, "--batch", "100", "--no-wait"]
     said = subprocess.run(add, capture_output=True, text=True, check=True).stderr
     assert "Closed with codes that do not know" in said
     search = [*program, "collection", "search", path, "--by-id", "3"]
@@ -87,7 +87,7 @@ def test_a_load_without_a_refresh_says_so_and_searches_warn(tmp_path, items, spl
 
 def test_a_collection_that_never_refreshes_is_left_alone(tmp_path, items):
     path = tmp_path / "items.oh"
-    run("collection", "create", path, *HROH, "--refresh-policy", "never")
+    run("collection", "create", path, *HROH, "--refresh", "manual")
     run("ingest", items, "--into", path, "--batch", 500)
     with Collection.open(path, readonly=True) as collection:
         assert collection.stats().version == 500

@@ -81,9 +81,21 @@ def test_columns_are_left_out_or_chosen_by_pattern_and_range(run, folder):
 def test_a_header_of_numbers_is_not_guessed(run, folder):
     Path("a.csv").write_text("0,1,2\n5,6,7\n")
     run("collection create a.oh --method lsh")
-    assert "Use --header or --no-header." in run("ingest a.csv --into a.oh", 1).stderr
+    assert "all numbers: names or a row? Use --header or --no-header." in run("ingest a.csv --into a.oh", 1).stderr
     assert "Added 1 item," in run("ingest a.csv --into a.oh --header").stderr
     assert "Added 2 items" in run("ingest a.csv --into a.oh --no-header --first-id 5").stderr
+
+
+@pytest.mark.parametrize("options", ["--payload price --payload name", "--payload '[pn]*'", "--payload price:name"])
+def test_several_columns_become_the_payload(run, folder, options):
+    Path("a.csv").write_text("id,x,price,name\n7,1,2.5,boot\n8,2,,hat\n")
+    said = run(f"ingest a.csv --into a.oh --method lsh {options}").stderr
+    assert "vectors: x; payload: price, name\n" in said
+    with Collection.open("a.oh", readonly=True) as collection:
+        assert [item.payload for item in collection.items()] == [
+            {"price": 2.5, "name": "boot"},
+            {"price": None, "name": "hat"},
+        ]
 
 
 # ---------------------------------------------------------------------- items that cannot be found

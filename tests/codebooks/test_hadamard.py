@@ -5,6 +5,7 @@ import pytest
 
 from onlinehash import hadamard_codewords
 from onlinehash.codebooks import HadamardCodebook, hadamard_matrix, hadamard_rows, make_codebook
+from onlinehash.codebooks.hadamard import _drawn_rows
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -62,7 +63,7 @@ def test_a_codeword_does_not_depend_on_which_were_asked_for_before():
 def test_lengths_that_differ_from_the_order_are_reduced_by_one_gaussian_matrix():
     codebook = HadamardCodebook(12, n_classes=10, seed=0)
     rows = hadamard_matrix(16).astype(int)
-    used = [codebook._row(i, 16, 0) for i in range(10)]
+    used = _drawn_rows(0, 16, 0)[:10].tolist()
     assert len(set(used)) == 10
     gaussian = np.random.default_rng([0, 16, 1]).standard_normal((16, 12))
     signs = np.where(rows[used] @ gaussian >= 0, 1, -1)

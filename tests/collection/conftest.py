@@ -3,7 +3,6 @@ import pytest
 from tests.collection.places import EnginePlace, FilePlace
 
 from onlinehash import HCOH, Collection
-from onlinehash.collection import Never
 
 CENTRES = np.random.default_rng(7).normal(size=(4, 6)).astype(np.float32)
 
@@ -48,7 +47,7 @@ def place(request, tmp_path):
 def small(place, data):
     """A collection of 40 items with integer ids, and what is in it."""
     X, y = data.take(40)
-    collection = place.open(HCOH(n_bits=12, random_state=0), Never())
+    collection = place.open(HCOH(n_bits=12, random_state=0), "manual")
     collection.upsert(range(40), X, y)
     yield collection, X, y
     collection.close()
@@ -58,6 +57,6 @@ def small(place, data):
 def items(path, data):
     """A collection of 40 items in a file, which is open."""
     X, y = data.take(40)
-    with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
+    with Collection.open(path, HCOH(n_bits=12, random_state=0), "manual") as collection:
         collection.upsert(range(40), X, y)
         yield collection

@@ -41,6 +41,7 @@ def holds(value, conditions):
                 "$ne": lambda given: not same(value, given),
                 "$in": lambda given: any(same(value, each) for each in given),
                 "$nin": lambda given: not any(same(value, each) for each in given),
+                "$contains": lambda given: isinstance(value, list) and any(same(each, given) for each in value),
                 "$exists": lambda given: (value is not MISSING) == given,
                 "$not": lambda given: not holds(value, given),
             }[name](given)
@@ -75,7 +76,7 @@ scalars = (
 ordered = scalars.filter(lambda value: type_of(value) in ("number", "string"))
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "größe", "0"]), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "größe", "0"]), inner),
     max_leaves=3,
 )
 KEYS = ["a", "b", "größe", "it's 100%", "0", "\\'", "a b/c\n", "other"]
@@ -83,7 +84,7 @@ payloads = st.dictionaries(st.sampled_from(KEYS), values, max_size=4) | values
 conditions = st.deferred(
     lambda: (
         scalars
-        | st.dictionaries(st.sampled_from(["$eq", "$ne"]), scalars, min_size=1)
+        | st.dictionaries(st.sampled_from(["$eq", "$ne", "$contains"]), scalars, min_size=1)
         | st.dictionaries(st.sampled_from(list(ORDERS)), ordered, min_size=1, max_size=2)
         | st.dictionaries(st.sampled_from(["$in", "$nin"]), st.lists(scalars, max_size=4), min_size=1)
         | st.fixed_dictionaries({"$exists": st.booleans()})

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from tests.collection.brute import pairs, ranking
 from tests.collection.places import EnginePlace, FilePlace
 
 from onlinehash import HCOH, HROH, Collection, hamming_distances
-from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError, StorageError, UnknownNameError
 
 pytestmark = pytest.mark.slow
@@ -60,7 +58,7 @@ def same_answers_to_one(collection, query, *, exact):
     found = collection.search(query, 20)
     code, codes = (collection.encoder.encode(rows) for rows in (query[None], stored(collection, found.ids)))
     assert found.distances == hamming_distances(code, codes)[0].tolist()
-    assert (found.version, found.sequence) == (collection.encoder.version, collection._position.seq)
+    assert (found.version, found.sequence) == (collection.encoder.version, collection.sequence)
 
 
 def stored(collection, ids):
@@ -100,7 +98,7 @@ def test_a_load_in_batches_with_changes_is_searched_as_in_memory(tmp_path, data,
 def test_asymmetric_and_rescored_searches_are_those_of_memory(path, data, search):
     X, y = data.take(300)
     queries = data.take(4)[0]
-    with Collection.open(path, HCOH(16, random_state=0), Never(), search=search) as collection:
+    with Collection.open(path, HCOH(16, random_state=0), "manual", search=search) as collection:
         collection.upsert(range(300), X, y)
         asked = {"asymmetric": True}, {"rescore": "cosine"}, {"rescore": "l2", "asymmetric": True}
         found = [collection.search(queries, 10, **options) for options in asked]
@@ -113,7 +111,7 @@ def test_asymmetric_and_rescored_searches_are_those_of_memory(path, data, search
 
 def test_filters_on_payloads_are_exact(path, data, search):
     X, y = data.take(300)
-    with Collection.open(path, HCOH(16, random_state=0), Never(), search=search) as collection:
+    with Collection.open(path, HCOH(16, random_state=0), "manual", search=search) as collection:
         collection.upsert(range(300), X, y, [{"n": i} for i in range(300)])
         collection.delete(range(0, 300, 7))
         collection.upsert(range(0, 50, 7), X[:8], y[:8], [{"n": 1}] * 8)
@@ -152,7 +150,7 @@ def test_one_generation_is_one_collection_of_the_engine(path, data, milvus_serve
 
     client, X, y = MilvusClient(milvus_server.uri), *data.take(100)
     with Collection.open(
-        path, HCOH(12, random_state=0), Never(), search=f"milvus:{milvus_server.uri}#gen"
+        path, HCOH(12, random_state=0), "manual", search=f"milvus:{milvus_server.uri}#gen"
     ) as collection:
         for n_bits in (None, 16, 20):
             if n_bits is None:
@@ -161,7 +159,7 @@ def test_one_generation_is_one_collection_of_the_engine(path, data, milvus_serve
                 collection.change_hasher(n_bits)
             number = collection.stats().generation
             names = {name for name in client.list_collections() if name.startswith("gen_")}
-            assert names == {f"gen_{number}", "gen_seen"}
+            assert names == {f"gen_{number}", "gen_generations"}
     client.close()
 
 
@@ -169,14 +167,14 @@ def test_an_engine_filled_from_a_deleted_collection_is_filled_again(path, data, 
     search, X, y = f"milvus:{milvus_server.uri}#again", *data.take(100)
     for seed in (0, 1):
         path.unlink(missing_ok=True)
-        with Collection.open(path, HCOH(12, random_state=seed), Never(), search=search) as collection:
+        with Collection.open(path, HCOH(12, random_state=seed), "manual", search=search) as collection:
             collection.upsert(range(100), X[:: 1 - 2 * seed], y[:: 1 - 2 * seed])
             same_answers(collection, X[:2])
             expected = collection.search(X[0], 100).ids
         with Collection.open(path, search=search) as collection:
             same_answers(collection, X[:2])
     path.unlink()
-    with Collection.open(path, HCOH(12, random_state=2), Never()) as memory:
+    with Collection.open(path, HCOH(12, random_state=2), "manual") as memory:
         memory.upsert(range(100), X, y)
         assert memory.search(X[0], 100).ids != expected
     with Collection.open(path, search=search, readonly=True) as follower:
@@ -194,7 +192,7 @@ def test_collections_of_others_in_the_engine_are_left_alone(path, data, milvus_s
     assert sorted(name for name in client.list_collections() if name.startswith("trips")) == [
         "trips_2",
         "trips_2024",
-        "trips_seen",
+        "trips_generations",
     ]
     client.close()
 
@@ -204,18 +202,20 @@ def test_what_the_engine_fails_to_take_in_is_stored_and_searched_once_it_is_back
 ):
     from tests.servers.milvus import Milvus
 
-    from onlinehash.indexes.engines import milvus_client
+    from onlinehash.indexes.engines import milvus
 
-    monkeypatch.setattr(milvus_client, "_PATIENCE", 1)
-    server, X, y = Milvus(tmp_path), *data.take(150)
+    monkeypatch.setattr(milvus, "_CALL_SECONDS", 1)
+    server, X, y = Milvus(tmp_path), *data.take(160)
     try:
-        with Collection.open(path, HCOH(12, random_state=0), Never(), search=f"milvus:{server.uri}#off") as collection:
+        with Collection.open(path, HCOH(12, random_state=0), "manual", search=f"milvus:{server.uri}#off") as collection:
             collection.upsert(range(100), X[:100], y[:100])
             server.stop()
             with caplog.at_level(logging.WARNING):
-                collection.upsert(range(100, 150), X[100:], y[100:])
-            assert "is behind the store, which has the change" in caplog.text
-            assert len(collection) == 150
+                collection.upsert(range(100, 150), X[100:150], y[100:150])
+            assert "is behind the store: Milvus at" in caplog.text
+            collection.upsert(range(150, 160), X[150:], y[150:])  # what does not search needs no engine
+            assert len(collection) == collection.count() == collection.stats().n_items == 160
+            assert [item.id for item in collection.get([120, 155])] == [120, 155]
             with pytest.raises(StorageError, match="Milvus at"):
                 collection.search(X[0])
             server.start()
@@ -224,12 +224,12 @@ def test_what_the_engine_fails_to_take_in_is_stored_and_searched_once_it_is_back
         server.stop()
 
 
-def test_items_in_postgresql_can_be_searched_in_memory(server, data):
+def test_items_in_postgresql_are_searched_by_the_engine_of_each_process(server, data):
     place, X, y = EnginePlace(server.url), *data.take(200)
     with (
-        place.open(HCOH(12, random_state=0), search="memory") as collection,
+        place.open(HCOH(12, random_state=0)) as collection,
         place.open(readonly=True, search="faiss") as reader,
-        place.open(readonly=True) as plain,
+        place.open(readonly=True, search="memory") as plain,
     ):
         collection.upsert([f"i{i}" for i in range(150)], X[:150], y[:150])
         collection.delete([f"i{i}" for i in range(20)])
@@ -237,7 +237,7 @@ def test_items_in_postgresql_can_be_searched_in_memory(server, data):
         collection.refresh()
         for one in (collection, reader, plain):
             same_answers(one, X[:3])
-        assert [one.stats().index for one in (collection, reader, plain)] == ["flat", "faiss", "store"]
+        assert [one.stats().index for one in (collection, reader, plain)] == ["flat", "faiss", "flat"]
 
 
 @pytest.mark.parametrize(
@@ -259,9 +259,9 @@ def test_what_is_wrong_with_an_engine_is_said_and_leaves_the_file_free(tmp_path,
 
 
 def test_a_damaged_file_of_milvus_lite_is_told_with_the_way_out(tmp_path, path, data, monkeypatch):
-    from onlinehash.indexes.engines import milvus_client
+    from onlinehash.indexes.engines import milvus
 
-    monkeypatch.setattr(milvus_client, "_CONNECT", 1)
+    monkeypatch.setattr(milvus, "_CONNECT_SECONDS", 1)
     file, X, y = tmp_path / "codes.db", *data.take(50)
     with Collection.open(path, HCOH(12, random_state=0), search=f"milvus:{file}") as collection:
         collection.upsert(range(50), X, y)
@@ -275,7 +275,7 @@ def test_a_damaged_file_of_milvus_lite_is_told_with_the_way_out(tmp_path, path, 
 
 def test_a_collection_is_not_created_if_its_engine_is_wrong(tmp_path):
     place = FilePlace(tmp_path)
-    with pytest.raises(UnknownNameError, match=r"Unknown search engine 'postgres'.* Leave search out .* in PostgreSQL"):
+    with pytest.raises(UnknownNameError, match=r"Unknown search engine 'postgres'\. Known: faiss, gpu, memory, milvus"):
         place.open(HCOH(12), search="postgres")
     with place.open(HROH(24)) as collection:  # of another hasher than the one that was refused
         assert collection.stats().n_bits == 24
@@ -283,24 +283,25 @@ def test_a_collection_is_not_created_if_its_engine_is_wrong(tmp_path):
 
 def test_a_change_while_the_engine_is_brought_up_to_date_is_not_lost(path, data, monkeypatch):
     X, y = data.take(60)
-    with Collection.open(path, HCOH(12, random_state=0), Never(), search="faiss") as collection:
+    with Collection.open(path, HCOH(12, random_state=0), "manual", search="faiss") as collection:
         collection.upsert(range(40), X[:40], y[:40])
         with monkeypatch.context() as patch:
-            patch.setattr(collection._index._index, "_put", broken)
+            patch.setattr(collection._searcher._index, "_put", broken)
             collection.upsert(range(40, 50), X[40:50], y[40:50])
-        read, begun = collection._store.codes, threading.Event()
+        read, begun, changed = collection._store.codes, threading.Event(), threading.Event()
 
-        def slowly(number):
-            coded = read(number)
+        def slowly(*given):
+            coded = read(*given)
             begun.set()
-            time.sleep(0.3)
+            changed.wait(0.3)  # the change comes now, or waits for what is read here
             return coded
 
         monkeypatch.setattr(collection._store, "codes", slowly)
         searching = threading.Thread(target=collection.search, args=(X[0],))
         searching.start()
-        begun.wait()
+        assert begun.wait(60)
         collection.upsert(range(50, 60), X[50:], y[50:])
+        changed.set()
         searching.join()
         same_answers(collection, X[:3])
         assert len(collection.search(X[0], 100)) == 60
@@ -308,3 +309,19 @@ def test_a_change_while_the_engine_is_brought_up_to_date_is_not_lost(path, data,
 
 def broken(codes, ids):
     raise StorageError("the engine is full.")
+
+
+def test_an_engine_that_fails_keeps_nobody_from_changing_and_reading(path, data, monkeypatch):
+    X, y = data.take(60)
+    with Collection.open(path, HCOH(12, random_state=0), "manual", search="faiss") as collection:
+        collection.upsert(range(40), X[:40], y[:40])
+        with monkeypatch.context() as patch:
+            patch.setattr("onlinehash.indexes.engines.FaissIndex._put", lambda self, codes, ids: broken(codes, ids))
+            collection.upsert(range(40, 50), X[40:50], y[40:50])
+            collection.upsert(range(50, 60), X[50:], y[50:])
+            collection.delete(0)
+            assert len(collection) == len(list(collection)) == 59
+            with pytest.raises(StorageError, match="the engine is full"):
+                collection.search(X[0])
+        same_answers(collection, X[:3])
+        assert len(collection.search(X[0], 100)) == 59

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH
-from onlinehash.collection import Every
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.slow
 def test_filtered_searches_fit_a_committed_state_while_items_are_relabelled(place, data, reads):
     """All items change their label together, back and forth, some are deleted and added: a filter finds all or none."""
     X, _ = data.take(60)
-    with place.open(HCOH(n_bits=16, random_state=0), Every(500)) as writer:
+    with place.open(HCOH(n_bits=16, random_state=0), 500) as writer:
         writer.upsert(range(60), X, ["a"] * 60)
         searcher = writer if reads == "the writer" else place.open(readonly=True)
         whole, wrong, done = {frozenset(), frozenset(range(60)), frozenset(range(30))}, [], threading.Event()
@@ -50,7 +49,7 @@ def test_filtered_searches_fit_a_committed_state_while_items_are_relabelled(plac
 def test_filters_on_payloads_fit_a_committed_state_while_these_change(place, data, reads):
     """All items change their payload together, some with their vectors, some are deleted and added: all or none."""
     X, y = data.take(60)
-    with place.open(HCOH(n_bits=16, random_state=0), Every(500)) as writer:
+    with place.open(HCOH(n_bits=16, random_state=0), 500) as writer:
         writer.upsert(range(60), X, y, [{"a": "x"}] * 60)
         searcher = writer if reads == "the writer" else place.open(readonly=True)
         whole, wrong, done = {frozenset(), frozenset(range(60)), frozenset(range(30))}, [], threading.Event()
@@ -80,21 +79,20 @@ def test_filters_on_payloads_fit_a_committed_state_while_these_change(place, dat
         assert not wrong
 
 
-def test_a_filter_reads_nothing_from_the_store(path, data, monkeypatch):
+def test_a_filter_by_label_reads_nothing_from_the_store(path, data, monkeypatch):
     """So that no search waits for the disk of another."""
     from onlinehash import Collection
 
     X, y = data.take(100)
     with Collection.open(path, HCOH(n_bits=16, random_state=0)) as collection:
         collection.upsert(range(100), X, y)
-        among = collection._among([2], None)
 
         def asked(self, *args):
             raise AssertionError("the store was asked")
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(collection._store), "_query", asked)
-            found = set(collection._index.search(X[:1], 100, among).ids[0])
+            patch.setattr(type(collection._store.database), "query", asked)
+            found = set(collection.search(X[0], 100, labels=2).ids)
         assert found == set(np.flatnonzero(y == 2).tolist())
 
 

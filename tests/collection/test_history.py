@@ -1,13 +1,13 @@
 import pytest
 
 from onlinehash import HCOH, Collection
-from onlinehash.collection import Never, history
+from onlinehash.collection import insight
 from onlinehash.exceptions import StorageError
 
 
 def test_encoders_and_quality_are_kept_in_the_collection(place, data):
-    with place.open(HCOH(n_bits=12, random_state=0), Never()) as collection:
-        assert collection.history() == history.History([], [])
+    with place.open(HCOH(n_bits=12, random_state=0), "manual") as collection:
+        assert collection.history() == insight.History([], [])
         collection.measure_quality(per_call=5)
         for start in range(0, 3000, 500):
             X, y = data.take(500)
@@ -33,7 +33,7 @@ def test_encoders_and_quality_are_kept_in_the_collection(place, data):
 
 def test_a_migration_is_one_of_the_encoders(place):
     texts, labels = ["my card is lost", "lost card", "refund, please", "a refund"], [0, 0, 1, 1]
-    with place.open(HCOH(n_bits=8, random_state=0), Never(), embed="char_ngrams:32") as tickets:
+    with place.open(HCOH(n_bits=8, random_state=0), "manual", embed="char_ngrams:32") as tickets:
         tickets.upsert(range(4), documents=texts, labels=labels)
         tickets.migrate(embed="char_ngrams:64")
         records = tickets.history().encoders
@@ -50,7 +50,7 @@ def test_a_cut_over_that_fails_leaves_no_record(items, monkeypatch):
         raise StorageError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("onlinehash.collection.reencoder.note_encoder", fail)
+        patched.setattr("onlinehash.collection.generations.with_record", fail)
         with pytest.raises(StorageError, match="full"):
             items.refresh()
     assert items.history() == before
@@ -60,8 +60,8 @@ def test_a_cut_over_that_fails_leaves_no_record(items, monkeypatch):
 
 
 def test_the_last_records_are_kept(path, monkeypatch):
-    monkeypatch.setattr(history, "KEPT", 3)
-    with Collection.open(path, HCOH(n_bits=8, random_state=0), Never()) as collection:
+    monkeypatch.setattr(insight, "KEPT_RECORDS", 3)
+    with Collection.open(path, HCOH(n_bits=8, random_state=0), "manual") as collection:
         for i in range(6):
             collection.upsert(i, [i, 1.0], i % 2)
             collection.refresh()
@@ -70,8 +70,8 @@ def test_the_last_records_are_kept(path, monkeypatch):
 
 def test_quality_is_recorded_once_a_minute_where_little_is_learned(path, data, monkeypatch):
     time = [0.0]
-    monkeypatch.setattr("onlinehash.collection.prequential.monotonic", lambda: time[0])
-    with Collection.open(path, HCOH(n_bits=8, random_state=0), Never()) as collection:
+    monkeypatch.setattr("onlinehash.collection.insight.monotonic", lambda: time[0])
+    with Collection.open(path, HCOH(n_bits=8, random_state=0), "manual") as collection:
         collection.measure_quality()
         for i in range(10):
             X, y = data.take(2)

@@ -4,7 +4,7 @@ from tests.collection.brute import pairs, ranking
 from tests.collection.test_reopen import assert_same_hashing, crash
 
 from onlinehash import HROH, Collection, Encoder
-from onlinehash.collection import Never, WhenDrifted, learner
+from onlinehash.collection import learner
 from onlinehash.exceptions import InvalidInputError
 
 
@@ -16,7 +16,7 @@ def hroh(**params):
 def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, n_before):
     X, y = data.take(700)
     path, copy = tmp_path / "items.oh", tmp_path / "copy.oh"
-    collection = Collection.open(path, hroh(), Never())
+    collection = Collection.open(path, hroh(), "manual")
     for start in range(0, n_before, 37):  # rows wait for their block to fill
         stop = min(start + 37, n_before)
         collection.upsert(range(start, stop), X[start:stop], y[start:stop])
@@ -47,12 +47,12 @@ def stored(collection):
 
 def test_bits_change_without_learning_again(path, data, monkeypatch):
     X, y = data.take(400)
-    with Collection.open(path, hroh(general_bits=4), Never()) as collection:
+    with Collection.open(path, hroh(general_bits=4), "manual") as collection:
         collection.upsert(range(400), X, y)
         collection.delete(range(10))
         before = collection.hasher
         with monkeypatch.context() as patch:
-            patch.setattr(learner, "_learn_stream", None)
+            patch.setattr(learner, "learn_stream", None)
             collection.change_hasher(24)
         assert collection.stats().n_bits == 24
         assert collection.hasher.general_bits == 4
@@ -68,7 +68,7 @@ def test_bits_change_without_learning_again(path, data, monkeypatch):
 
 
 def test_bits_change_before_anything_is_learned(path, data):
-    with Collection.open(path, hroh(), Never()) as collection:
+    with Collection.open(path, hroh(), "manual") as collection:
         collection.change_hasher(8)
         X, y = data.take(30)
         collection.upsert(range(30), X, y)
@@ -78,7 +78,7 @@ def test_bits_change_before_anything_is_learned(path, data):
 def test_a_hasher_that_has_forgotten_rows_is_not_stale_for_ever(path, data):
     X, y = data.take(300)
     hasher = hroh().partial_fit(X, y).unlearn(X[:50], y[:50])
-    with Collection.open(path, hasher, WhenDrifted(every=10)) as collection:
+    with Collection.open(path, hasher, 10) as collection:
         collection.upsert(range(20), X[:20], y[:20])
         collection.refresh()
         stats = collection.stats()
@@ -89,7 +89,7 @@ def test_a_hasher_that_has_forgotten_rows_is_not_stale_for_ever(path, data):
 
 def test_the_encoder_of_a_generation_can_be_read_elsewhere(path, data, tmp_path):
     X, y = data.take(300)
-    with Collection.open(path, hroh(), Never()) as collection:
+    with Collection.open(path, hroh(), "manual") as collection:
         collection.upsert(range(300), X, y)
         ids, codes, encoder = collection.codes_and_encoder()
         encoder.save(tmp_path / "encoder.oh")
@@ -101,7 +101,7 @@ def test_what_is_deleted_can_be_forgotten_too(tmp_path, data):
     X, y = data.take(600)
     X[590:], labels = X[:10], [*y[:590].tolist(), *[None] * 10]  # ten without labels, of which nothing was learned
     path, copy = tmp_path / "items.oh", tmp_path / "copy.oh"
-    collection = Collection.open(path, hroh(bandwidth=1.0), Never())
+    collection = Collection.open(path, hroh(bandwidth=1.0), "manual")
     collection.upsert(range(600), X, labels)
     collection.refresh()
     collection.delete(range(400, 600), unlearn=True)
@@ -122,7 +122,7 @@ def test_what_cannot_be_forgotten_is_not_deleted(path, small, tmp_path, data):
     with pytest.raises(InvalidInputError, match=r"cannot unlearn; HROH can. .*change_hasher"):
         collection.delete([1], unlearn=True)
     assert 1 in collection
-    with Collection.open(tmp_path / "fading.oh", hroh(decay=0.99), Never()) as fading:
+    with Collection.open(tmp_path / "fading.oh", hroh(decay=0.99), "manual") as fading:
         fading.upsert(range(40), *data.take(40))
         with pytest.raises(InvalidInputError, match="only decay=1 can unlearn"):
             fading.delete([1, 2], unlearn=True)

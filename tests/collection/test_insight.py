@@ -3,12 +3,12 @@ import pytest
 
 from onlinehash import HCOH, HROH, LSH, Collection
 from onlinehash.codes import pack_signs, unpack_bits
-from onlinehash.collection import Never, insight
+from onlinehash.collection import insight
 from onlinehash.exceptions import InvalidInputError
 
 
 def open_with(path, hasher, n_items, data, labels=None):
-    collection = Collection.open(path, hasher, Never())
+    collection = Collection.open(path, hasher, "manual")
     X, y = data.take(n_items)
     if n_items:
         collection.upsert(range(n_items), X, y if labels is None else labels(y))
@@ -35,7 +35,7 @@ def test_a_map_is_two_principal_components_of_the_scores(path, data):
 
 
 def test_a_map_of_some_items_shows_mostly_the_same_after_a_change(place, data):
-    with place.open(LSH(12, random_state=0), Never()) as collection:
+    with place.open(LSH(12, random_state=0), "manual") as collection:
         X, _ = data.take(500)
         collection.upsert(range(490), X[:490])
         before = collection.map(limit=100)
@@ -77,7 +77,7 @@ def test_items_without_labels_have_no_classes(path, data):
     "hasher", [HCOH(12, random_state=0), HROH(20, random_state=0, general_bits=4, n_components=32)]
 )
 def test_codewords_stand_beside_the_bits_of_their_classes(place, data, hasher):
-    with place.open(hasher, Never()) as collection:
+    with place.open(hasher, "manual") as collection:
         X, y = data.take(200)
         collection.upsert(range(200), X, [[int(one), 7] if one == 0 else int(one) for one in y])
         collection.refresh()
@@ -100,9 +100,9 @@ def test_codewords_stand_beside_the_bits_of_their_classes(place, data, hasher):
 
 
 def test_what_is_shown_is_bounded(path, data, monkeypatch):
-    monkeypatch.setattr(insight, "_CLASSES", 3)
-    monkeypatch.setattr(insight, "_SAMPLE", 20)
-    monkeypatch.setattr(insight, "_VALUES", 12 * 30)
+    monkeypatch.setattr(insight, "_MAX_CLASSES", 3)
+    monkeypatch.setattr(insight, "_MAX_SAMPLE", 20)
+    monkeypatch.setattr(insight, "_MAX_VALUES", 12 * 30)
     with open_with(path, LSH(12, random_state=0), 200, data, lambda y: range(200)) as collection:
         words = collection.codewords()
         assert (words.n_classes, len(words.classes), words.n_class_bits) == (200, 3, 0)

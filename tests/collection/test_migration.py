@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH, HROH, Collection, Embedder, hamming_distances
-from onlinehash.collection import Never, migration
-from onlinehash.collection.stores import protocol
+from onlinehash.collection import learner, migration
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, NotLearnedError, UnknownIdError
 
 CENTRES = np.random.default_rng(3).normal(size=(4, 5)).astype(np.float32)
@@ -34,15 +33,15 @@ def take(start, n):
 @pytest.fixture
 def tickets(place):
     texts, labels = take(0, 60)
-    with place.open(HCOH(12, random_state=0), Never(), embed=embed_old) as collection:
+    with place.open(HCOH(12, random_state=0), "manual", embed=embed_old) as collection:
         collection.upsert(range(60), documents=texts, labels=labels)
         yield collection
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(migration, "_CHUNK", 16)
-    monkeypatch.setattr(protocol, "_BYTES_AT_A_TIME", 4 * 9 * 20)
+    monkeypatch.setattr(migration, "ITEMS_PER_CHUNK", 16)
+    monkeypatch.setattr(learner, "_BYTES_PER_CHUNK", 4 * 9 * 20)
 
 
 def assert_exact(collection, embed, n_items):
@@ -89,7 +88,7 @@ def test_a_migration_from_the_first_item_to_the_answer(place, tickets):
 
 def test_the_new_codes_are_those_of_a_collection_that_never_had_the_old_ones(place, tickets, tmp_path):
     tickets.migrate(embed=embed_new)
-    with Collection.open(tmp_path / "fresh.oh", HCOH(12, random_state=0), Never()) as fresh:
+    with Collection.open(tmp_path / "fresh.oh", HCOH(12, random_state=0), "manual") as fresh:
         texts, labels = take(0, 60)
         for start in range(0, 60, 20):  # as it learns
             part = slice(start, start + 20)
@@ -260,7 +259,7 @@ def test_vectors_and_an_embedder_for_the_rest(tickets):
 
 
 def test_what_cannot_be_migrated_is_refused(path):
-    with Collection.open(path, HCOH(8, random_state=0), Never(), embed=embed_old) as items:
+    with Collection.open(path, HCOH(8, random_state=0), "manual", embed=embed_old) as items:
         with pytest.raises(InvalidInputError, match="no items to migrate"):
             items.migrate(embed=embed_new)
         items.upsert(range(8), documents=take(0, 8)[0])
@@ -288,9 +287,9 @@ def test_what_is_unlearned_meanwhile_is_not_learned_by_the_new_hasher(path):
         n_calls.append(1)
         return embed_new(texts)
 
-    with Collection.open(path, HROH(12, n_components=8, random_state=0), Never(), embed=embed_old) as items:
+    with Collection.open(path, HROH(12, n_components=8, random_state=0), "manual", embed=embed_old) as items:
         items.upsert(range(60), documents=texts, labels=labels)
-        learn = migration._Codes.learn
+        learn = migration._Move._learn
 
         def learn_and_unlearn(self):
             learn(self)
@@ -298,7 +297,7 @@ def test_what_is_unlearned_meanwhile_is_not_learned_by_the_new_hasher(path):
                 items.delete(range(30), unlearn=True)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(migration._Codes, "learn", learn_and_unlearn)
+            patch.setattr(migration._Move, "_learn", learn_and_unlearn)
             items.migrate(embed=Embedder("new", unlearning))
         assert items.hasher.n_samples_seen_ == 30
         assert_exact(items, embed_new, 30)
@@ -319,16 +318,16 @@ def test_a_reader_rescores_with_the_model_of_the_vectors(path):
     with Collection.open(path, HCOH(12, random_state=0), embed="char_ngrams:64") as writer:
         writer.upsert(range(60), documents=texts, labels=labels)
         with Collection.open(path, readonly=True) as reader:
-            search, widths = reader._index.search, []
+            search, widths = reader._finder.find, []
 
             def migrate_after(queries, *given, **named):
                 found = search(queries, *given, **named)
                 if not widths:  # between the codes and the vectors of one search
                     writer.migrate(embed="char_ngrams:96")
-                widths.append(queries.shape[1])
+                widths.append(queries.vectors.shape[1])
                 return found
 
-            reader._index.search = migrate_after
+            reader._finder.find = migrate_after
             found = reader.search(texts[7], k=1, rescore="cosine")
             assert widths == [64, 96] and found.ids == [7] and found.distances[0] < 1e-6
 
@@ -338,19 +337,19 @@ def test_included_vectors_are_of_the_model_that_was_searched(path, monkeypatch):
     with Collection.open(path, HCOH(12, random_state=0), embed="char_ngrams:64") as writer:
         writer.upsert(range(60), documents=texts, labels=labels)
         with Collection.open(path, readonly=True) as reader:
-            search, rows, widths = reader._index.search, reader._store.rows, []
+            search, read, widths = reader._finder.find, reader._finder._vectors, []
 
             def note_width(queries, *given, **named):
-                widths.append(queries.shape[1])
+                widths.append(queries.vectors.shape[1])
                 return search(queries, *given, **named)
 
-            def migrate_before(ids):
+            def migrate_before(found):
                 if writer.n_features == 64:
                     writer.migrate(embed="char_ngrams:96")
-                return rows(ids)
+                return read(found)
 
-            monkeypatch.setattr(reader._index, "search", note_width)
-            monkeypatch.setattr(reader._store, "rows", migrate_before)
+            monkeypatch.setattr(reader._finder, "find", note_width)
+            monkeypatch.setattr(reader._finder, "_vectors", migrate_before)
             found = reader.search(texts[7], k=1, include=["vectors"])
             assert widths == [64, 96] and found.ids == [7] and found.vectors.shape == (1, 96)
 
@@ -372,7 +371,7 @@ def test_a_migration_whose_items_are_all_deleted_leaves_the_collection_as_it_was
 @pytest.mark.parametrize("search", ["faiss"])
 def test_an_engine_follows(path, search):
     texts, labels = take(0, 40)
-    with Collection.open(path, HCOH(16, random_state=0), Never(), embed=embed_old, search=search) as items:
+    with Collection.open(path, HCOH(16, random_state=0), "manual", embed=embed_old, search=search) as items:
         items.upsert(range(40), documents=texts, labels=labels)
         items.migrate(embed=embed_new)
         assert_exact(items, embed_new, 40)

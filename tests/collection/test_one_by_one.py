@@ -1,19 +1,17 @@
-"""Upserts of one item, which the index applies together."""
+"""Upserts of one item at a time."""
 
 import numpy as np
 import pytest
 
 from onlinehash import HCOH, Collection
-from onlinehash.collection import Never, code_index
 
 
-def test_items_that_come_one_by_one_are_found_at_once(tmp_path, data, monkeypatch):
-    """More items than are applied together, some of them several times, with searches and deletions in between."""
-    monkeypatch.setattr(code_index, "_WAITING", 8)
+def test_items_that_come_one_by_one_are_found_at_once(tmp_path, data):
+    """Many items, some of them several times, with searches and deletions in between."""
     X, y = data.take(300)
     rng = np.random.default_rng(0)
     last: dict[str, int] = {}
-    with Collection.open(tmp_path / "items.oh", HCOH(16, random_state=0), Never()) as collection:
+    with Collection.open(tmp_path / "items.oh", HCOH(16, random_state=0), "manual") as collection:
         collection.upsert([f"{i}" for i in range(20)], X[:20], y[:20])
         last.update({f"{i}": i for i in range(20)})
         for row in range(20, 300):
@@ -43,10 +41,10 @@ def _nearest(collection, last, X, row):
     return [list(last)[i] for i in np.argsort(distances, kind="stable")]
 
 
-def test_an_index_that_fails_is_read_again(tmp_path, data, monkeypatch):
+def test_memory_that_fails_to_apply_a_change_is_read_again(tmp_path, data, monkeypatch):
     """The change is stored all the same."""
     X, y = data.take(30)
-    with Collection.open(tmp_path / "items.oh", HCOH(16, random_state=0), Never()) as collection:
+    with Collection.open(tmp_path / "items.oh", HCOH(16, random_state=0), "manual") as collection:
         collection.upsert(range(20), X[:20], y[:20])
         collection.upsert(20, X[20], int(y[20]))
 
@@ -54,7 +52,8 @@ def test_an_index_that_fails_is_read_again(tmp_path, data, monkeypatch):
             raise MemoryError
 
         with monkeypatch.context() as patch:
-            patch.setattr(collection._index._arrivals, "put", broken)
+            patch.setattr(collection._searcher.catalogue, "put", broken)
             with pytest.raises(MemoryError):
-                collection.search(X[20])
-        assert 20 in collection.search(X[20], k=21).ids
+                collection.upsert(21, X[21], int(y[21]))
+        assert sorted(collection.search(X[20], k=30).ids) == list(range(22))
+        assert collection.hasher.n_samples_seen_ == 22

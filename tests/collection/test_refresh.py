@@ -1,17 +1,16 @@
 import numpy as np
 import pytest
 from tests.collection.brute import pairs, ranking
+from tests.collection.refreshing import TIMEOUT, before_each_chunk, held
 
 from onlinehash import HCOH, LSH, OKH, Collection
-from onlinehash.collection import Every, Never, WhenDrifted, WhenInformative, reencoder
-from onlinehash.collection.refresh import Outlook
-from onlinehash.encoders import Encoder
+from onlinehash.collection import generations
 from onlinehash.exceptions import InvalidInputError, StorageError
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(reencoder, "_CHUNK", 15)
+    monkeypatch.setattr(generations, "rows_per_chunk", lambda store: 15)
 
 
 def filled(place, data, policy, n=40, hasher=None):
@@ -22,81 +21,85 @@ def filled(place, data, policy, n=40, hasher=None):
 
 
 def test_codes_stay_until_a_refresh_takes_them_over_whole(place, data):
-    collection, X, _ = filled(place, data, Never())
+    collection, X, _ = filled(place, data, "manual")
     more, labels = data.take(200)
     collection.upsert(range(100, 300), more, labels)
     stats = collection.stats()
     assert (stats.version, stats.staleness, stats.generation, stats.bits_recomputed) == (40, 200, 1, 0)
+    found = collection.search(X[0])
+    assert (found.version, found.staleness) == (40, 200)
     collection.refresh()
     stats = collection.stats()
     assert (stats.version, stats.staleness, stats.generation) == (240, 0, 2)
     assert stats.bits_recomputed == 240 * 12
     assert (stats.refreshing, stats.progress, stats.refresh_error) == (False, 1.0, None)
+    found = collection.search(X[0], 300)
+    assert (found.version, found.staleness) == (240, 0)
     assert np.array_equal(collection.encoder.weights, collection.hasher.snapshot().weights)
-    assert pairs(collection.search(X[0], 300)) == ranking(collection, X[0])
+    assert pairs(found) == ranking(collection, X[0])
     collection.refresh()  # nothing was learned since
     assert collection.stats().generation == 2
     collection.close()
 
 
 def test_changes_during_a_refresh_are_in_both_generations(place, data, monkeypatch):
-    collection, X, y = filled(place, data, Never())
+    collection, X, y = filled(place, data, "manual")
     collection.upsert(40, X[0], y[0])
-    step = reencoder.Reencoder._encode_chunk
-    done = []
 
-    def between_chunks(self):
-        more = step(self)
-        if not done:
+    def change(number):
+        if number == 1:
             collection.delete([3, 38])
             collection.upsert([2, 39, 200], X[[5, 6, 7]], y[[5, 6, 7]])
             collection.update(37, X[9])
             assert collection.stats().refreshing
             assert 0 < collection.stats().progress < 1
             assert pairs(collection.search(X[0], 300)) == ranking(collection, X[0])
-        done.append(1)
-        return more
 
-    monkeypatch.setattr(reencoder.Reencoder, "_encode_chunk", between_chunks)
+    n_read = before_each_chunk(monkeypatch, collection, change)
     collection.refresh()
-    assert len(done) > 2
+    assert n_read[0] > 2
     assert collection.stats().generation == 2
     assert set(collection.search(X[0], 300).ids) == {*range(41), 200} - {3, 38}
     assert pairs(collection.search(X[0], 300)) == ranking(collection, X[0])
+    assert collection.check().ok
     collection.close()
     with place.open() as again:
         assert pairs(again.search(X[0], 300)) == ranking(again, X[0])
 
 
-@pytest.mark.parametrize("chunks", [0, 1, 3])
-def test_an_interrupted_refresh_goes_on_when_opened_again(place, data, monkeypatch, chunks):
-    collection, X, y = filled(place, data, Never())
+def test_a_refresh_that_is_done_is_not_asked_for_again_by_what_was_learned_meanwhile(place, data, monkeypatch):
+    collection, X, y = filled(place, data, "manual")
+    collection.upsert(40, X[0], y[0])
+    before_each_chunk(monkeypatch, collection, lambda number: number or collection.upsert(41, X[1], y[1]))
+    collection.refresh()
+    assert (collection.stats().generation, collection.stats().version) == (2, 41)
+    assert not collection.stats().pending  # it is made by hand
+    collection.upsert(42, X[2], y[2])
+    collection._refresher.wait()
+    assert collection.generation == 2
+    collection.close()
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 3])
+def test_a_refresh_that_was_asked_for_and_interrupted_starts_again_when_opened(place, data, monkeypatch, chunk):
+    collection, X, y = filled(place, data, "manual")
     collection.upsert(range(40, 60), X[:20], y[:20])
-    step = reencoder.Reencoder._encode_chunk
-    left = [chunks]
-
-    def stopped(self):
-        if not left[0]:
-            self._halting.set()
-            return True
-        left[0] -= 1
-        return step(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(reencoder.Reencoder, "_encode_chunk", stopped)
-        collection.refresh()
-        assert collection.stats().refreshing
-        assert collection.stats().version == 40
+    with held(monkeypatch, collection, chunk) as there:
+        collection.refresh(wait=False)
+        assert there.wait(TIMEOUT)
+        assert (collection.stats().refreshing, collection.stats().version) == (True, 40)
         collection.close()
+    with place.open(readonly=True) as reader:
+        assert (reader.stats().version, reader.stats().pending) == (40, True)
     with place.open() as again:
-        again._reencoder.wait()
-        assert again.stats().version == 60
+        again._refresher.wait()
+        assert (again.stats().version, again.stats().pending) == (60, False)
         assert again.stats().bits_recomputed == 60 * 12
         assert pairs(again.search(X[0], 300)) == ranking(again, X[0])
 
 
 def test_what_goes_wrong_in_a_refresh_is_told(place, data, monkeypatch):
-    collection, X, y = filled(place, data, Never())
+    collection, X, y = filled(place, data, "manual")
     collection.upsert(40, X[0], y[0])
 
     def full(self, *args, **kwargs):
@@ -115,58 +118,58 @@ def test_what_goes_wrong_in_a_refresh_is_told(place, data, monkeypatch):
     collection.close()
 
 
-def test_every_refreshes_after_so_many_instances(place, data):
-    collection, X, y = filled(place, data, Every(25), n=20)
+def test_a_number_refreshes_after_so_many_instances(place, data):
+    collection, X, y = filled(place, data, 25, n=20)
     collection.upsert(range(20, 40), X, y)
     assert collection.stats().generation == 1
     collection.upsert(range(40, 60), X, y)
-    collection._reencoder.wait()
+    collection._refresher.wait()
     assert (collection.stats().generation, collection.stats().version) == (2, 60)
     collection.upsert(range(60, 80), X, y)
-    collection._reencoder.wait()
+    collection._refresher.wait()
     assert collection.stats().generation == 2
     collection.close()
 
 
-@pytest.mark.parametrize("policy", [WhenDrifted(every=50, sample=100), WhenInformative(every=50, sample=100)])
-def test_a_policy_that_looks_refreshes_early_learners_and_leaves_settled_ones(place, data, policy):
-    collection, _, _ = filled(place, data, policy, n=4)
-    for i in range(10):
-        X, y = data.take(60)
-        collection.upsert(range(60 * i + 10, 60 * i + 70), X, y)
-        collection._reencoder.wait()
-    assert 1 < collection.stats().generation < 10
-    assert collection.stats().version > 4
+def test_auto_refreshes_at_once_whenever_what_was_learned_has_doubled(place, data, monkeypatch):
+    monkeypatch.setattr(generations, "MIN_LEARNED", 30)
+    monkeypatch.setattr(generations.Refresher, "ask", lambda self, delay=0.0: None if delay else self._build())
+    with place.open(HCOH(n_bits=12, random_state=0)) as collection:
+        versions = []
+        for start in range(0, 300, 10):
+            X, y = data.take(10)
+            collection.upsert(range(start, start + 10), X, y)
+            versions.append(collection.stats().version)
+        collection.close(refresh=False)
+    assert list(dict.fromkeys(versions)) == [10, 40, 80, 160]
+
+
+@pytest.mark.parametrize("wrong", ["often", 0, -3, 2.5, True, [100]], ids=str)
+def test_what_says_no_time_to_refresh_is_refused(path, wrong):
+    with pytest.raises(InvalidInputError, match="refresh"):
+        Collection.open(path, "hcoh", wrong)
+    assert not path.exists()
+
+
+def test_when_to_refresh_is_kept_and_can_be_changed_when_opened(place, data):
+    collection, X, y = filled(place, data, "manual")
     collection.close()
-
-
-def test_policies_decide_by_what_they_see():
-    old, same, turned = (Encoder(np.array(w, np.float64)) for w in ([[1.0, 1.0]], [[2.0, 3.0]], [[-1.0, 1.0]]))
-    rows, labels = np.array([[1.0], [2.0], [-1.0], [-2.0]]), [(0,), (0, 2), (1,), (1,)]
-
-    def outlook(encoder, n_learned=10):
-        return Outlook(n_learned, old, lambda: encoder, lambda n: (rows, labels))
-
-    assert not Never().should_refresh(outlook(turned))
-    assert Every(10).should_refresh(outlook(same))
-    assert not Every(11).should_refresh(outlook(same))
-    assert WhenDrifted(share=0.5).should_refresh(outlook(turned))
-    assert not WhenDrifted(share=0.51).should_refresh(outlook(turned))
-    assert not WhenDrifted().should_refresh(outlook(same))
-    assert not WhenInformative().should_refresh(outlook(turned))  # as informative as before
-    constant = Encoder(np.array([[0.0, 0.0]]))
-    blind = Outlook(10, constant, lambda: same, lambda n: (rows, labels))
-    assert WhenInformative(gain=0.5).should_refresh(blind)
-    unlabelled = Outlook(10, constant, lambda: same, lambda n: (rows, [()] * 4))
-    assert not WhenInformative().should_refresh(unlabelled)
-    for wrong in (lambda: Every(0), lambda: WhenDrifted(share=0), lambda: WhenInformative(every=0)):
-        with pytest.raises(InvalidInputError):
-            wrong()
+    with place.open() as again:
+        again.upsert(range(40, 80), X, y)
+        again._refresher.wait()
+        assert again.stats().version == 40
+    with place.open(refresh=30) as again:
+        again._refresher.wait()
+        assert again.stats().version == 80
+    with place.open() as again:
+        again.upsert(range(80, 120), X, y)
+        again._refresher.wait()
+        assert again.stats().version == 120
 
 
 @pytest.mark.parametrize("hasher", [24, "lsh", OKH(n_bits=8, n_anchors=15, random_state=1)], ids=str)
 def test_another_hasher_learns_from_what_is_stored_and_cuts_over(place, data, hasher):
-    collection, X, y = filled(place, data, Never(), n=60)
+    collection, X, y = filled(place, data, "manual", n=60)
     collection.upsert([3, 70], X[[9, 8]], y[[9, 8]])
     collection.delete(5)
     collection.change_hasher(hasher)
@@ -183,6 +186,35 @@ def test_another_hasher_learns_from_what_is_stored_and_cuts_over(place, data, ha
         assert pairs(again.search(X[0], 300)) == ranking(again, X[0])
 
 
+def test_another_hasher_that_comes_during_a_refresh_makes_the_codes(place, data, monkeypatch):
+    collection, X, y = filled(place, data, "manual", n=60)
+    collection.upsert(range(60, 80), X[:20], y[:20])
+    with held(monkeypatch, collection, 1) as there:
+        collection.refresh(wait=False)
+        assert there.wait(TIMEOUT)
+        collection.change_hasher(LSH(n_bits=20, random_state=0), wait=False)
+    collection._refresher.wait()
+    assert (collection.encoder.method, collection.stats().pending, collection.stats().refresh_error) == (
+        "lsh",
+        False,
+        None,
+    )
+    assert pairs(collection.search(X[0], 300)) == ranking(collection, X[0])
+    collection.close()
+
+
+def test_a_page_of_before_another_hasher_cannot_be_continued(place, data):
+    collection, X, _ = filled(place, data, "manual", n=60)
+    page = collection.search(X[0], 5)
+    assert pairs(collection.search(X[0], 100, after=page)) == ranking(collection, X[0])[5:]
+    collection.change_hasher(16)
+    with pytest.raises(InvalidInputError, match=r"of generation 1, but the codes are of generation 2 now.*start again"):
+        collection.search(X[0], 5, after=page)
+    with pytest.raises(InvalidInputError, match="start again"):
+        collection.search(X[0], 5, after=page.cursor, where={"a": 1})
+    collection.close()
+
+
 def test_a_hasher_can_be_changed_before_anything_can_be_learned(place, data):
     X, y = data.take(20)
     with place.open(LSH(n_bits=8)) as collection:
@@ -194,20 +226,26 @@ def test_a_hasher_can_be_changed_before_anything_can_be_learned(place, data):
         assert (collection.stats().n_searchable, collection.stats().n_bits) == (20, 16)
 
 
-def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data):
+@pytest.mark.parametrize("policy", ["manual", "auto"])
+def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data, policy, caplog):
     X, y = data.take(20)
-    with place.open(LSH(n_bits=8), Never()) as collection:
-        collection.upsert(range(10), X[:10])
+    with place.open(LSH(n_bits=8), policy) as collection:
+        collection.upsert(range(9), X[:9])
         collection.change_hasher("hcoh")
+        collection.upsert(9, X[9])  # still nothing to learn from, which is not an error
+        collection._refresher.wait()
         assert (collection.stats().n_searchable, collection.encoder.method) == (10, "lsh")
+        assert collection.stats().refresh_error is None
         collection.upsert(range(10, 20), X[10:], y[10:])
+        collection._refresher.wait()
         assert (collection.stats().n_searchable, collection.encoder.method) == (20, "hcoh")
         assert pairs(collection.search(X[0], 30)) == ranking(collection, X[0])
+    assert not caplog.records
 
 
 def test_repeated_codes_are_searched_in_buckets(path, data):
     X, y = data.take(3000)
-    with Collection.open(path, HCOH(n_bits=8, random_state=0), Never()) as collection:
+    with Collection.open(path, HCOH(n_bits=8, random_state=0), "manual") as collection:
         collection.upsert(range(500), X[:500], y[:500])
         assert collection.stats().index == "flat"
         collection.upsert(range(500, 3000), X[500:], y[500:])
@@ -217,32 +255,3 @@ def test_repeated_codes_are_searched_in_buckets(path, data):
     with Collection.open(path) as collection:
         assert collection.stats().index == "buckets"
         assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])
-
-
-def test_a_refresh_gives_way_to_searches(place, data, monkeypatch):
-    collection, X, y = filled(place, data, Never())
-    collection.upsert(40, X[0], y[0])
-    step, sleep = reencoder.Reencoder._encode_chunk, reencoder.time.sleep
-    seen, rests = [], []
-
-    def chunk(self):
-        start = reencoder.time.thread_time()
-        more = step(self)
-        if len(seen) != 1:  # nobody searches during the second chunk
-            collection.search(X[0])
-        seen.append((reencoder.time.thread_time() - start, len(rests)))
-        return more
-
-    def note(seconds):
-        if seconds:
-            rests.append(seconds)
-        sleep(seconds)
-
-    monkeypatch.setattr(reencoder.Reencoder, "_encode_chunk", chunk)
-    monkeypatch.setattr(reencoder.time, "sleep", note)
-    collection.refresh()
-    monkeypatch.undo()
-    (searched, first), (_, second) = seen[:2]
-    assert rests[first] >= reencoder._SEARCHES_FIRST * searched
-    assert rests[second] == reencoder._PAUSE
-    collection.close()

@@ -6,8 +6,7 @@ import pytest
 from tests.collection.brute import pairs, ranking
 
 from onlinehash import HCOH, HMOH, HROH, LSH, OKH, Collection
-from onlinehash.collection import Every, Never, WhenDrifted, WhenIdle, WhenInformative
-from onlinehash.collection.stores.sqlite import SqliteStore
+from onlinehash.collection.stores.sql import SqlStore
 from onlinehash.exceptions import InvalidInputError
 
 HASHERS = [
@@ -40,9 +39,11 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, hasher, 
     X, y = data.take(120)
     path, copy = tmp_path / "items.oh", tmp_path / "copy.oh"
     stored = X.astype(vector_dtype).astype(np.float32)
-    collection = Collection.open(path, hasher, Never(), vector_dtype=vector_dtype)
+    collection = Collection.open(path, hasher, "manual", vector_dtype=vector_dtype)
     collection.upsert(range(50), X[:50], y[:50])
-    collection.refresh()  # the state is written here; what follows is learned again
+    collection.refresh()
+    collection.close()  # the state is written here; what follows is learned again
+    collection = Collection.open(path)
     collection.upsert(range(50, 80), X[50:80], y[50:80])
     collection.upsert(range(40, 55), X[80:95], y[80:95])  # replaced: before and after the state
     collection.delete([1, 60])  # deleted: before and after the state
@@ -64,12 +65,12 @@ def test_a_stream_that_crashed_goes_on_as_if_it_had_not(tmp_path, data, hasher, 
 
 def test_closing_writes_the_state_so_that_nothing_is_learned_twice(path, data):
     X, y = data.take(60)
-    with Collection.open(path, HCOH(n_bits=8), Never()) as collection:
+    with Collection.open(path, HCOH(n_bits=8), "manual") as collection:
         collection.upsert(range(60), X, y)
         collection.delete(range(10))
         learned = collection.hasher.to_bytes()
     connection = sqlite3.connect(path)
-    assert connection.execute("SELECT count(*) FROM retired").fetchone() == (0,)
+    assert connection.execute("SELECT count(*) FROM stream").fetchone() == (50,)
     assert connection.execute("SELECT count(*) FROM items").fetchone() == (50,)
     connection.close()
     with Collection.open(path) as collection:
@@ -79,7 +80,7 @@ def test_closing_writes_the_state_so_that_nothing_is_learned_twice(path, data):
 def test_large_states_are_not_written_with_every_batch(place, data, monkeypatch):
     X, y = data.take(100)
     written = []
-    with place.open(HCOH(n_bits=8), Never()) as collection:
+    with place.open(HCOH(n_bits=8), "manual") as collection:
         store, put_state = collection._store, collection._store.put_state
         monkeypatch.setattr(store, "put_state", lambda *a: written.append(1) or put_state(*a))
         for i in range(0, 100, 10):
@@ -91,7 +92,7 @@ def test_large_states_are_not_written_with_every_batch(place, data, monkeypatch)
 def test_items_and_codes_are_the_same_after_opening_again(place, data):
     X, y = data.take(50)
     ids = [f"k{i}" for i in range(50)]
-    with place.open("hcoh", Every(20)) as collection:
+    with place.open("hcoh", 20) as collection:
         for i in range(0, 50, 10):
             collection.upsert(ids[i : i + 10], X[i : i + 10], y[i : i + 10], payload=list(range(i, i + 10)))
         collection.refresh()
@@ -102,11 +103,11 @@ def test_items_and_codes_are_the_same_after_opening_again(place, data):
         again = collection.search(X[:5], 20)
         assert (again.ids, again.distances) == (hits.ids, hits.distances)
         assert collection.stats().version == stats.version
-        assert collection._reencoder._policy == Every(20)
-    with place.open(refresh=WhenInformative(gain=0.2)):
+        assert collection._refresher.policy == 20
+    with place.open(refresh="auto"):
         pass
     with place.open() as collection:
-        assert collection._reencoder._policy == WhenInformative(gain=0.2)
+        assert collection._refresher.policy == "auto"
 
 
 def test_another_hasher_is_refused_by_name_of_the_way_out(place, data):
@@ -118,15 +119,15 @@ def test_another_hasher_is_refused_by_name_of_the_way_out(place, data):
         place.open(same).close()
     for other in (HCOH(n_bits=16, learning_rate=0.3), "lsh", HCOH(n_bits=8, learning_rate=0.3, random_state=5)):
         with pytest.raises(InvalidInputError, match=r"collection.change_hasher\(...\)"):
-            place.open(other, Never())
+            place.open(other, "manual")
     with place.open() as collection:  # a refusal lets go of the file, and changes nothing
-        assert collection._reencoder._policy == WhenIdle(WhenDrifted())
+        assert collection._refresher.policy == "auto"
 
 
 def test_a_seed_that_was_not_given_is_kept(tmp_path, data, monkeypatch):
     X, y = data.take(30)
-    collection = Collection.open(tmp_path / "a.oh", HCOH(n_bits=8), Never())
-    monkeypatch.setattr(SqliteStore, "put_state", lambda *args: None)  # the state with the weights is never written
+    collection = Collection.open(tmp_path / "a.oh", HCOH(n_bits=8), "manual")
+    monkeypatch.setattr(SqlStore, "put_state", lambda *args: None)  # the state with the weights is never written
     collection.upsert(range(30), X, y)
     weights = collection.hasher.weights_
     crash(collection, tmp_path / "a.oh", tmp_path / "b.oh")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from onlinehash.collection import Never
 from onlinehash.exceptions import StorageError
 from onlinehash.hashers import make_hasher
 
@@ -13,7 +12,7 @@ def test_a_replay_learns_in_the_batches_of_the_first_time(path, data, method):
     from onlinehash import Collection
 
     hasher = make_hasher(method, n_bits=6, random_state=0, **({"n_components": 32} if method == "hroh" else {}))
-    collection = Collection.open(path, hasher, Never())
+    collection = Collection.open(path, hasher, "manual")
     rng, n_items = np.random.default_rng(1), 0
     for _ in range(25):
         size = int(rng.integers(1, 60))
@@ -34,7 +33,7 @@ def test_a_replay_learns_in_the_batches_of_the_first_time(path, data, method):
 def test_a_change_of_hasher_that_is_cut_off_changes_nothing(place, data, monkeypatch):
     """The hasher and the generation that its codes belong to change in one transaction."""
     X, y = data.take(40)
-    collection = place.open(make_hasher("hcoh", n_bits=16, random_state=0), Never())
+    collection = place.open(make_hasher("hcoh", n_bits=16, random_state=0), "manual")
     collection.upsert(range(40), X, y)
     weights = collection.hasher.snapshot().weights
 
@@ -42,7 +41,7 @@ def test_a_change_of_hasher_that_is_cut_off_changes_nothing(place, data, monkeyp
         raise StorageError("cut off")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(collection._store), "begin_generation", killed)
+        patch.setattr(type(collection._store), "put_settings", killed)
         with pytest.raises(StorageError, match="cut off"):
             collection.change_hasher(make_hasher("hcoh", n_bits=16, random_state=1))
     assert np.array_equal(collection.hasher.snapshot().weights, weights)

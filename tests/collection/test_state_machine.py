@@ -18,13 +18,13 @@ from hypothesis.stateful import (
 from tests.collection.places import EnginePlace, FilePlace
 
 from onlinehash import HCOH, hamming_distances
-from onlinehash.collection import Every, Never, reencoder
+from onlinehash.collection import generations
 from onlinehash.exceptions import UnknownIdError
 
 pytestmark = pytest.mark.slow
 
 VECTORS = np.random.default_rng(3).normal(size=(12, 4)).astype(np.float32)
-CHUNK = reencoder._CHUNK
+ROWS_PER_CHUNK = generations.rows_per_chunk
 LABELS = [None, 0, 1, 2, (0, 1), (1, 2)]
 
 numbers = st.integers(0, 9)
@@ -32,9 +32,9 @@ rows = st.dictionaries(numbers, st.tuples(st.integers(0, 11), st.sampled_from(LA
 
 
 class CollectionMachine(RuleBasedStateMachine):
-    @initialize(strings=st.booleans(), policy=st.sampled_from([Never(), Every(1), Every(5)]))
+    @initialize(strings=st.booleans(), policy=st.sampled_from(["manual", "auto", 1, 5]))
     def create(self, strings, policy):
-        reencoder._CHUNK = 3
+        generations.rows_per_chunk = lambda store: 3
         self.make_place()
         self.name = (lambda number: "k" * (number % 3) + str(number)) if strings else (lambda number: number)
         self.items = {}  # by id: number of the vector, labels, payload
@@ -51,7 +51,7 @@ class CollectionMachine(RuleBasedStateMachine):
             self.collection.close()
             self.leave_place()
             assert report.ok, report
-            reencoder._CHUNK = CHUNK
+            generations.rows_per_chunk = ROWS_PER_CHUNK
 
     def leave_place(self):
         self.folder.cleanup()
@@ -96,7 +96,7 @@ class CollectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.n_learned)
     @rule()
     def refresh(self):
-        """Make all codes anew."""
+        """Make all codes again."""
         self.collection.refresh()
         if self.items:
             assert self.collection.stats().version == self.n_learned
@@ -107,7 +107,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.close()
         self.collection = self.place.open()
         if wait:
-            self.collection._reencoder.wait()
+            self.collection._refresher.wait()
 
     @precondition(lambda self: self.n_learned)
     @rule(n_bits=st.integers(5, 20))
@@ -119,7 +119,7 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule(query=st.integers(0, 11), k=st.integers(1, 12), label=st.none() | st.integers(0, 2), some=st.sets(numbers))
     def search(self, query, k, label, some):
         """Search with and without filters."""
-        self.collection._reencoder.wait()
+        self.collection._refresher.wait()
         ids = [self.name(number) for number in some]
         encoder = self.collection.encoder
         stats = self.collection.stats()
@@ -128,7 +128,7 @@ class CollectionMachine(RuleBasedStateMachine):
             return
         assert stats.n_searchable == len(self.items)
         distances = hamming_distances(encoder.encode(VECTORS[[query]]), encoder.encode(VECTORS))[0].tolist()
-        arrived = dict(zip(self.items, self.collection._store.seqs(list(self.items)), strict=True))
+        arrived = {item.id: place for place, item in enumerate(self.collection.items(order="arrival"))}
         ranked = [(distances[vector], id) for id, (vector, _, _) in self.items.items()]
         ranked.sort(key=lambda pair: (pair[0], arrived[pair[1]]))
         passing = [pair for pair in ranked if self.has(pair[1], label)]

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH
-from onlinehash.collection import Every
-from onlinehash.collection.locks import SharedLock
-from onlinehash.collection.stores.sqlite import SqliteStore
+from onlinehash.collection.searcher import SharedLock
+from onlinehash.collection.stores.sqlite import open_sqlite
 from onlinehash.exceptions import StorageError
 
 pytestmark = pytest.mark.slow
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
     """Items come and go in pairs of equal vectors: a search finds both or none."""
     X, y = data.take(200)
-    collection = place.open(HCOH(n_bits=16, random_state=0), Every(100))
+    collection = place.open(HCOH(n_bits=16, random_state=0), 100)
     collection.upsert([0, 1], X[[0, 0]], y[[0, 0]])
     failures, done = [], threading.Event()
 
@@ -65,7 +64,7 @@ def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
 
 def test_a_search_does_not_wait_for_a_writer_that_is_busy_elsewhere(small):
     collection, X, _ = small
-    with collection._changes, collection._store.writing():
+    with collection._changes, collection._store.transaction():
         found = []
         thread = threading.Thread(target=lambda: found.append(collection.search(X[0], 3)))
         thread.start()
@@ -128,36 +127,81 @@ def test_closing_waits_for_what_other_threads_read_and_later_calls_say_so(path):
     assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr
 
 
-def test_closing_waits_for_a_read_that_has_begun(path):
-    with closing(SqliteStore(path)) as store:
-        entered, leave, order = threading.Event(), threading.Event(), []
+def test_a_read_that_has_begun_ends_well_although_another_thread_closes(path):
+    with closing(open_sqlite(path)) as store:
+        entered, leave, counted = threading.Event(), threading.Event(), []
 
         def read():
-            with store.reading():
+            with store.snapshot():
+                counted.append(store.head().n_items)
                 entered.set()
                 leave.wait()
-                order.append(("read", store.count()))
+                counted.append(store.head().n_items)
 
-        def close():
-            store.close()
-            order.append("closed")
-
-        threads = [threading.Thread(target=read), threading.Thread(target=close)]
-        threads[0].start()
+        thread = threading.Thread(target=read)
+        thread.start()
         entered.wait()
-        threads[1].start()
-        while not store._users.closed:
-            pass
-        with pytest.raises(StorageError, match="is closed"):
-            store.count()
-        leave.set()
-        for thread in threads:
-            thread.join()
-        assert order == [("read", 0), "closed"]
-
-
-def test_closing_inside_a_transaction_of_the_same_thread_is_refused(path):
-    store = SqliteStore(path)
-    with store.reading(), pytest.raises(StorageError, match="inside a transaction"):
         store.close()
-    store.close()
+        with pytest.raises(StorageError, match="is closed"):
+            store.head()
+        leave.set()
+        thread.join()
+        assert counted == [0, 0]
+    with closing(open_sqlite(path)) as again:  # nothing is left of the lock
+        assert again.head().n_items == 0
+
+
+def test_many_threads_may_ask_a_reader_while_it_follows_the_writer(place, data):
+    """All of them see settings and items of one moment, never something in between."""
+    X, y = data.take(300)
+    failures, done = [], threading.Event()
+    with place.open(HCOH(n_bits=16, random_state=0), 50) as writer:
+        writer.upsert(range(20), X[:20], y[:20], checkpoint={"n": 20})
+        with place.open(readonly=True) as reader:
+
+            def ask(call):
+                try:
+                    while not done.is_set():
+                        call()
+                except BaseException as error:
+                    failures.append(error)
+
+            calls = [
+                lambda: reader.search(X[0], 5),
+                lambda: reader.search(X[0], 5, wait=False),
+                reader.stats,
+                lambda: len(reader) <= reader.checkpoint("n"),
+                lambda: reader.search(X[0], 5, rescore="l2", include=["payload"]),
+                lambda: reader.n_features + len(reader.id_type),
+            ]
+            threads = [threading.Thread(target=ask, args=(call,)) for call in calls]
+            for thread in threads:
+                thread.start()
+            for start in range(20, 300, 2):
+                rows = slice(start, start + 2)
+                writer.upsert([start, start + 1], X[rows], y[rows], checkpoint={"n": start + 2})
+            done.set()
+            for thread in threads:
+                thread.join()
+    assert not failures, failures
+
+
+@pytest.mark.parametrize("options", [{"rescore": "l2"}, {"include": ["vectors"]}], ids=str)
+def test_a_search_that_a_migration_overtakes_is_answered_by_one_embedder(place, monkeypatch, options):
+    texts = ["my card is lost", "lost card", "refund, please", "a refund"]
+    with place.open(HCOH(n_bits=8, random_state=0), "manual", embed="char_ngrams:32") as tickets:
+        tickets.upsert(range(4), documents=texts, labels=[0, 0, 1, 1])
+        read, overtaken = tickets._finder._vectors, []
+
+        def vectors(found):
+            if not overtaken:
+                overtaken.append(True)
+                thread = threading.Thread(target=tickets.migrate, kwargs={"embed": "char_ngrams:64"})
+                thread.start()
+                thread.join()
+            return read(found)
+
+        monkeypatch.setattr(tickets._finder, "_vectors", vectors)
+        found = tickets.search(texts[0], k=4, **options)
+        assert (overtaken, found.version, found.ids[0]) == ([True], 4, 0)
+        assert found.vectors is None or found.vectors.shape == (4, 64)

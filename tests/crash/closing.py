@@ -8,7 +8,6 @@ import time
 import numpy as np
 
 from onlinehash import HCOH, Collection
-from onlinehash.collection import Never
 from onlinehash.exceptions import StorageError
 
 X = np.random.default_rng(0).normal(size=(2000, 6)).astype(np.float32)
@@ -25,7 +24,7 @@ CALLS = [
 
 def main(path, n_times):
     """Close so many times, as a writer and as a reader; each thread must end with an error that says so."""
-    with Collection.open(path, HCOH(n_bits=8, random_state=0), Never()) as items:
+    with Collection.open(path, HCOH(n_bits=8, random_state=0), "manual") as items:
         items.upsert(range(2000), X, np.arange(2000) % 3)
     rng = random.Random(0)
     for i in range(n_times):

@@ -13,11 +13,12 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 from onlinehash import HCOH, Collection, hamming_distances
-from onlinehash.collection import Never, reencoder
+from onlinehash.collection import generations
 from onlinehash.exceptions import LockedError
 
 VECTORS = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
@@ -117,7 +118,7 @@ def check_codes(collection):
 
 def warm_up(place):
     """Compile and load all that a writer needs, so that it starts at once; return how long it takes to do a little."""
-    with Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh=Never()) as collection:
+    with Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh="manual") as collection:
         collection.upsert(range(64), VECTORS, [0, 1] * 32)
         collection.refresh()
         collection.search(VECTORS[0])
@@ -148,7 +149,7 @@ def kill(place, acknowledged, kind, n_kills, longest):
     """Kill so many writers, each after the longest time at most, and return what they had done."""
     rng = random.Random(kind)
     model, number, n_done, n_in_flight, n_cut_off = Model(), 0, 0, 0, 0
-    Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh=Never()).close()
+    Collection.open(**place, hasher=HCOH(n_bits=16, random_state=0), refresh="manual").close()
     for _ in range(n_kills):
         log = os.open(acknowledged, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
         writer = os.fork()
@@ -165,25 +166,26 @@ def kill(place, acknowledged, kind, n_kills, longest):
         for _ in acknowledged.read_text().split():
             model = operation(kind, number, model)[1]()
             number, n_done = number + 1, n_done + 1
-        with reopen(place) as collection:
-            collection._reencoder.halt()  # look before it goes on
+        with patch.object(generations.Refresher, "ask"):  # look before it goes on
+            opened = reopen(place)
+        with opened as collection:
             after = operation(kind, number, model)[1]()
             if not holds(collection, model):
                 assert holds(collection, after), f"{kind}: operation {number} is half applied, or one before it is lost"
                 model, number, n_in_flight = after, number + 1, n_in_flight + 1
             assert (collection.stats().version or 0) >= model.version or not model.items
             check_codes(collection)
-            n_cut_off += collection.stats().refreshing
-            collection._reencoder.start()
-            collection._reencoder.wait()  # a refresh that was cut off has gone on to the end
-            assert not collection.stats().refreshing
+            n_cut_off += collection.stats().pending
+        with reopen(place) as collection:
+            collection._refresher.wait()  # a refresh that was cut off has been made again
+            assert not collection.stats().pending
             check_codes(collection)
     return {"acknowledged": n_done, "in_flight": n_in_flight, "cut_off": n_cut_off}
 
 
 def main(folder, kinds, n_kills, store=None):
     """Kill so many writers of each kind, and say what they had done."""
-    reencoder._CHUNK = 9
+    generations.rows_per_chunk = lambda store: 9
     longest = 3 * warm_up(place_of(folder, store, "other"))
     told = {}
     for kind in kinds:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from onlinehash import HCOH, Collection, Embedder, hamming_distances
-from onlinehash.collection import Never, migration
+from onlinehash.collection import migration
 from onlinehash.exceptions import LockedError
 
 N_FIXED, N_IDS = 120, 200  # items that never change, and ids of all
@@ -29,7 +29,7 @@ def embed_a(texts):
 
 
 def embed_b(texts):
-    return np.tanh(embed_a(texts) @ TURN)
+    return np.array([np.tanh(row @ TURN) for row in embed_a(texts)])  # the same bits in any batch
 
 
 EMBEDDERS = {"a": Embedder("a", embed_a), "b": Embedder("b", embed_b)}
@@ -128,11 +128,11 @@ def check(items):
 
 def main(folder, n_kills, store=None):
     """Kill so many processes, and say what they had done."""
-    migration._CHUNK = 16
+    migration.ITEMS_PER_CHUNK = 16
     place = {"path": Path(folder) / "items.oh" if store is None else f"migrating_{os.getpid()}", "store": store}
     acknowledged, rng = Path(folder) / "acknowledged", random.Random(0)
     model = {id: (str(id), id % 3) for id in range(N_FIXED)}
-    with Collection.open(**place, hasher=HCOH(16, random_state=0), refresh=Never(), embed=EMBEDDERS["a"]) as items:
+    with Collection.open(**place, hasher=HCOH(16, random_state=0), refresh="manual", embed=EMBEDDERS["a"]) as items:
         items.upsert(list(model), documents=[text for text, _ in model.values()], labels=[y for _, y in model.values()])
         start = time.perf_counter()
         items.migrate(embed=EMBEDDERS["b"])

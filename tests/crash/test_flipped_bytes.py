@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH, LSH, Collection
-from onlinehash.collection import Never
 from onlinehash.exceptions import FileFormatError, OnlineHashError
 
 pytestmark = pytest.mark.slow
@@ -22,7 +21,7 @@ def build(path, id):
     labels = [None if i % 11 == 0 else [i % 4, 9] if i % 7 == 0 else i % 4 for i in range(260)]
     payload = [{"title": f"number {i}"} if i % 3 else None for i in range(260)]
     ids = [id(i) for i in range(260)]
-    with Collection.open(path, HCOH(n_bits=20, random_state=0), Never()) as collection:
+    with Collection.open(path, HCOH(n_bits=20, random_state=0), "manual") as collection:
         collection.upsert(ids[:120], X[:120], labels[:120], payload[:120])
         collection.refresh()
         collection.upsert(ids[120:260], X[120:], labels[120:], payload[120:], checkpoint={"offset": 7})
@@ -32,7 +31,7 @@ def build(path, id):
         collection.update(ids[30:33], payload=[1, 2, 3])
         collection.delete(ids[40:42])
         collection.upsert(ids[50:60], X[100:110], labels[100:110])
-        collection._learner._unsaved = 0  # closed as if killed: the last changes are learned again
+        collection._learner._n_unsaved_bytes = 0  # closed as if killed: the last changes are learned again
     return ids
 
 
@@ -95,9 +94,10 @@ class Flipped:
         flipped[place] ^= 1 << bit
         tries = [(True, answers, self.answers), (False, change, self.changed)]
         for readonly, ask, expected in tries if writing else tries[:1]:
-            self.path.write_bytes(flipped)
+            path = self.path.with_name(f"{place} {bit} {readonly}.oh")  # what is left beside another is not its own
+            path.write_bytes(flipped)
             try:
-                with Collection.open(self.path, readonly=readonly) as collection:
+                with Collection.open(path, readonly=readonly) as collection:
                     for (question, answer), (_, known) in zip(ask(collection, self.ids), expected, strict=True):
                         assert answer == known, f"bit {bit} of byte {place}: {question}"
             except OnlineHashError as error:

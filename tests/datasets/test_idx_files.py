@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from onlinehash import datasets
-from onlinehash.datasets import load_dataset
+from onlinehash.datasets import _entry, load_dataset
 from onlinehash.datasets._idx import IdxFiles, parse_idx
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 
@@ -109,11 +108,11 @@ def publish(monkeypatch: pytest.MonkeyPatch, idx_set: IdxSet) -> Publish:
     """Make the small files MNIST's published ones, at the addresses given."""
 
     def at(*base_urls: str) -> None:
-        entry = datasets._ENTRIES["mnist"]
+        entry = _entry.entries()["mnist"]
         origins = tuple(
             IdxFiles(idx_set.digests, base_urls) if isinstance(origin, IdxFiles) else origin for origin in entry.origins
         )
-        monkeypatch.setitem(datasets._ENTRIES, "mnist", dataclasses.replace(entry, origins=origins))
+        monkeypatch.setitem(_entry.entries(), "mnist", dataclasses.replace(entry, origins=origins))
 
     return at
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onlinehash.datasets import load_dataset
-from onlinehash.datasets._npz import NpzFile
+from onlinehash.datasets._origin import NpzFile
 from onlinehash.datasets.files import file_sha256
 from onlinehash.exceptions import FileFormatError
 

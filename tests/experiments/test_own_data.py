@@ -71,7 +71,7 @@ def compare(line, code=0):
 def test_every_kind_of_file_gives_the_same_table(rows):
     tables = []
     for name in ("mine.npz", "mine.npy", "mine.csv", "mine.jsonl", "mine.parquet"):
-        done = compare(f"--dataset {name} {write(name, *rows)} --against lsh reference:sign")
+        done = compare(f"--dataset {name} {write(name, *rows)} --against lsh --against reference:sign")
         assert done.stderr.splitlines() == [
             f"{name}: 90 rows of 4 features, 3 classes. For every seed, 18 rows (6 per class) are queries; the other "
             "72 are learned and searched.",

@@ -1,5 +1,4 @@
 import re
-from itertools import pairwise
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -43,7 +42,6 @@ FIGURES = {
     "bits": lambda: plots.map_against_bits(RESULTS),
     "auc": lambda: plots.auc_against_bits(RESULTS),
     "instances": lambda: plots.map_against_instances(RESULTS),
-    "time": lambda: plots.learning_time(RESULTS),
     "study": lambda: plots.map_against_parameter(STUDY),
 }
 
@@ -67,7 +65,7 @@ def test_the_same_results_make_the_same_text(draw):
     assert draw() == draw()
 
 
-@pytest.mark.parametrize("figure", ["bits", "auc", "instances", "time"])
+@pytest.mark.parametrize("figure", ["bits", "auc", "instances"])
 def test_every_method_is_named(figure):
     assert set(METHODS) <= set(words(FIGURES[figure]()))
 
@@ -93,15 +91,6 @@ def test_no_two_methods_look_the_same_and_a_variant_keeps_its_colour():
         look["linewidth"] for look in looks if look["color"] not in {plots._LOOKS[m][0] for m in plots._EMPHASISED}
     ]
     assert all(plots._look(method)["linewidth"] > max(plain) for method in plots._EMPHASISED)
-
-
-def test_labels_keep_apart_and_stay_inside():
-    heights = {"a": 0.5, "b": 0.5, "c": 0.51, "d": 0.0, "e": 1.0}
-    placed = plots._apart(heights, 0.1, 1.0)
-    ordered = sorted(placed.values())
-    assert all(high - low >= 0.1 - 1e-9 for low, high in pairwise(ordered))
-    assert ordered[0] >= 0.05 and ordered[-1] <= 0.95 + 1e-9
-    assert placed["b"] == pytest.approx(0.5033, abs=1e-3)
 
 
 def test_references_are_level_lines():
@@ -132,7 +121,7 @@ def test_what_is_no_study_is_refused():
 
 
 def test_nothing_to_draw_is_an_error_that_says_so():
-    for draw in (plots.map_against_bits, plots.auc_against_bits, plots.learning_time):
+    for draw in (plots.map_against_bits, plots.auc_against_bits):
         with pytest.raises(InvalidInputError, match="no results"):
             draw([])
 

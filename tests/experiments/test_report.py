@@ -60,7 +60,7 @@ def made(method, n_bits, value, dataset="mnist", seed=0, **config):
         "curve": None,
         "seconds": {"learning": 0.5, "encoding": 0.1, "evaluation": 0.1},
         "environment": {"python": "3.11", "commit": "abc"},
-        "source": None,
+        "epoch": 1,
     }  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_the_report_opens_without_a_network(quick):
     assert all(link.startswith("#") for link in Page(text).loaded)
     assert not re.search(r"@import|url\((?!#)|<link|<iframe|<img|fetch\(|XMLHttpRequest", text)
     figures = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
-    assert len(figures) == 4  # bits, area, time, curves
+    assert len(figures) == 3  # bits, area, curves
     for figure in figures:
         ElementTree.fromstring(figure)
     ids = re.findall(r'\sid="([^"]*)"', text)

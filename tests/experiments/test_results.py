@@ -1,21 +1,19 @@
 """The file of results, and when a run in it is stale."""
 
-import ast
 import json
-import os
-import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from onlinehash.cli import app
 from onlinehash.exceptions import FileFormatError
-from onlinehash.experiments import load_plan, parse_plan, pending_runs, read_results, reproduce, sources
-from onlinehash.experiments.results import add_results, environment, is_stale
+from onlinehash.experiments import load_plan, parse_plan, pending_runs, read_results, reproduce
+from onlinehash.experiments.results import EPOCH, add_results, environment, is_stale
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +39,7 @@ def runs_of(*methods, seeds=(0,)):
 def made(run, value=0.5, **about):
     return {
         "config": run.config(), "n_instances": 1500, "metrics": {"mean_average_precision": value}, "curve": None,
-        "seconds": {}, "environment": {"python": "3.11"}, "source": "today",
+        "seconds": {}, "environment": {"python": "3.11"}, "epoch": EPOCH,
     } | about  # fmt: skip
 
 
@@ -111,7 +109,7 @@ def test_a_result_replaces_that_of_the_same_run(tmp_path):
         (lambda text: text[:-40] + "\n", 5, ""),
         (lambda text: text + text.splitlines()[1] + "\n", 6, "an earlier line has the same run"),
         (lambda text: text.replace('"metrics"', '"measures"', 1), 2, "it has no metrics"),
-        (lambda text: text.replace('"environment":0,"source"', '"environment":1,"source"', 1), 2, "there is no 1"),
+        (lambda text: text.replace('"environment":0,"epoch"', '"environment":1,"epoch"', 1), 2, "there is no 1"),
         (lambda text: text.replace("\n", "\n[]\n", 1), 2, ""),
         (lambda text: "<<<<<<< ours\n" + text, 1, ""),
         (lambda text: text.replace("LSH", "L\xffH", 1).encode("latin-1"), 2, ""),
@@ -149,8 +147,8 @@ def test_stale_runs_are_counted_shown_and_repeated_on_demand(folder):
     path = folder / "results" / "plan.jsonl"
     runs = load_plan(folder / "plan.toml").runs
     old = [result for result in read_results(path, runs) if result["config"]["method"] == "LSH"]
-    for source, result in zip((None, "0123456789abcdef"), old, strict=True):  # unknown, and another
-        add_results(path, [result | {"source": source, "metrics": result["metrics"] | {"precision": 0}}])
+    for result in old:
+        add_results(path, [result | {"epoch": EPOCH - 1, "metrics": result["metrics"] | {"precision": 0}}])
     before = path.read_bytes()
 
     plain = command(folder, "--report", str(folder / "report.html"))
@@ -159,7 +157,7 @@ def test_stale_runs_are_counted_shown_and_repeated_on_demand(folder):
     assert "Stale runs in the tables: 2. Repeat them with --stale." in plain.stderr
     assert "| LSH | .000 ± .000 |" in plain.stdout
     assert path.read_bytes() == before
-    assert "Stale runs, whose source changed since or is unknown: 2." in (folder / "report.html").read_text()
+    assert "Stale runs, made before measured values changed: 2." in (folder / "report.html").read_text()
 
     repeated = command(folder, "--stale", "--report", str(folder / "report.html"))
     assert repeated.exit_code == 0, repeated.output
@@ -170,106 +168,40 @@ def test_stale_runs_are_counted_shown_and_repeated_on_demand(folder):
     assert [result["metrics"] for result in new if result["config"]["method"] == "LSH"] == [
         result["metrics"] for result in old
     ]
-    assert "plan: 4 runs, 0 missing, 0 stale." in command(folder).stderr
+    again = command(folder).stderr
+    assert "plan: 4 runs, 0 missing, 0 stale." in again
+    assert "Shown from stored results; nothing was run." in again
+    assert "nothing was run" not in repeated.stderr
 
 
-@pytest.mark.parametrize("answer, n_stale", [("y", 0), ("n", 4)])
-def test_on_a_terminal_the_command_offers_to_repeat_stale_runs(folder, answer, n_stale):
-    pty = pytest.importorskip("pty")
-    path = folder / "results" / "plan.jsonl"
-    runs = load_plan(folder / "plan.toml").runs
-    add_results(path, [result | {"source": None} for result in read_results(path, runs)])
-    keyboard, terminal = pty.openpty()
-    os.write(keyboard, f"{answer}\n".encode())
-    line = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "1"]
-    shown = subprocess.run(line, cwd=folder, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal, check=True)
-    assert "Repeat the stale runs (4)? [y/N]" in os.read(keyboard, 1 << 16).decode(errors="replace")
-    assert b"| LSH |" in shown.stdout
-    assert sum(map(is_stale, read_results(path, runs))) == n_stale
-    os.close(keyboard)
-    os.close(terminal)
+def test_results_without_an_epoch_are_stale(tmp_path):
+    (run,) = runs_of("LSH")
+    result = made(run)
+    del result["epoch"]
+    add_results(tmp_path / "old.jsonl", [result])
+    assert [is_stale(result) for result in read_results(tmp_path / "old.jsonl", [run])] == [True]
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """Give a copy of the sources that digests are made of."""
-    for path in (sources._ROOT / "onlinehash").rglob("*.py"):
-        copy = tmp_path / path.relative_to(sources._ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(path.read_bytes())
-    monkeypatch.setattr(sources, "_ROOT", tmp_path)
-    forget()
-    yield tmp_path / "onlinehash"
-    monkeypatch.undo()
-    forget()
-
-
-def forget():
-    for cached in (sources.source_digest, sources._imported):
-        cached.cache_clear()
-
-
-METHODS = ("hcoh", "osh", "lsh", "reference:float", "sklearn.decomposition:PCA")
-
-
-@pytest.mark.parametrize(
-    "module, stale",
-    [
-        ("experiments/run.py", set(METHODS)),
-        ("experiments/streams.py", set(METHODS)),
-        ("metrics/ranking.py", set(METHODS)),
-        ("codes/kernels.py", set(METHODS)),
-        ("features/centring.py", set(METHODS)),
-        ("datasets/protocols.py", set(METHODS)),
-        ("datasets/_catalogue.py", set(METHODS)),
-        ("hashers/_linear.py", {"hcoh", "osh", "lsh"}),
-        ("hashers/_codeword.py", {"hcoh", "osh"}),
-        ("hashers/hcoh.py", {"hcoh"}),
-        ("codebooks/ladder.py", {"hcoh", "osh"}),
-        ("experiments/references/float.py", {"reference:float"}),
-        ("experiments/custom.py", {"sklearn.decomposition:PCA"}),
-        ("hashers/hroh.py", set()),
-        ("hashers/__init__.py", set()),
-        ("experiments/plan.py", set()),
-        ("experiments/results.py", set()),
-        ("collection/collection.py", set()),
-    ],
-)
-def test_a_run_is_stale_if_a_source_that_determines_it_changes(package, module, stale):
-    before = {hasher: sources.source_digest(hasher, "digits") for hasher in METHODS}
-    path = package / module
-    path.write_text(path.read_text() + "\nCHANGED = 1\n")
-    forget()
-    assert {hasher for hasher in METHODS if sources.source_digest(hasher, "digits") != before[hasher]} == stale
-
-
-def test_no_import_is_relative_because_digests_would_miss_it():
-    for path in (sources._ROOT / "onlinehash").rglob("*.py"):
-        nodes = ast.walk(ast.parse(path.read_bytes()))
-        assert not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes), path
-
-
-def test_comments_and_docstrings_make_nothing_stale(package):
-    before = sources.source_digest("lsh", "digits")
-    path = package / "hashers" / "lsh.py"
-    text = path.read_text()
-    changed = re.sub(r'"""(?=\w)', '"""Another sentence. ', text).replace(":\n", ":  # why\n\n    # A comment.\n")
-    assert changed != text
-    path.write_text(changed)
-    forget()
-    assert sources.source_digest("lsh", "digits") == before
-
-
-def test_a_class_of_your_own_depends_on_the_hasher_it_extends(package, tmp_path, monkeypatch):
+def test_a_changed_plan_or_a_changed_file_of_a_plan_is_a_missing_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "own_lsh.py").write_text("import onlinehash as oh\n\nclass Mine(oh.LSH):\n    pass\n")
-    before = sources.source_digest("own_lsh:Mine", "digits")
-    path = package / "hashers" / "lsh.py"
-    path.write_text(path.read_text() + "\nCHANGED = 1\n")
-    forget()
-    assert sources.source_digest("own_lsh:Mine", "digits") != before
-    sys.modules.pop("own_lsh")
+    rows = "\n".join(f"{i % 7},{i % 3},{'ab'[i % 2]}" for i in range(40))
+    data = tmp_path / "mine.csv"
+    data.write_text(f"x,y,label\n{rows}\n")
+    content = {"dataset": "mine.csv", "bits": [8], "seeds": [0], "methods": {"LSH": {}}}
+    path = tmp_path / "mine.jsonl"
+    reproduce(parse_plan("mine", content).runs, path)
+    assert not pending_runs(parse_plan("mine", content).runs, path, stale=True)
+    assert len(pending_runs(parse_plan("mine", content | {"label_noise": 0.1}).runs, path)) == 1
+    data.write_text(f"x,y,label\n5,5,a\n{rows}\n")
+    assert len(pending_runs(parse_plan("mine", content).runs, path)) == 1
+
+
+COMMITTED = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
+
+
+@pytest.mark.parametrize("plan", COMMITTED, ids=lambda path: path.stem)
+def test_committed_results_are_complete_and_current(plan):
+    assert not pending_runs(load_plan(plan).runs, plan.parent / "results" / f"{plan.stem}.jsonl", stale=True)
 
 
 SLOW = """

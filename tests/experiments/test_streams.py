@@ -93,7 +93,7 @@ def test_drift_by_pieces_is_drift_at_once(monkeypatch):
     X = np.random.default_rng(0).normal(size=(50, 9)).astype(np.float32)
     whole, pieces = X.copy(), X.copy()
     turn_towards(whole, 90, seed=0)
-    monkeypatch.setattr("onlinehash.experiments.streams._CHUNK", 20)
+    monkeypatch.setattr("onlinehash.experiments.streams._ELEMENTS_PER_CHUNK", 20)
     turn_towards(pieces, 90, seed=0)
     np.testing.assert_array_equal(whole, pieces)
     np.testing.assert_allclose(np.linalg.norm(whole, axis=1), np.linalg.norm(X, axis=1), rtol=1e-5)

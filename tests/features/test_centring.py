@@ -83,7 +83,7 @@ def test_very_short_and_very_long_rows_are_scaled_like_any_other(dtype, scales):
         assert np.abs(scaled - [[0.6, -0.8, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).max() < (
             0.1 if scale < 1e-40 else 1e-6
         )
-        assert np.array_equal(np.sign(unit.subtract(rows * dtype(scale))), np.sign(rows))
+        assert np.array_equal(np.sign(unit.transform(rows * dtype(scale))), np.sign(rows))
         running.learn(rows * dtype(scale), scaled)
         assert np.isfinite(scaled).all()
         assert np.abs(np.linalg.norm(scaled[1:].astype(np.float64), axis=1) - 1.0).max() < 1e-6

@@ -7,8 +7,7 @@ from tests.reference import sketch as slow
 from onlinehash import load_dataset
 from onlinehash.checks import check_hasher
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._principal import RunningMean
-from onlinehash.hashers._sketch import FrequentDirections
+from onlinehash.hashers._principal import FrequentDirections, RunningMean
 from onlinehash.hashers.frosh import FROSH, compress_rows
 from onlinehash.hashers.sketchhash import SketchHash
 from onlinehash.metrics import Ranking

@@ -9,7 +9,7 @@ from tests.reference import hroh as reference
 from onlinehash import HROH, load_dataset
 from onlinehash.codebooks import LadderCodebook
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, NotLearnedError
-from onlinehash.hashers import HASHERS, OnlineHasher, WeightedHasher, load_hasher
+from onlinehash.hashers import HASHERS, OnlineHasher, load_hasher
 
 PENALTY = 0.3
 
@@ -726,7 +726,7 @@ def test_the_penalty_does_not_depend_on_the_number_of_bits():
         hasher = make(n_bits).partial_fit(X, y)
         hasher._flush()
         hasher.snapshot()
-        penalties.add(hasher._solved.solution.penalty)
+        penalties.add(hasher._solved.penalty)
     assert len(penalties) == 1
 
 
@@ -888,6 +888,19 @@ def test_faulty_weights_are_refused_and_nothing_changes(weights, message):
         fresh.snapshot()
 
 
+def test_weights_count_in_the_running_mean_and_rows_of_weight_zero_bring_no_class():
+    X, weights = np.eye(3, 4), [1.0, 0.0, 2.0]
+    hasher = HROH(8, features="none", preprocess="running", random_state=0).partial_fit(X, ["b", "a", "c"], weights)
+    assert hasher.classes_.tolist() == ["b", "c"]
+    assert np.allclose(hasher.snapshot().features.mean, np.average(X, axis=0, weights=weights))
+    one_by_one = HROH(8, features="none", preprocess="running", random_state=0)
+    for row, label, weight in zip(X, ["b", "a", "c"], weights, strict=True):
+        if weight:
+            one_by_one.partial_fit([row], [label], [weight])
+    assert np.allclose(one_by_one.decision_function(X), hasher.decision_function(X))
+    assert np.allclose(load_hasher(hasher.to_bytes()).decision_function(X), hasher.decision_function(X))
+
+
 def test_fit_starts_again_and_takes_weights():
     X, y = stream(300)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 300)
@@ -918,5 +931,5 @@ def test_looks_leave_no_trace(n):
 def test_every_hasher_learns_and_freezes_by_the_same_methods():
     for hasher in HASHERS.values():
         assert hasher.snapshot is OnlineHasher.snapshot
-        assert hasher.fit is (WeightedHasher if hasher.takes_weights else OnlineHasher).fit
-        assert hasher.partial_fit is (WeightedHasher if hasher.takes_weights else OnlineHasher).partial_fit
+        assert hasher.takes_weights or hasher.fit is OnlineHasher.fit
+        assert hasher.takes_weights or hasher.partial_fit is OnlineHasher.partial_fit

@@ -65,7 +65,7 @@ def test_the_full_loop_follows_the_authors_run():
     held = golden["residx"].ravel().astype(int) - 1
     assert hasher._reservoir.size == len(held) == 60
     assert np.array_equal(hasher._items, X[held])
-    assert np.array_equal(hasher._item_labels[:, 0], hasher._numbering.numbers(Y[held]))
+    assert np.array_equal(hasher._item_labels[:, 0], hasher._number(Y[held].tolist()))
 
 
 def test_mutual_information_equals_the_authors():

@@ -19,8 +19,8 @@ from onlinehash.hashers import (
     OSH,
     SDOHHC,
     MIHash,
+    OnlineHasher,
     SketchHash,
-    WeightedHasher,
 )
 
 pytestmark = pytest.mark.slow
@@ -116,10 +116,18 @@ def test_a_hasher_that_declares_what_it_cannot_do_is_found_out(hasher, broken):
         check_hasher(hasher)
 
 
-class ClassMeans(WeightedHasher):
+class ClassMeans(OnlineHasher):
     """As simple as a method with weights can be: signs of the differences to weighted class means."""
 
     name = "class_means"
+    takes_weights = True
+
+    def fit(self, X, y=None, sample_weight=None):
+        return self._fit(X, y, sample_weight)
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        self._absorb(*self._check_next(X, y, sample_weight))
+        return self
 
     def __init__(self, n_bits=32, *, preprocess="none", random_state=None, output="codes"):
         self.n_bits = n_bits

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,6 +84,35 @@ def test_a_registered_hasher_goes_the_whole_way(module, by_name):
     assert len(told) == 2
     assert all(line.endswith(NOT_REGISTERED) for line in told)
     assert python(f"import own_hashers{IN_ANOTHER_PROCESS}") == f"{found}\nOwn"
+
+
+def test_a_hasher_of_an_installed_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
+    (tmp_path / "plugged.py").write_text("import onlinehash as oh\n\nclass Plugged(oh.LSH):\n    name = 'plugged'\n")
+    info = tmp_path / "plugged-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[onlinehash.hashers]\nplugged = plugged:Plugged\n")
+    with pytest.raises(oh.exceptions.UnknownNameError):
+        oh.make_hasher("plugged")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(oh.exceptions.UnknownNameError, match="Did you mean 'plugged'"):
+        oh.make_hasher("pluged")
+    saved = oh.make_hasher("plugged", n_bits=8).fit(X).to_bytes()
+    del HASHERS["plugged"]
+    assert type(oh.load_hasher(saved)).__name__ == "Plugged"
+
+
+def test_every_hasher_of_ours_is_declared_as_an_entry_point():
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]
+    ours = {name: f"{hasher.__module__}:{hasher.__qualname__}" for name, hasher in HASHERS.items()}
+    assert declared["onlinehash.hashers"] == ours
+
+
+def test_an_unknown_parameter_is_refused_by_name():
+    with pytest.raises(
+        oh.exceptions.UnknownNameError, match=r"'nbits'. Did you mean 'n_bits'\? Known: .*learning_rate"
+    ):
+        oh.make_hasher("hcoh", nbits=3)
 
 
 def test_a_class_of_your_own_learns_from_a_data_set(module):

@@ -9,8 +9,7 @@ from tests.reference import sketch as slow
 from onlinehash import unpack_signs
 from onlinehash.checks import check_hasher
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._principal import random_rotation, with_missing_directions
-from onlinehash.hashers._sketch import FrequentDirections
+from onlinehash.hashers._principal import FrequentDirections, random_rotation, with_missing_directions
 from onlinehash.hashers.sketchhash import SketchHash
 
 GOLDEN = Path(__file__).parents[1] / "golden"

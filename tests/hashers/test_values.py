@@ -45,12 +45,9 @@ def test_rows_that_are_not_scaled_are_learned_up_to_a_length_and_refused_beyond_
     hasher.partial_fit(long, y)
     assert np.isfinite(hasher.snapshot().weights).all()
     before = hasher.to_bytes()
-    for learn in (hasher.partial_fit, hasher.fit, hasher._learn_checked):
+    for learn in (hasher.partial_fit, hasher.fit):
         with pytest.raises(InvalidFeaturesError, match=r"Row \d+ of X is longer than .* use preprocess='unit'"):
-            learn(
-                np.vstack([X, 2.0 * long]),
-                *((np.tile(y, 2),) if learn != hasher._learn_checked else (np.tile(y, 2), None)),
-            )
+            learn(np.vstack([X, 2.0 * long]), np.tile(y, 2))
         assert hasher.to_bytes() == before
 
 
@@ -109,3 +106,11 @@ def test_fit_leaves_nothing_of_what_was_learned_before(name):
     make = lambda: make_hasher(name, n_bits=8, random_state=0, **SMALL[name])  # noqa: E731
     again = make().fit(X, y).fit(X[:5], y[:5])  # too few for the anchors
     assert again.to_bytes() == make().fit(X[:5], y[:5]).to_bytes()
+
+
+@pytest.mark.parametrize("preprocess", ["running", "unit"])
+@pytest.mark.parametrize("length", [1e-30, 3e-39, 1e-45])
+def test_rows_of_hardly_any_length_leave_the_weights_finite(preprocess, length):
+    rows = np.array([[1, -1, 1], [-1, 1, 1]], np.float32) * np.float32(length)
+    hasher = HCOH(8, preprocess=preprocess, random_state=0).partial_fit(rows, [0, 1]).partial_fit(rows[0], 1)
+    assert np.isfinite(hasher.weights_).all()

@@ -3,7 +3,7 @@ import pytest
 
 from onlinehash import BucketIndex, FlatIndex, hamming_distances
 from onlinehash.exceptions import FileFormatError, InvalidInputError
-from onlinehash.indexes.tables import CodeTable, IdTable, by_bucket
+from onlinehash.indexes.tables import CodeTable, IdTable
 
 
 def both(n_bits):
@@ -153,16 +153,6 @@ def test_codes_are_numbered_in_order_of_arrival():
     assert table.number(codes).tolist() == list(range(200_000))
     assert table.number(codes[::-1][:5]).tolist() == [199_999, 199_998, 199_997, 199_996, 199_995]
     assert np.array_equal(table.codes, codes)
-
-
-@pytest.mark.parametrize("largest", [1, 2, 2047, 2048, 2**22, 2**31 - 1])
-def test_by_bucket_is_a_stable_sort(largest):
-    buckets = np.random.default_rng(0).integers(0, largest, 500, dtype=np.int32)
-    buckets[::3] = buckets[0]
-    order, used, bounds = by_bucket(buckets)
-    assert np.array_equal(order, np.argsort(buckets, kind="stable"))
-    assert np.array_equal(used, np.unique(buckets))
-    assert np.array_equal(np.repeat(used, np.diff(bounds)), np.sort(buckets))
 
 
 def test_empty_buckets_near_a_query_hide_nothing():

@@ -3,7 +3,7 @@ import pytest
 
 from onlinehash import FlatIndex
 from onlinehash.checks import check_index, index_checks, recall
-from onlinehash.indexes._ids import check_id_filter
+from onlinehash.indexes.index import check_id_filter
 from onlinehash.types import SearchResult
 
 

@@ -26,7 +26,9 @@ def test_search_equals_a_full_sort(n_bytes, k):
 @pytest.mark.parametrize("n_bytes", [1, 4, 12, 16, 24, 32, 40])
 @pytest.mark.parametrize("n_queries", [1, 2, 40])
 def test_search_of_many_tiles_equals_a_full_sort(n_bytes, n_queries, monkeypatch):
-    monkeypatch.setattr("onlinehash.indexes._memory._WORTH_A_THREAD", 100_000)  # 40 queries use several threads
+    monkeypatch.setattr(
+        "onlinehash.indexes.memory._MIN_DISTANCES_PER_THREAD", 100_000
+    )  # 40 queries use several threads
     codes, queries = random_codes(7000, n_bytes, 1), random_codes(n_queries, n_bytes, 2)
     index = FlatIndex(8 * n_bytes)
     index.upsert(codes, np.arange(7000)[::-1])

@@ -9,6 +9,7 @@ from tests.reference import hamming as reference
 
 from onlinehash import BucketIndex, FlatIndex
 from onlinehash.checks import check_index, index_checks
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import SearchResult
 
 
@@ -97,3 +98,55 @@ class IndexAgainstDict(RuleBasedStateMachine):
 
 TestIndexAgainstDict = IndexAgainstDict.TestCase
 TestIndexAgainstDict.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
+
+
+@pytest.mark.parametrize("make_index", [FlatIndex, BucketIndex])
+@pytest.mark.parametrize("n_bits", [8, 64, 256])
+def test_ties_by_hash_are_the_same_draw_for_every_index_and_search(make_index, n_bits, tmp_path):
+    rng = np.random.default_rng(n_bits)
+    codes = rng.integers(0, 3, (4000, n_bits // 8), dtype=np.uint8)
+    codes[:, 1:] = 0  # six codes of two bits
+    ids = np.concatenate([rng.permutation(3998), [-(2**63), 2**63 - 1]])
+    index, by_id = make_index(n_bits, ties="hash"), FlatIndex(n_bits)
+    for each in (index, by_id):
+        each.upsert(codes, ids)
+        each.delete(ids[::5])
+    queries, values = codes[:20], np.tile(np.linspace(-1, 1, n_bits), (3, 1))
+    hashes = {id: splitmix64(id) for id in ids.tolist()}
+    for k in (1, 10, 3000):
+        for some in (None, np.sort(ids)[::2], ids[:30]):
+            everything = by_id.search(queries, 5000, ids=some)
+            found = index.search(queries, k, ids=some)
+            for one, expected in zip(found, everything, strict=True):
+                pairs = zip(expected.distances.tolist(), expected.ids.tolist(), strict=True)
+                in_order = sorted(pairs, key=lambda pair: (pair[0], hashes[pair[1]]))
+                assert list(zip(one.distances.tolist(), one.ids.tolist(), strict=True)) == in_order[:k]
+            near = index.range_search(queries[:1], 1, ids=some)[0]
+            n_near = int((everything.distances[0] <= 1).sum())
+            if k >= n_near:
+                assert near.ids.tolist() == found.ids[0, :n_near].tolist()
+        everything, found = by_id.search(values, 5000, asymmetric=True), index.search(values, k, asymmetric=True)
+        assert np.array_equal(found.distances, everything.distances[:, :k])
+    index.save(tmp_path / "index.ohi")
+    again = make_index.load(tmp_path / "index.ohi")
+    assert again.ties == "hash"
+    assert np.array_equal(again.search(queries, 50).ids, index.search(queries, 50).ids)
+
+
+def splitmix64(id):
+    """Return the finalizer of splitmix64, as a signed integer."""
+    z = (id + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    z ^= z >> 31
+    return z - 2**64 if z >= 2**63 else z
+
+
+@pytest.mark.parametrize("make_index", [FlatIndex, BucketIndex])
+def test_ties_by_hash_do_not_prefer_old_items(make_index):
+    index = make_index(16, ties="hash")
+    index.upsert(np.zeros((10_000, 2), np.uint8))
+    drawn = index.search(np.zeros((1, 2), np.uint8), 1000).ids[0]
+    assert 4700 < drawn.mean() < 5300  # 3 standard deviations to either side; by id, it is 500
+    with pytest.raises(InvalidInputError, match="ties='arrival'"):
+        make_index(16, ties="arrival")

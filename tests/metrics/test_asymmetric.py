@@ -6,7 +6,7 @@ from tests.reference import asymmetric as reference
 
 from onlinehash import asymmetric_distances, pack_bits, unpack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, InvalidLabelsError
-from onlinehash.metrics import AsymmetricRanking, Ranking, asymmetric
+from onlinehash.metrics import AsymmetricRanking, Ranking, ranking
 
 MEASURES = [(None, "possible"), (1, "possible"), (7, "possible"), (7, "found"), (60, "found"), (500, "found")]
 
@@ -84,7 +84,7 @@ def test_queries_in_chunks_have_the_same_measures(chunk, monkeypatch):
     problem = random_problem(n_queries=9, n_bits=10)
     whole = AsymmetricRanking(*problem)
     expected = [whole.average_precision(k, denominator=denominator) for k, denominator in MEASURES]
-    monkeypatch.setattr(asymmetric, "_CHUNK", chunk)
+    monkeypatch.setattr(ranking, "DISTANCES_PER_CHUNK", chunk)
     for (k, denominator), scores in zip(MEASURES, expected, strict=True):
         got = whole.average_precision(k, denominator=denominator)
         assert np.allclose(got, scores, rtol=0, atol=1e-12, equal_nan=True)

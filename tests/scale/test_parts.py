@@ -17,7 +17,7 @@ from onlinehash.exceptions import (
     InvalidInputError,
     InvalidLabelsError,
 )
-from onlinehash.scale.learning import _pieces
+from onlinehash.scale.jobs import _pieces
 from onlinehash.scale.partitions import find_files, read, read_labelled, survey
 
 
@@ -86,7 +86,8 @@ def assert_same(merged, one):
     if one._head is not None:
         return
     assert (merged._sums.n_summed, merged._sums.n_waiting) == (one._sums.n_summed, one._sums.n_waiting)
-    assert np.array_equal(merged._sums.rows, one._sums.rows)
+    n_waiting = one._sums.n_waiting
+    assert np.array_equal(merged._sums._block[:n_waiting], one._sums._block[:n_waiting])
     mine, theirs = merged._sums.statistics, one._sums.statistics
     np.testing.assert_allclose(mine.gram, theirs.gram, rtol=0, atol=1e-9 * theirs.gram.diagonal().min())
     np.testing.assert_allclose(mine.sums, theirs.sums, rtol=0, atol=1e-9 * np.abs(theirs.sums).max(initial=0.0))
@@ -168,7 +169,7 @@ def test_files_come_in_the_order_given_and_those_of_a_folder_by_name(tmp_path):
     ids=str,
 )
 def test_lists_of_any_numbers_are_read_a_few_at_a_time(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("onlinehash.scale.partitions._ELEMENTS", 12)
+    monkeypatch.setattr("onlinehash.scale.partitions._VALUES_PER_BATCH", 12)
     rows = np.arange(33).reshape(11, 3)
     numbers = rows.astype(np.float16).tolist() if kind.value_type == pa.float16() else rows.tolist()
     path = write(tmp_path / "a.parquet", {"v": vectors(numbers, kind), "k": range(11)}, row_group_size=6)
@@ -195,7 +196,7 @@ def test_lists_of_any_numbers_are_read_a_few_at_a_time(kind, tmp_path, monkeypat
     ids=lambda value: str(getattr(value, "type", value)).split("<")[0],
 )
 def test_rows_without_a_label_are_passed_over(labels, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("onlinehash.scale.partitions._ELEMENTS", 4)
+    monkeypatch.setattr("onlinehash.scale.partitions._VALUES_PER_BATCH", 4)
     path = write(tmp_path / "a.parquet", {"v": vectors([[i, i] for i in range(7)]), "label": labels}, row_group_size=3)
     found = survey(path, "v", "label", True)
     assert [part.n_labelled for part in found.partitions] == [2, 2, 1]

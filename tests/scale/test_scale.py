@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 from tests.scale.test_parts import assert_same
-from tests.servers.postgres import postgres
+from tests.servers.milvus import Milvus
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
@@ -27,7 +27,7 @@ from onlinehash.exceptions import (
     InvalidLabelsError,
     MissingExtraError,
 )
-from onlinehash.indexes.engines import PostgresIndex
+from onlinehash.indexes.engines import MilvusIndex
 
 pytestmark = pytest.mark.slow
 
@@ -351,11 +351,15 @@ def test_the_page_on_scaling_runs_as_printed(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "vectors").mkdir()
     (tmp_path / "vectors" / "part.parquet").symlink_to(data[0] / "15000.parquet")
-    with postgres() as server:
-        block = re.sub(r"postgresql://[^\"]*", server.url, block).replace(', address="auto"', "")  # the Ray that runs
+    server = Milvus(tmp_path)
+    try:
+        block = re.sub(r"http://[^\"]*", server.uri, block).replace(', address="auto"', "")  # the Ray that runs
         names = {}
         exec(compile(block, str(page), "exec"), names)
-        with PostgresIndex(64, server.url) as index:
+        with MilvusIndex(64, server.uri) as index:
             assert len(index) == 1000
             codes = pq.read_table(names["parts"]).sort_by("id").column("code").to_pylist()
-            assert b"".join(codes) == index.codes.tobytes()
+            order = np.argsort(index.ids)
+            assert b"".join(codes) == index.codes[order].tobytes()
+    finally:
+        server.stop()

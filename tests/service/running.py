@@ -16,7 +16,6 @@ import httpx
 import numpy as np
 
 from onlinehash import HCOH, Collection
-from onlinehash.collection import Never
 from onlinehash.service import serve_in_thread
 
 RNG = np.random.default_rng(0)
@@ -81,7 +80,7 @@ def serving_here(path):
 
 def make(path, n_items=0):
     """Create a collection with so many items, of integer ids."""
-    with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
+    with Collection.open(path, HCOH(n_bits=12, random_state=0), "manual") as collection:
         if n_items:
             collection.upsert(range(n_items), X[:n_items], Y[:n_items])
     return path

@@ -9,10 +9,8 @@ from tests.service.running import X, Y
 
 from onlinehash import HCOH, Collection
 from onlinehash.client import AsyncClient, Client
-from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.service import serve_in_thread
-from onlinehash.service.limits import Limits
+from onlinehash.service import Limits, serve_in_thread
 
 pytestmark = pytest.mark.slow
 LABELS = [[int(y), 7] if i % 5 == 0 else int(y) for i, y in enumerate(Y[:100])]
@@ -23,7 +21,7 @@ def served(path):
     """A client and the collection that it is served from."""
     limits = Limits(max_batch_size=100, max_payload_bytes=20_000)
     with (
-        Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection,
+        Collection.open(path, HCOH(n_bits=12, random_state=0), "manual") as collection,
         serve_in_thread(collection, limits=limits) as url,
         Client(url, retries=0) as client,
     ):

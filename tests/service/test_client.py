@@ -16,7 +16,6 @@ from tests.service.running import X, Y, make, running, serving_here
 
 from onlinehash import HCOH, Collection
 from onlinehash.client import Client, ServiceError
-from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.service import Limits, serve_in_thread
 
@@ -33,7 +32,7 @@ def twins(tmp_path):
     with (
         serving_here(make(tmp_path / "served.oh")) as url,
         Client(url, retries=0) as client,
-        Collection.open(tmp_path / "plain.oh", HCOH(n_bits=12, random_state=0), Never()) as plain,
+        Collection.open(tmp_path / "plain.oh", HCOH(n_bits=12, random_state=0), "manual") as plain,
     ):
         yield client, plain
 
@@ -57,7 +56,7 @@ def test_a_served_collection_is_a_collection(tmp_path):
     with (
         running(make(tmp_path / "served.oh")) as server,
         Client(server.url, retries=0) as client,
-        Collection.open(tmp_path / "plain.oh", HCOH(n_bits=12, random_state=0), Never()) as plain,
+        Collection.open(tmp_path / "plain.oh", HCOH(n_bits=12, random_state=0), "manual") as plain,
     ):
         use_both(client, plain)
 
@@ -271,7 +270,7 @@ class Flaky(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.seen.append(body)
+        self.seen.append((self.headers["Idempotency-Key"], body))
         if len(self.seen) == 1:
             self.connection.close()
             return
@@ -292,7 +291,9 @@ def test_a_request_is_sent_again_until_it_is_answered():
                 client.delete([1, 2])
         finally:
             flaky.shutdown()
-    assert [body["missing"] for body in Flaky.seen] == ["raise", "ignore", "ignore"]
+    key, body = Flaky.seen[0]
+    assert key and body["ids"] == [1, 2]
+    assert Flaky.seen == [(key, body)] * 3  # by the key, the service knows a change that it has applied
 
 
 def test_a_collection_is_served_from_a_thread(path):

@@ -4,8 +4,7 @@ import pytest
 from tests.service.running import running
 
 from onlinehash.datasets import load_dataset
-from onlinehash.demo.race import Race
-from onlinehash.demo.stream import Demo, open_demo
+from onlinehash.demo.stream import Demo, Race, open_demo
 from onlinehash.exceptions import InvalidInputError
 
 pytestmark = pytest.mark.slow

@@ -10,10 +10,8 @@ from tests.service.running import X, Y
 
 from onlinehash import HCOH, Collection
 from onlinehash.client import AsyncClient, Client
-from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.service import endpoints, serve_in_thread
-from onlinehash.service.limits import Limits
+from onlinehash.service import Limits, routes, serve_in_thread
 
 pytestmark = pytest.mark.slow
 WHERE = {"price": {"$lt": 20}, "brand": {"$in": ["größe", "b"]}}
@@ -24,7 +22,7 @@ def served(path):
     """A client and the collection that it is served from."""
     limits = Limits(max_batch_size=100, max_hits=150)
     with (
-        Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection,
+        Collection.open(path, HCOH(n_bits=12, random_state=0), "manual") as collection,
         serve_in_thread(collection, limits=limits) as url,
         Client(url, retries=0) as client,
     ):
@@ -67,7 +65,7 @@ def test_results_carry_what_is_included_and_pages_follow(served):
         page = client.search(X[0], 4, where=WHERE, after=page)
         found += page.ids
     assert found == collection.search(X[0], 100, where=WHERE).ids
-    with pytest.raises(InvalidInputError, match="no page that another follows"):
+    with pytest.raises(InvalidInputError, match="not a page that another follows"):
         client.search(X[0], 4, after=page)
     body = {"by_id": [3, 4], "k": 4, "include": ["payload"]}
     like = httpx.post(f"{client._http.base_url}/api/v1/search", json=body).json()
@@ -78,8 +76,8 @@ def test_results_carry_what_is_included_and_pages_follow(served):
 @pytest.mark.parametrize("options", [{"items": True}, {"include": ["payload"]}, {"radius": 0, "include": ["payload"]}])
 def test_payloads_found_are_json_before_the_event_loop_writes_the_answer(served, monkeypatch, options):
     client, collection = served
-    encode, written = endpoints._encode, []
-    monkeypatch.setattr(endpoints, "_encode", lambda answer: written.append(answer) or encode(answer))
+    encode, written = routes.encode, []
+    monkeypatch.setattr(routes, "encode", lambda answer: written.append(answer) or encode(answer))
     body = {"vectors": X[:2].tolist(), **options}
     found = httpx.post(f"{client._http.base_url}/api/v1/search", json=body).json()
     assert found["payload"] == [[item.payload for item in collection.get(ids)] for ids in found["ids"]]

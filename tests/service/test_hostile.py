@@ -11,11 +11,11 @@ import httpx
 import numpy as np
 import pytest
 from tests.service.running import X, make, serving_here
-from tests.service.test_routes import ARROW, NPY, arrow, npy
+from tests.service.test_routes import NPY, npy
 
 from onlinehash import HCOH, Collection
 from onlinehash.client import Client
-from onlinehash.service import Limits, protocol, serve_in_thread
+from onlinehash.service import Limits, serve_in_thread, server
 from onlinehash.service.problems import Problem
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,6 @@ ROUTES = [
 SCRAPS = [None, True, -1, 0, 1.5, 1e308, 1 << 70, "", "\ud800", "é\0", [], [[]], {}, {"ids": [1]}, [None], [[[1]]]]
 RECORDS = np.zeros(3, [("id", "i8"), ("vectors", "f4", 6), ("label", "i8")])
 RECORDS["id"] = [500, 501, 502]
-ITEMS = {"id": [500, 501], "vectors": [[1.0] * 6] * 2, "label": [1, 2]}
 
 
 def spoiled(rng):
@@ -49,7 +48,7 @@ def spoiled(rng):
         return whole[: rng.randrange(1, len(whole))], {"content-type": "application/json"}
     if kind == 3:
         return b"[" * rng.randrange(1, 100_000), {"content-type": "application/json"}
-    headers, whole = rng.choice([(NPY, npy(RECORDS)), (ARROW, arrow(ITEMS))])
+    headers, whole = NPY, npy(RECORDS)
     if kind == 4:
         return whole[: rng.randrange(len(whole) - 16)], headers
     broken = bytearray(whole)
@@ -93,7 +92,7 @@ def read_all(connection):
 @pytest.fixture
 def tight(tmp_path, monkeypatch):
     """A service with small limits."""
-    monkeypatch.setattr(protocol, "HEADER_SECONDS", 1)
+    monkeypatch.setattr(server, "HEADER_SECONDS", 1)
     limits = Limits(
         max_body_bytes=10_000,
         body_timeout=1,

@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 from tests.service.running import running
 
 from onlinehash import HROH, Collection
-from onlinehash.collection import Never
 from onlinehash.service import serve_in_thread
 from onlinehash.service.app import STATIC
 
@@ -39,7 +38,7 @@ def sentences(tmp_path_factory):
     """A collection of 150 labels, of which half is learned after the codes were made; its address."""
     path = tmp_path_factory.mktemp("insight") / "sentences.oh"
     with (
-        Collection.open(path, HROH(n_bits=32, n_components=64, random_state=0), Never()) as collection,
+        Collection.open(path, HROH(n_bits=32, n_components=64, random_state=0), "manual") as collection,
         serve_in_thread(collection) as url,
     ):
         collection.measure_quality()

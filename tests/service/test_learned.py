@@ -9,7 +9,6 @@ from tests.service.running import X, Y, make, running
 
 from onlinehash import HROH, Collection
 from onlinehash.client import AsyncClient, Client
-from onlinehash.collection import Never
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service import Limits, serve_in_thread
 
@@ -26,7 +25,6 @@ def test_a_service_measures_quality_and_keeps_its_history(path):
         assert history.quality[0].precision == round(stats.precision, 6)
         assert history.quality[0].map == stats.mean_average_precision
         assert [(one.version, one.n_items) for one in history.encoders] == [(50, 50), (150, 150)]
-        assert client.indexes() == ["$labels"]
         assert server.stop() == 0
     with running(path, "--no-quality") as server, Client(server.url) as client:
         client.upsert(range(150, 200), X[150:], Y[150:])
@@ -44,7 +42,7 @@ def test_a_service_measures_quality_and_keeps_its_history(path):
 
 def test_stats_tell_what_the_collection_takes(path):
     with (
-        Collection.open(path, HROH(8, n_components=32), Never(), embed="char_ngrams:64") as collection,
+        Collection.open(path, HROH(8, n_components=32), "manual", embed="char_ngrams:64") as collection,
         serve_in_thread(collection) as url,
     ):
         empty = httpx.get(f"{url}/api/v1/stats").json()

@@ -7,7 +7,7 @@ import pytest
 
 from onlinehash import HROH, Collection, load_dataset
 from onlinehash.client import Client
-from onlinehash.collection import WhenIdle
+from onlinehash.collection import generations
 from onlinehash.service import serve_in_thread
 
 pytestmark = pytest.mark.slow
@@ -20,10 +20,11 @@ def precision(client, split):
     return np.mean([split.stream.y[hits.ids] == label for hits, label in zip(found, queries.y[:100], strict=True)])
 
 
-def filled(path, split, n_batches, seconds):
+def filled(path, split, n_batches, seconds, monkeypatch):
+    monkeypatch.setattr(generations, "IDLE_SECONDS", seconds)
     hasher = HROH(16, n_components=64, random_state=0)
     with (
-        Collection.open(path, hasher, WhenIdle(seconds=seconds)) as collection,
+        Collection.open(path, hasher, "auto") as collection,
         serve_in_thread(collection) as url,
         Client(url) as client,
     ):
@@ -32,20 +33,20 @@ def filled(path, split, n_batches, seconds):
         yield client
 
 
-def test_the_first_search_after_a_load_is_as_good_as_after_one_batch(tmp_path):
+def test_the_first_search_after_a_load_is_as_good_as_after_one_batch(tmp_path, monkeypatch):
     split = load_dataset("digits").split()
     found = {}
     for n_batches in (1, 8, 100):
-        for client in filled(tmp_path / f"{n_batches}.oh", split, n_batches, seconds=1000):
+        for client in filled(tmp_path / f"{n_batches}.oh", split, n_batches, seconds=1000, monkeypatch=monkeypatch):
             found[n_batches] = precision(client, split)
             assert client.stats().version == 1000
     assert max(found.values()) - min(found.values()) < 0.01
 
 
-def test_an_idle_service_refreshes_while_it_is_searched(tmp_path):
+def test_an_idle_service_refreshes_while_it_is_searched(tmp_path, monkeypatch):
     """Searches that follow each other do not wait; the refresh comes all the same."""
     split = load_dataset("digits").split()
-    for client in filled(tmp_path / "items.oh", split, 1, seconds=0.2):
+    for client in filled(tmp_path / "items.oh", split, 1, seconds=0.2, monkeypatch=monkeypatch):
         client.search(split.queries.X[:1])
         client.upsert(range(1000, 1200), split.stream.X[:200], split.stream.y[:200].tolist())
         assert client.stats().pending

@@ -3,19 +3,16 @@
 import json
 import signal
 import socket
-import struct
 import threading
 import time
 
 import httpx
 import numpy as np
-import pyarrow as pa
 import pytest
 from tests.service.running import LimitedServer
-from tests.service.test_routes import ARROW, NPY, arrow, npy
+from tests.service.test_routes import NPY, npy
 
 from onlinehash import LSH, Collection
-from onlinehash.collection import Never
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +26,7 @@ N_ITEMS = 5000
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     path = tmp_path_factory.mktemp("served") / "items.oh"
-    with Collection.open(path, LSH(n_bits=16, random_state=0), Never()) as collection:
+    with Collection.open(path, LSH(n_bits=16, random_state=0), "manual") as collection:
         rng = np.random.default_rng(0)
         collection.upsert(range(N_ITEMS), rng.standard_normal((N_ITEMS, 4)), rng.integers(0, 9, N_ITEMS))
         collection.refresh()
@@ -137,31 +134,6 @@ def test_results_are_counted_before_they_are_made(server, http):
     assert len(http.post("/api/v1/search?radius=0", content=npy(queries[:5]), headers=NPY).json()["ids"]) == 5
     answer = http.post("/api/v1/search?radius=99999999999999999999", content=npy(queries), headers=NPY)
     assert answer.status_code == 422
-
-
-def test_arrow_types_that_a_few_bytes_make_long_are_refused(server, http):
-    n = 10_000
-    vectors = pa.array([[1.0] * 4] * n, pa.list_(pa.float32(), 4))
-    ids = pa.array(range(n), pa.int64())
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([n], pa.int32()), pa.array([1], pa.int64()))
-    strings = pa.array(["a"] * n, pa.string_view())
-    for columns in (
-        {"id": runs, "vectors": vectors},
-        {"id": pa.nulls(n), "vectors": vectors},
-        {"id": ids, "vectors": vectors, "label": pa.nulls(n)},
-        {"id": ids, "vectors": vectors, "label": runs},
-        {"id": ids, "vectors": vectors, "payload": pa.nulls(n)},
-        {"id": ids, "vectors": vectors, "payload": strings},
-        {"id": ids, "vectors": pa.array([[None]] * n, pa.list_(pa.null()))},
-        {"id": ids, "vectors": pa.array([[]] * n, pa.list_(pa.float32(), 0))},
-    ):
-        with server.watched(30 * MB):
-            answer = http.put("/api/v1/items", content=arrow(columns), headers=ARROW)
-        assert answer.status_code == 422, answer.text
-    small = arrow({"id": pa.nulls(n)})
-    grown = small.replace(struct.pack("<q", n), struct.pack("<q", 1 << 40))  # a length that nothing backs
-    with server.watched(30 * MB):
-        assert http.put("/api/v1/items", content=grown, headers=ARROW).status_code == 422
 
 
 def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 from tests.service.running import running
-from tests.service.test_routes import ARROW, NPY
+from tests.service.test_routes import NPY
 
 from onlinehash import LSH, Collection
 from onlinehash.service.media import IMAGES
@@ -32,7 +32,7 @@ CHECKS = [
 N_ROUTES = 38
 
 
-@schemathesis.serializer(NPY["content-type"], ARROW["content-type"], *IMAGES)
+@schemathesis.serializer(NPY["content-type"], *IMAGES)
 def as_they_are(ctx, value):
     return value if isinstance(value, bytes) else str(value).encode(errors="replace")
 

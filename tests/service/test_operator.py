@@ -17,7 +17,6 @@ from tests.service.test_routes import NPY, npy
 
 from onlinehash import HCOH, HROH, Collection
 from onlinehash.client import AsyncClient, Client, ServiceError
-from onlinehash.collection import Never
 from onlinehash.service import ApiKeys, Limits, create_app, serve_in_thread
 
 pytestmark = pytest.mark.slow
@@ -32,7 +31,7 @@ def bearer(key):
 def test_a_change_sent_again_is_applied_once_even_after_a_restart(tmp_path):
     path = tmp_path / "items.oh"
     body = {"ids": list(range(100)), "vectors": X[:100].tolist(), "labels": Y[:100].tolist()}
-    with Collection.open(path, HROH(n_bits=8, random_state=0), Never()):
+    with Collection.open(path, HROH(n_bits=8, random_state=0), "manual"):
         pass
     for _ in range(2):
         with serving_here(path) as url, httpx.Client(base_url=f"{url}/api/v1") as http:
@@ -195,7 +194,7 @@ def test_keys_that_cannot_be_read_again_stay_as_they_are(tmp_path):
     keys.write_text(WRITE)
     with running(tmp_path) as server:
         for spoil, reason in (
-            (lambda: keys.write_bytes(b"\xff\xfe"), "it is no text"),
+            (lambda: keys.write_bytes(b"\xff\xfe"), "it is not text"),
             (keys.unlink, "everyone may read"),
         ):
             spoil()
@@ -292,7 +291,7 @@ def test_the_client_encodes_in_as_small_batches_as_the_service_takes(path):
 
 
 def test_concurrent_searches_share_scans_and_each_gets_its_own(path):
-    with Collection.open(path, HCOH(n_bits=12, random_state=0), Never()) as collection:
+    with Collection.open(path, HCOH(n_bits=12, random_state=0), "manual") as collection:
         collection.upsert(range(200), X, Y)
         sizes, plain = [], collection.search
 

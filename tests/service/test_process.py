@@ -172,7 +172,7 @@ def test_what_cannot_be_served_is_told_in_one_line(path, tmp_path):
         error = said(new, "--method", "hcoh", "--trusted-proxies", wrong)
         assert f"--trusted-proxies {wrong!r} cannot be used" in error and "such as 127.0.0.1" in error
     text.write_bytes(b"\xff\xfe")
-    assert f"The key file {text} cannot be read: it is no text" in said(new, "--method", "hcoh", "--read-keys", text)
+    assert f"The key file {text} cannot be read: it is not text" in said(new, "--method", "hcoh", "--read-keys", text)
     assert not new.exists()
 
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from onlinehash import HCOH
-from onlinehash.collection import Collection, Never
+from onlinehash.collection import Collection
 
 
 @pytest.fixture
 def collection(tmp_path):
-    with Collection.open(tmp_path / "items.oh", HCOH(16, random_state=0), Never()) as collection:
+    with Collection.open(tmp_path / "items.oh", HCOH(16, random_state=0), "manual") as collection:
         yield collection
 
 

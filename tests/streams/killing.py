@@ -17,7 +17,6 @@ import numpy as np
 import redis
 
 from onlinehash import LSH, Collection
-from onlinehash.collection import Never
 from onlinehash.streams import Consumer, open_source
 
 VECTORS = np.random.default_rng(0).normal(size=(256, 16)).round(3)
@@ -96,7 +95,7 @@ def main(folder, server, stream, url, n_messages, n_kills):
     path, rng = folder / "items.oh", random.Random(kind)
     shortest, longest = LIVES[kind]
     warm_up(folder)
-    Collection.open(path, LSH(16, random_state=0), Never()).close()
+    Collection.open(path, LSH(16, random_state=0), "manual").close()
     produce = {"redis": produce_redis, "nats": produce_nats}[kind]
     pause = n_kills * (shortest + longest) / 2 / n_messages
     producer = fork(lambda: produce(server, stream, range(n_messages), pause))

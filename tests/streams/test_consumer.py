@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.streams.messages import VECTORS, line
 
 from onlinehash import HCOH
-from onlinehash.collection import Collection, Never
+from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError, StorageError
 from onlinehash.streams import Consumer, SourceError, UnreachableError
 from onlinehash.streams.message import Message
@@ -238,7 +238,7 @@ def test_crashes_at_any_step_leave_each_message_applied_exactly_once(kinds, cras
             dead[number] += 1
     with TemporaryDirectory() as folder:
         path = f"{folder}/items.oh"
-        Collection.open(path, HCOH(16, random_state=0), Never()).close()
+        Collection.open(path, HCOH(16, random_state=0), "manual").close()
         with Collection.open(path) as collection:
             first = Queue(contents[:1])
             Consumer(first, collection).run(follow=False)

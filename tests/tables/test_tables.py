@@ -1,13 +1,15 @@
 """Files of ids, vectors, labels and payloads, with no collection in sight."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from onlinehash import tables
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 from onlinehash.tables import Chunk, Columns
-from onlinehash.tables.documents import read_documents
 
 IDS = ["a", "b", "c", "d", "e"]
 VECTORS = np.arange(10, dtype=np.float32).reshape(5, 2) / 3
@@ -80,7 +82,7 @@ def test_long_fields_of_csv_are_read(tmp_path):
     (tmp_path / "a.csv").write_text(f'id,vectors,payload\n1,"[{"1," * 99_999}1]",{"long " * 40_000}\n')
     chunk = tables.read_all(tmp_path / "a.csv")
     assert chunk.vectors.shape == (1, 100_000) and len(chunk.payloads[0]) == 200_000
-    (documents,) = read_documents(tmp_path / "a.csv", "payload")
+    (documents,) = tables.read(tmp_path / "a.csv", Columns(documents="payload"))
     assert documents.documents == chunk.payloads
     (tmp_path / "b.csv").write_text(f"x\n1\n{'1' * (1 << 24)}2\n")
     with pytest.raises(FileFormatError, match=r"b\.csv, line 3: field larger than field limit \(16777216\)"):
@@ -91,8 +93,8 @@ def test_documents_and_vectors_in_csv_mean_the_same_beside_them(tmp_path):
     rows = ["7,1,true", "-8,,3.5", 'x,"[1, 2]",{', ",cat,"]
     (tmp_path / "a.csv").write_text("\n".join(["id,label,payload,z", *(f"{row},1" for row in rows)]))
     (chunk,) = tables.read(tmp_path / "a.csv")
-    (documents,) = read_documents(tmp_path / "a.csv", "z")
-    assert (documents.labels, documents.payloads) == (chunk.typed().labels, chunk.payloads)
+    (documents,) = tables.read(tmp_path / "a.csv", Columns(documents="z"))
+    assert (documents.labels, documents.payloads) == (chunk.labels, chunk.payloads)
     assert documents.payloads == [True, 3.5, "{", None]
     assert documents.ids == ["7", "-8", "x", None]
 
@@ -105,3 +107,44 @@ def test_labels_of_a_numpy_file_are_one_per_row_or_an_indicator_matrix(tmp_path)
     np.savez(path, X=np.eye(2), y=[[3, 4], [5, 6]])
     with pytest.raises(FileFormatError, match=r"labels of shape \(2, 2\)"):
         tables.read_all(path)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".arrow"])
+@pytest.mark.parametrize("payload", [["price", "size"], "*i?e", "price:size"])
+def test_several_columns_are_a_payload_by_name(tmp_path, ending, payload):
+    path = tmp_path / f"a{ending}"
+    rows = {"id": [1, 2], "x": [0.5, 1.5], "price": [7, 8], "size": ["L", "01"]}
+    if ending == ".csv":
+        path.write_text("id,x,price,size\n1,0.5,7,L\n2,1.5,8,01\n")
+    elif ending == ".jsonl":
+        entries = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    elif ending == ".parquet":
+        pq.write_table(pa.table(rows), path)
+    else:
+        with pa.ipc.new_file(path, pa.table(rows).schema) as writer:
+            writer.write_table(pa.table(rows))
+    columns = Columns(payload=payload)
+    assert str(tables.layout(path, columns)) == "id: id; labels: none; vectors: x; payload: price, size"
+    chunk = tables.read_all(path, columns)
+    assert chunk.payloads == [{"price": 7, "size": "L"}, {"price": 8, "size": "01"}]
+    assert chunk.vectors.tolist() == [[0.5], [1.5]]
+
+
+def test_text_in_a_column_of_text_stays_text(tmp_path):
+    pq.write_table(pa.table({"x": [1.0], "year": ["1984"], "big": [2**53 + 1]}), tmp_path / "a.parquet")
+    chunk = tables.read_all(tmp_path / "a.parquet", Columns(payload=["year", "big"]))
+    assert chunk.payloads == [{"year": "1984", "big": 2**53 + 1}]
+
+
+def test_documents_are_read_from_every_table_and_not_from_arrays(tmp_path):
+    pq.write_table(pa.table({"text": ["a", None], "label": [1, 2]}), tmp_path / "a.parquet")
+    columns = Columns(documents="text")
+    assert str(tables.layout(tmp_path / "a.parquet", columns)) == (
+        "id: row number; labels: label; documents: text; payload: none"
+    )
+    with pytest.raises(FileFormatError, match=r"a\.parquet, row 2: there is no 'text'"):
+        list(tables.read(tmp_path / "a.parquet", columns))
+    np.save(tmp_path / "a.npy", VECTORS)
+    with pytest.raises(FileFormatError, match=r"documents come in \.csv"):
+        list(tables.read(tmp_path / "a.npy", columns))

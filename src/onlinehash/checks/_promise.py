@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from onlinehash.exceptions import OnlineHashError
@@ -30,3 +30,10 @@ def check_all(checks: Iterable[Callable[[Any], None]], subject: Any, fresh: Call
             check(fresh(subject))
         except AssertionError as error:
             raise AssertionError(f"{subject!r} breaks {check.__name__}: {error}") from error
+
+
+def checks_of(namespace: dict[str, Any], runner: Callable[..., None]) -> Iterator[Callable[[Any], None]]:
+    """Yield the functions of a module that are named ``check_...``, in order, except the one that runs them all."""
+    for name, value in list(namespace.items()):
+        if name.startswith("check_") and value.__module__ == namespace["__name__"] and value is not runner:
+            yield value

@@ -1,4 +1,4 @@
-"""The command line: one command per file.
+"""The command line.
 
 Results go to standard output, everything else to standard error. A command ends with 0 on success, 1 with one
 ``error:`` line if its input is at fault, 2 if it was called with wrong arguments, 130 after Ctrl-C.
@@ -13,35 +13,34 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from onlinehash import __version__
+from onlinehash.cli import collection, experiments, ingest, models, search, serve
+from onlinehash.cli import compile as compile_kernels
 from onlinehash.cli._errors import keep_interrupts, message_of
-from onlinehash.cli._screen import loudness, note, printable
+from onlinehash.cli._screen import loudness, printable
 
-# Each is a module of this package with a function `run`, or with a Typer `app` of several commands.
-_COMMANDS = (
-    "demo",
-    "ingest",
-    "learn",
-    "encode",
-    "onnx",
-    "search",
-    "evaluate",
-    "reproduce",
-    "report",
-    "compare",
-    "runbook",
-    "datasets",
-    "collection",
-    "scale",
-    "serve",
-    "compile",
-)
+_COMMANDS: dict[str, Any] = {  # in the order of the help: a function, or a Typer app of several commands
+    "demo": experiments.demo,
+    "ingest": ingest.ingest,
+    "learn": models.learn,
+    "encode": models.encode,
+    "onnx": models.onnx,
+    "search": search.search,
+    "evaluate": search.evaluate,
+    "reproduce": experiments.reproduce,
+    "report": experiments.report,
+    "compare": experiments.compare,
+    "datasets": experiments.datasets,
+    "collection": collection.app,
+    "scale": models.scale_app,
+    "serve": serve.run,
+    "compile": compile_kernels.run,
+}
 _COMMAND = "onlinehash.command"
 _UsageError: Any = typer.BadParameter.__mro__[2]  # the base class of errors about arguments
 
@@ -170,27 +169,15 @@ def _program_options(
     pass
 
 
-for _name in _COMMANDS:
-    _module = import_module(f"onlinehash.cli.{_name}")
-    if hasattr(_module, "app"):
-        app.add_typer(_module.app, name=_name)
+for _name, _command in _COMMANDS.items():
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_name)
     else:
-        app.command(_name, cls=getattr(_module, "ListOptions", None))(_module.run)
-
-
-class _Notes(logging.Handler):
-    """Print what is logged as notes."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        note(record.getMessage())
+        app.command(_name)(_command)
 
 
 def main() -> None:
     """Run the command line."""
-    kernels = logging.getLogger("onlinehash._kernel")  # by name: the module takes long to import
-    kernels.setLevel(logging.INFO)
-    kernels.addHandler(_Notes())
-    kernels.propagate = False
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without block characters shows '?' instead of failing

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash import tables
-from onlinehash._files import kind_of
+from onlinehash._internal.files import kind_of
 from onlinehash.cli._files import check_inputs, is_standard, name_of, open_input, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
 from onlinehash.codes import code_width, pack_bits
@@ -22,14 +20,15 @@ from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidFea
 from onlinehash.tables import Columns
 from onlinehash.tables.columns import USUAL
 from onlinehash.tables.npy import names_in, read_array, rows_of_labels
-from onlinehash.types import Codes, Labels, Progress
+from onlinehash.tables.text import read_column as read_column_of_text
+from onlinehash.types import Codes, Progress
 
 Result = TypeVar("Result")
 
 _TABLES = (".csv", ".jsonl", ".parquet", ".arrow")
-_ROWS = (".npy", ".npz", *_TABLES, ".bits")
-_COLUMNS = (".npy", ".npz", ".csv", ".txt")
-_ELEMENTS = 1 << 21  # of a chunk
+ROWS = (".npy", ".npz", *_TABLES, ".bits")
+COLUMNS = (".npy", ".npz", ".csv", ".txt")
+_VALUES_PER_CHUNK = 1 << 21
 _HEADERS = {"labels": ("label", "labels", "y", "class", "target", "category"), "ids": USUAL["id"]}
 
 
@@ -47,17 +46,11 @@ class Given(NamedTuple):
         return len(self.X if self.codes is None else self.codes)
 
 
-def check_rows(*paths: Path | None) -> None:
-    """Raise, before any work is done, if no vectors or codes can be read from a file."""
+def check_files(known: tuple[str, ...], *paths: Path | None) -> None:
+    """Raise, before any work is done, if a file is missing or has another extension."""
     for path in paths:
         if path is not None and not is_standard(path):
-            _suffix_of(path, *_ROWS)
-
-
-def check_column(path: Path | None) -> None:
-    """Raise, before any work is done, if no labels or ids can be read from a file."""
-    if path is not None and not is_standard(path):
-        _suffix_of(path, *_COLUMNS)
+            _suffix_of(path, *known)
 
 
 def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
@@ -67,7 +60,7 @@ def read_rows(path: Path, columns: Columns | None = None, *names: str) -> Given:
     """
     columns = columns or Columns()
     with open_input(path) as file:
-        suffix = _suffix_of(file, *_ROWS)
+        suffix = _suffix_of(file, *ROWS)
         if suffix == ".bits":
             return Given(_read_bits(file))
         if suffix == ".npy":
@@ -88,7 +81,7 @@ def read_column(path: Path, role: str) -> Any:
     Labels may be an indicator matrix; they are then one list per row.
     """
     with open_input(path) as file:
-        suffix = _suffix_of(file, *_COLUMNS)
+        suffix = _suffix_of(file, *COLUMNS)
         if suffix in (".npy", ".npz"):
             array = np.array(read_array(file, _name_in(file, _HEADERS[role]) if suffix == ".npz" else ""))
             if role == "labels" and array.ndim:
@@ -96,10 +89,7 @@ def read_column(path: Path, role: str) -> Any:
             if array.ndim != 1 and array.shape[1:] != (1,):
                 raise FileFormatError(f"{file} has shape {array.shape}; {role} are one value per row.")
             return array.ravel()
-        try:
-            return _read_lines(file, role if suffix == ".csv" else None)
-        except UnicodeDecodeError as error:
-            raise FileFormatError(f"{file} is not a text file.") from error
+        return np.array(read_column_of_text(file, role, _HEADERS[role]))
 
 
 def check_vectors(X: NDArray[Any], source: Path | str) -> None:
@@ -170,7 +160,7 @@ def with_codes(given: Given, encoder: Encoder | None, path: Path) -> Given:
 def by_chunks(X: NDArray[Any], work: Callable[[slice], Result], progress: Progress, source: Path | str) -> list[Result]:
     """Return ``work(rows)`` for one run of rows of X after another; an error about X names its source."""
     check_vectors(X, source)
-    step = max(1, _ELEMENTS // X.shape[1])
+    step = max(1, _VALUES_PER_CHUNK // X.shape[1])
     results = []
     for start in range(0, len(X), step):
         try:
@@ -205,52 +195,3 @@ def _read_bits(path: Path) -> Codes:
     if not lines or len(set(map(len, lines))) > 1 or set("".join(lines)) - {"0", "1"}:
         raise FileFormatError(f"{path} is not a text of codes: lines of 0 and 1, all of one length.")
     return pack_bits([list(map(int, line)) for line in lines])
-
-
-def _read_lines(path: Path, role: str | None) -> Labels:
-    """Read one value per line, or the column of a .csv file that its header names."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            rows = iter(csv.reader(file)) if role else ([line] for line in file)
-            first = next(rows, [])
-            column, is_named = _find_column(path, first, role) if role else (0, False)
-            texts: list[Any] = [_field(row, column) for row in chain([first], rows)]
-        except csv.Error as error:
-            raise FileFormatError(f"{path} is not a CSV file: {error}.") from error
-    while texts and texts[-1] is None:
-        texts.pop()
-    if not texts:
-        raise FileFormatError(f"{path} is empty.")
-    if not all(texts):
-        line = next(number for number, text in enumerate(texts, 1) if not text)
-        raise FileFormatError(f"{path} has no value in line {line}; every line holds one value.")
-    values = _integers_or_text(texts[is_named:])
-    if role and values.dtype.kind == "U" and len(texts) > 1 and not is_named:
-        below = _integers_or_text(texts[1:])
-        return below if below.dtype.kind == "i" else values  # integers below something else: that is a header
-    return values
-
-
-def _field(row: list[str], column: int) -> str | None:
-    """Return a field of a row; None if the row is blank."""
-    text = row[column].strip() if len(row) > column else ""
-    return text or ("" if "".join(row).strip() else None)
-
-
-def _find_column(path: Path, first: list[str], role: str) -> tuple[int, bool]:
-    """Return the place of the column, and whether the first line names it."""
-    named = [i for i, field in enumerate(first) if field.strip().lower() in _HEADERS[role]]
-    if len(named) != 1 and len(first) > 1:
-        raise FileFormatError(
-            f"{path} has {len(first)} columns; a file of {role} has one value per line, or a header that calls one "
-            f"of them {' or '.join(_HEADERS[role][:2])}."
-        )
-    return (named[0], True) if named else (0, False)
-
-
-def _integers_or_text(texts: list[str]) -> Labels:
-    values = np.asarray(texts, np.str_)
-    try:
-        return values.astype(np.int64)
-    except (ValueError, OverflowError):
-        return values

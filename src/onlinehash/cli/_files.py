@@ -1,4 +1,4 @@
-"""Files that commands read and write; ``-`` is standard input or output."""
+"""What commands read and write: files, of which ``-`` is standard input or output, and collections."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from time import sleep
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from onlinehash._files import kind_of, whole_file
+import typer
+
+from onlinehash._internal.files import kind_of, whole_file
+from onlinehash.cli._screen import progress_bar, warn
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, OnlineHashError
 
+if TYPE_CHECKING:
+    from onlinehash.collection import Collection
+    from onlinehash.collection.types import Stats
+
+TARGET = "A file, as in items.oh; or a database and a name, as in postgresql://user@host/database#items."
+_STORES = ("postgresql:", "postgres:")
 _STDIN = "standard input"
 _USES = {
     "collection": "onlinehash collection search {0} ..., or onlinehash collection export {0} codes.npz --codes",
@@ -119,3 +129,104 @@ def refuse_folder(path: Path) -> None:
     """Raise if the path is that of a folder."""
     if path.is_dir():
         raise FileFormatError(f"{path} is a folder; name a file.")
+
+
+# ---------------------------------------------------------------------- collections
+
+
+class Target(NamedTuple):
+    """The name of a collection, and the store that holds it unless it is a file.
+
+    Examples
+    --------
+    >>> Target.parse("postgresql://me@host/shop#photos")
+    Target(name='photos', store='postgresql://me@host/shop')
+    >>> str(Target.parse("items.oh"))
+    'items.oh'
+    """
+
+    name: str
+    store: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Return the target that an argument names."""
+        if not text:
+            raise typer.BadParameter("the name of the collection is empty.")
+        if not text.startswith(_STORES):
+            return cls(text)
+        store, mark, name = text.rpartition("#")
+        if not mark:
+            raise typer.BadParameter(f"{text} names no collection; append #NAME.")
+        return cls(name, store)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def exists(self) -> bool:
+        """Return whether there is a collection, or any file of that name; an empty file may become a collection."""
+        if self.store is None:
+            return Path(self.name).exists() and Path(self.name).stat().st_size > 0
+        try:
+            self.open(readonly=True).close()
+        except DataNotFoundError:
+            return False
+        return True
+
+    def check(self, *, new: bool = False) -> None:
+        """Raise if this is a folder or a file of another kind that we wrote; or if no new collection can be here."""
+        if self.store is None:
+            (check_folder if new else refuse_folder)(Path(self.name))
+            refuse_other_kinds(Path(self.name), "collection")
+
+    def open(self, *given: Any, **named: Any) -> Collection:
+        """Open the collection, as :meth:`Collection.open` does."""
+        from onlinehash.collection import Collection
+
+        self.check()
+        return Collection.open(self.name, *given, store=self.store, **named)
+
+
+TargetArgument = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TARGET, parser=Target.parse)]
+
+
+def finish_refresh(collection: Collection, *, wanted: bool = True) -> None:
+    """Refresh what is pending, with a progress bar; or close the collection without, which logs what is pending."""
+    if not wanted:
+        collection.close(refresh=False)
+    elif collection.stats().pending:
+        collection.refresh(wait=False)
+        watch_refresh(collection)
+
+
+def watch_refresh(collection: Collection) -> None:
+    """Show a progress bar until a refresh is done; raise its error if it failed."""
+    with progress_bar("Encoding") as progress:
+        while True:
+            stats = collection.stats()
+            if not stats.refreshing or stats.refresh_error is not None:
+                break
+            progress(round(stats.progress * stats.n_items), stats.n_items)
+            sleep(0.05)
+        collection.refresh()  # once more if the one that ended had begun earlier; raises the error
+
+
+def warn_unless_searchable(stats: Stats) -> None:
+    """Warn if some items cannot be found, and say why."""
+    from onlinehash.hashers import HASHERS
+
+    if stats.n_searchable >= stats.n_items:
+        return
+    hasher = HASHERS.get(stats.method)
+    if stats.refresh_error is not None:
+        why = f"encoding failed: {stats.refresh_error}"
+    elif stats.refreshing:
+        why = "the others are being encoded."
+    elif not stats.n_learned and hasher is not None and hasher.supervised:
+        why = (
+            f"{stats.method} learns from labels, and none has one. Ingest them again with --labels COLUMN, or create "
+            "a collection with --method itq, which needs none."
+        )
+    else:
+        why = f"{stats.method} has not learned from enough items yet; add more."
+    warn(f"{stats.n_searchable} of {stats.n_items} items are searchable: {why}")

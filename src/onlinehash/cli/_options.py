@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onlinehash.cli._screen import progress_bar
+from onlinehash.exceptions import UnknownNameError
+
 if TYPE_CHECKING:
-    from onlinehash.collection.refresh import Policy
+    from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
+    from onlinehash.tables import Columns
 
 _DEFAULT_METHOD = "hroh"
-_POLICIES = {"drifted": "WhenDrifted", "informative": "WhenInformative"}
 
 
 def _check_rescore(text: str | None) -> str | None:
@@ -29,6 +32,15 @@ def _parse_where(text: str | None) -> Any:
         raise typer.BadParameter(f"it is not JSON; write it as '{example}'.") from None
 
 
+def _parse_refresh(text: str | None) -> Any:
+    """Return "auto", "manual" or a number of instances."""
+    if text is None:
+        return None
+    if text not in ("auto", "manual") and not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is not auto, manual or a number.")
+    return int(text) if text.isdecimal() else text
+
+
 Method = Annotated[
     str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default=_DEFAULT_METHOD)
 ]
@@ -36,14 +48,14 @@ Bits = Annotated[int | None, typer.Option(help="Length of the codes.", show_defa
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
 ]
-RefreshPolicy = Annotated[
+Refresh = Annotated[
     str | None,
     typer.Option(
-        metavar="POLICY",
-        help="When to encode all items again while items arrive: drifted (bits have flipped), informative (new codes "
-        "would say more about labels), N (after every N instances) or never. All but never also do so when no more "
-        "items arrive.",
-        show_default="drifted",
+        metavar="auto|manual|N",
+        help="When to encode all items again: auto, when what was learned has doubled and when no more items arrive; "
+        "manual, by 'onlinehash collection refresh'; or after every N instances.",
+        show_default="auto",
+        callback=_parse_refresh,
     ),
 ]
 Dtype = Annotated[
@@ -56,7 +68,7 @@ Engine = Annotated[
         "--search",
         metavar="ENGINE",
         help="What searches the codes: memory, faiss, or milvus: and an address or a .db file.",
-        show_default="memory, or the database of the collection",
+        show_default="memory",
     ),
 ]
 Embed = Annotated[
@@ -86,7 +98,7 @@ Header = Annotated[
     typer.Option(
         "--header/--no-header",
         help="Whether the first line of a .csv names the columns.",
-        show_default="unless it is all numbers",
+        show_default="--header",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -132,23 +144,6 @@ def parse_setting(setting: str) -> tuple[str, Any]:
         return name, text
 
 
-def parse_policy(text: str | None) -> Policy | None:
-    """Return the policy that --refresh-policy names."""
-    from onlinehash import collection
-
-    if text is None:
-        return None
-    if text == "never":
-        return collection.Never()
-    if text.isdecimal():
-        return collection.WhenIdle(collection.Every(int(text)))
-    if text not in _POLICIES:
-        raise typer.BadParameter(
-            f"{text!r} is not drifted, informative, a number or never.", param_hint="--refresh-policy"
-        )
-    return collection.WhenIdle(getattr(collection, _POLICIES[text])())
-
-
 def registered(method: str | None) -> str:
     """Return the name of a hasher, HROH by default; ``module:Class`` is imported and registered first."""
     method = method or _DEFAULT_METHOD
@@ -168,3 +163,31 @@ def hasher_from_options(method: str | None, given: dict[str, Any], **defaults: A
     method = registered(method)
     known = make_hasher(method).get_params(deep=False)
     return make_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)
+
+
+def columns(
+    id: str | None, vectors: str | None, ignore: list[str] | None, header: bool | None, labels: str | None = None
+) -> Columns:
+    """Return the columns of a file that options name."""
+    from onlinehash.tables import Columns
+
+    return Columns(id=id, vectors=vectors, labels=labels, ignore=ignore or (), header=header)
+
+
+def check_split(name: str, protocol: str) -> None:
+    """Raise, before anything is loaded, if there is no data set or no protocol of that name."""
+    from onlinehash.datasets import PROTOCOLS, dataset_names
+
+    if name not in dataset_names():
+        raise UnknownNameError.among("data set", name, dataset_names())
+    if protocol not in PROTOCOLS:
+        raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
+
+
+def load_split(name: str, protocol: str, seed: int) -> Split:
+    """Load a data set, with a progress bar while it is downloaded, and split it."""
+    from onlinehash.datasets import load_dataset
+
+    check_split(name, protocol)
+    with progress_bar(f"Downloading {name}") as progress:
+        return load_dataset(name, progress=progress).split(protocol, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +13,9 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from onlinehash.types import Progress as Callback
 
-MOST_SHOWN = 20  # queries on a terminal
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -38,7 +35,7 @@ def warn(text: str) -> None:
 
 
 def _print_above(text: str) -> None:
-    """Print a line on standard error as it is now: above a bar or a spinner, into which ``err=True`` would write."""
+    """Print a line above a bar or a spinner, which takes the place of ``sys.stderr``; ``err=True`` writes into it."""
     typer.echo(printable(text), file=sys.stderr)
 
 
@@ -76,26 +73,21 @@ def print_json(value: Any) -> None:
     typer.echo(text)
 
 
-def on_terminal() -> bool:
-    """Return whether standard output is a terminal."""
-    return sys.stdout.isatty()
-
-
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table on a terminal, and tab-separated lines elsewhere."""
-    if not on_terminal():
-        typer.echo("\t".join(columns))
-        for row in rows:
-            typer.echo("\t".join(map(printable, row)))
-        return
-    cells = [[printable(cell) for cell in row] for row in rows]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for i, column in enumerate(columns):
-        numeric = bool(cells) and all(row[i].isdecimal() for row in cells)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    """Print aligned columns on a terminal, and tab-separated lines elsewhere."""
+    cells = [list(columns), *([printable(cell) for cell in row] for row in rows)]
+    if sys.stdout.isatty():
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        cells = [["  ".join(map(str.ljust, row, widths)).rstrip()] for row in cells]
     for row in cells:
-        table.add_row(*map(Text, row))  # as text: an id may look like markup
-    Console().print(table)
+        typer.echo("\t".join(row))
+
+
+def print_by_query(
+    columns: Sequence[str], found: Sequence[Any], rows_of: Callable[[Any], Iterable[Sequence[object]]]
+) -> None:
+    """Print the rows of what was found for every query."""
+    print_rows(("query", *columns), [(query, *row) for query, some in enumerate(found) for row in rows_of(some)])
 
 
 @contextmanager

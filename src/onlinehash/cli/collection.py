@@ -1,4 +1,4 @@
-"""``onlinehash collection``: create, search, change and export a collection."""
+"""``onlinehash collection``: create, search, change, export, check, back up and migrate a collection."""
 
 from __future__ import annotations
 
@@ -13,21 +13,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from onlinehash.cli import _care
 from onlinehash.cli import _options as options
-from onlinehash.cli._files import check_output, is_standard, name_of, name_of_output
-from onlinehash.cli._screen import MOST_SHOWN, note, number, on_terminal, print_json, print_rows, progress_bar
-from onlinehash.cli._target import TargetArgument, finish_refresh, warn_unless_searchable, watch_refresh
+from onlinehash.cli._files import (
+    TargetArgument,
+    check_inputs,
+    check_output,
+    finish_refresh,
+    is_standard,
+    name_of,
+    name_of_output,
+    refuse_other_kinds,
+    warn_unless_searchable,
+    watch_refresh,
+)
+from onlinehash.cli._screen import note, number, print_by_query, print_json, print_rows, printable, progress_bar
 from onlinehash.exceptions import counted
 from onlinehash.types import SearchResult
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
 
-app = typer.Typer(
-    help="Items in one file, which learns from them as they arrive and is searched.", no_args_is_help=True
+_QUERIES = (
+    "Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input. Or one document, as in "
+    '"where is my card?", if the collection has an embedder.'
 )
-app.add_typer(_care.app)
+_OUT = (
+    "Items: .npy, .npz, .parquet, .csv, .jsonl; - for standard output, as .jsonl. Codes: .faiss; with --codes, also "
+    ".npz, .parquet."
+)
+_Label = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")]
+
+app = typer.Typer(help="Items in one file, which learns from them and is searched.", no_args_is_help=True)
 
 
 @app.command("create")
@@ -37,7 +53,7 @@ def create(
     bits: options.Bits = None,
     settings: options.Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
-    refresh_policy: options.RefreshPolicy = None,
+    refresh: options.Refresh = None,
     dtype: options.Dtype = None,
     embed: options.Embed = None,
     keep_documents: Annotated[
@@ -45,37 +61,23 @@ def create(
     ] = True,
 ) -> None:
     """Create an empty collection."""
-    target.check()
-    target.refuse_other_files()
+    target.check(new=True)
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
     hasher = options.hasher_from_options(method, options.hasher_parameters(bits, settings), random_state=seed)
-    with target.open(
-        hasher, options.parse_policy(refresh_policy), vector_dtype=dtype, embed=embed, keep_documents=keep_documents
-    ):
+    with target.open(hasher, refresh=refresh, vector_dtype=dtype, embed=embed, keep_documents=keep_documents):
         note(f"Created {target}, which learns with {hasher}.")
 
 
 @app.command("search")
 def search(
     target: TargetArgument,
-    queries: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="QUERIES",
-            help="Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input. Or one document, as "
-            'in "where is my card?", if the collection has an embedder.',
-        ),
-    ] = None,
+    queries: Annotated[str | None, typer.Argument(metavar="QUERIES", help=_QUERIES)] = None,
     *,
-    by_id: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Use a stored item as the query; repeatable.")
-    ] = None,
+    by_id: Annotated[list[str] | None, typer.Option(metavar="ID", help="A stored item as query; repeatable.")] = None,
     k: options.K = None,
     radius: Annotated[int | None, typer.Option(help="Find all items within this Hamming distance instead.")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="Search only items with this label; repeatable.")
-    ] = None,
+    label: _Label = None,
     where: options.Where = None,
     rescore: options.Rescore = None,
     asymmetric: Annotated[bool, typer.Option("--asymmetric/--no-asymmetric", help=options.ASYMMETRIC)] = False,
@@ -91,7 +93,6 @@ def search(
     Another process may write to the collection at the same time.
     """
     from onlinehash.cli._arrays import check_vectors, read_rows
-    from onlinehash.tables import Columns
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -104,7 +105,7 @@ def search(
         if queries is not None and collection.embedder is not None and not (is_standard(file) or file.is_file()):
             X = [queries]
         elif queries is not None:
-            X = read_rows(file, Columns(id=id, vectors=vectors, ignore=ignore or (), header=header)).X
+            X = read_rows(file, options.columns(id, vectors, ignore, header)).X
             check_vectors(X, name_of(file))
         else:
             X = np.array([item.vectors for item in collection.get(_typed(by_id or [], collection.id_type))])
@@ -213,26 +214,17 @@ def stats(target: TargetArgument, as_json: options.Json = False) -> None:
 @app.command("export")
 def export(
     target: TargetArgument,
-    out: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="Items: .npy, .npz, .parquet, .csv, .jsonl; - for standard output, as .jsonl. Codes: .faiss, "
-            ".usearch, .lance, .sqlite; with --codes, also .npz, .parquet.",
-        ),
-    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help=_OUT)],
     codes: Annotated[bool, typer.Option("--codes", help="Write codes, and the encoder beside them.")] = False,
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, and name them.")
     ] = False,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")
-    ] = None,
+    label: _Label = None,
     where: options.Where = None,
 ) -> None:
     """Write items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
     from onlinehash.collection import export_codes, export_items
-    from onlinehash.collection.exports import FORMATS as CODE_FORMATS
+    from onlinehash.collection.transfer import FORMATS as CODE_FORMATS
     from onlinehash.tables import FORMATS
 
     as_codes = codes or out.suffix.lower() in CODE_FORMATS.keys() - FORMATS.keys()
@@ -279,19 +271,96 @@ def _search(
 
 
 def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
-    shown = found[:MOST_SHOWN] if on_terminal() and not as_json else found
-    rows = []
-    for query, some in enumerate(shown):
-        items = collection.get(some.ids)
-        labels = [list(item.labels) if isinstance(item.labels, tuple) else item.labels for item in items]
-        if as_json:
-            about = {"labels": labels, "payload": [item.payload for item in items]}
-            print_json({"query": query, "ids": some.ids, "distances": some.distances, **about})
-        for id, distance, label in zip(some.ids, some.distances, labels, strict=True):
-            text = "-" if label is None else json.dumps(label, ensure_ascii=False)
-            rows.append((query, id, number(distance), text))
-    if as_json:
+    def rows_of(some: SearchResult) -> list[tuple[object, ...]]:
+        labels = (item.labels for item in collection.get(some.ids))
+        texts = ["-" if label is None else json.dumps(label, ensure_ascii=False) for label in labels]
+        return list(zip(some.ids, map(number, some.distances), texts, strict=True))
+
+    if not as_json:
+        print_by_query(("id", "distance", "labels"), found, rows_of)
         return
-    print_rows(("query", "id", "distance", "labels"), rows)
-    if len(shown) < len(found):
-        note(f"... and {counted(len(found) - len(shown), 'more query', 'more queries')}; --json gives all.")
+    for query, some in enumerate(found):
+        items = collection.get(some.ids)
+        about = {"labels": [item.labels for item in items], "payload": [item.payload for item in items]}
+        print_json({"query": query, "ids": some.ids, "distances": some.distances, **about})
+
+
+@app.command("check")
+def check(
+    target: TargetArgument,
+    sample: Annotated[int, typer.Option(min=0, help="Items whose codes are computed again, about.")] = 1000,
+    as_json: options.Json = False,
+) -> None:
+    """Verify everything that is stored; list what is damaged, and end with 1 if anything is."""
+    from onlinehash.collection import check_collection
+
+    target.check()
+    with progress_bar("Checking") as progress:
+        report = check_collection(target.name, store=target.store, sample=sample, progress=progress)
+    if as_json:
+        print_json({"ok": report.ok, **asdict(report)})
+    else:
+        for line in str(report).splitlines():
+            typer.echo(printable(line))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command("backup")
+def backup(
+    target: TargetArgument, out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]
+) -> None:
+    """Copy a collection to a file while it is in use, and check the copy, which is itself a collection."""
+    with target.open(readonly=True) as collection, progress_bar("Copying") as progress:
+        collection.backup(out, progress=progress)
+    note(f"Wrote {out}, and checked it.")
+
+
+@app.command("restore")
+def restore(
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A file that 'onlinehash collection backup' wrote.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file of the collection.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a collection that is there.")] = False,
+) -> None:
+    """Check a backup, and put a copy of it where a collection is to be."""
+    from onlinehash.collection import Collection
+
+    check_inputs(backup)
+    refuse_other_kinds(backup, "collection")
+    with progress_bar("Copying") as progress:
+        Collection.restore(backup, out, overwrite=overwrite, progress=progress)
+    note(f"Restored {out} from {backup}.")
+
+
+@app.command("compact")
+def compact(target: TargetArgument) -> None:
+    """Give the space of deleted and replaced items back to the disk."""
+    with target.open() as collection, progress_bar("Compacting") as progress:
+        freed = collection.compact(progress=progress)
+        left = collection.stats().n_bytes
+    note(f"{target} has {left} bytes, {max(0, freed)} fewer than before.")
+
+
+@app.command("migrate")
+def migrate(
+    target: TargetArgument,
+    embed: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The new embedder.", show_default="that of a migration under way")
+    ] = None,
+    abandon: Annotated[bool, typer.Option("--abandon", help="Drop the new vectors of a migration under way.")] = False,
+) -> None:
+    """Embed all documents again with another embedder, learn from the new vectors, and replace the old ones at once.
+
+    Searches of other processes go on meanwhile. Run it again to go on after an interruption.
+    """
+    if abandon and embed is not None:
+        raise typer.BadParameter("--abandon goes without --embed.")
+    with target.open() as collection:
+        if abandon:
+            collection.abandon_migration()
+            note(f"{target} stays with {collection.embedder or 'vectors as they are'}.")
+            return
+        with progress_bar("Embedding") as progress:
+            collection.migrate(embed=embed, progress=progress)
+        width = counted(collection.n_features or 0, "feature")
+        note(f"{target} embeds with {collection.embedder}: {counted(len(collection), 'item')}, {width}.")

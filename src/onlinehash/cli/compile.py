@@ -12,10 +12,9 @@ def run() -> None:
 
     Otherwise each kernel is compiled for this processor at its first use, which takes up to two seconds. Compiled
     kernels are kept in the folder that NUMBA_CACHE_DIR names; by default beside the package or, if that cannot be
-    written, in the cache folder of the user. Kernels beside the package are used by all users: run this command when
-    an image is built, or as the administrator after the installation.
+    written, in the cache folder of the user. When an image is built, run this command as the user that will run the
+    image.
     """
-    from onlinehash.collection.stores.seq_sets import common_seqs
     from onlinehash.datasets import load_dataset
     from onlinehash.hashers import HASHERS, HROH, OSH
     from onlinehash.indexes import BucketIndex, FlatIndex
@@ -31,7 +30,6 @@ def run() -> None:
             for dtype in (np.float32, np.float64):
                 rows = X.astype(dtype)
                 encoder = hasher.fit(rows, y).partial_fit(rows[0], y[0]).snapshot()
-                encoder.encode(rows[0:1])  # few rows have a kernel of their own
                 codes, soft = encoder.encode(rows), encoder.encode_asymmetric(rows)
         for kind in (FlatIndex, BucketIndex):
             index = kind(encoder.n_bits)
@@ -44,7 +42,6 @@ def run() -> None:
         wide = FlatIndex(256)
         wide.upsert(np.zeros((3, 32), np.uint8))
         wide.search(np.zeros((3, 32), np.uint8), 1)
-        common_seqs([np.arange(9)])
         for ties in ("expected", "stable"):
             Ranking(codes, y, codes, y, ties=ties).mean_average_precision()
         AsymmetricRanking(soft, y, codes, y).mean_average_precision()

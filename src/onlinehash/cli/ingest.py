@@ -13,28 +13,34 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from onlinehash._validation import check_positive_int
+from onlinehash._internal.validation import check_positive_int
 from onlinehash.cli import _options as options
-from onlinehash.cli._files import name_of, open_input, refuse_other_kinds
+from onlinehash.cli._files import (
+    Target,
+    finish_refresh,
+    name_of,
+    open_input,
+    refuse_other_kinds,
+    warn_unless_searchable,
+)
 from onlinehash.cli._screen import loudness, note, progress_bar
-from onlinehash.cli._target import Target, finish_refresh, warn_unless_searchable
 from onlinehash.exceptions import InvalidInputError, OnlineHashError, counted
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
-    from onlinehash.collection.refresh import Policy
     from onlinehash.streams import Consumer, ConsumerStats
 
 _SOURCE = (
     "A file: .csv, .jsonl, .parquet, .npy or .npz, - for standard input; a folder of .parquet files; or a stream: "
     "redis://host:port/0/stream, nats://host:port/stream."
 )
-_REPORT_EVERY = 10.0  # seconds between two lines where there is no terminal
+_DOCUMENTS = "Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files."
+_FOLLOW = "Wait for more messages, or stop at the end; both read a .jsonl file as a stream."
+_REPORT_EVERY = 10.0  # seconds between two lines
 
 
-def run(
+def ingest(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE)],
     *,
     into: Annotated[Target, typer.Option(metavar="COLLECTION", help="Created if missing.", parser=Target.parse)],
@@ -44,15 +50,14 @@ def run(
         str | None, typer.Option(metavar="COLUMN", help="Column of the labels.", show_default="labels or label")
     ] = None,
     payload: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of the payloads.", show_default="payload")
-    ] = None,
-    documents: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="COLUMN",
-            help="Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files.",
+            metavar="COLUMNS",
+            help="Column of the payloads; or several, for payloads by name: a pattern, a range, or repeated.",
+            show_default="payload",
         ),
     ] = None,
+    documents: Annotated[str | None, typer.Option(metavar="COLUMN", help=_DOCUMENTS)] = None,
     embed: options.Embed = None,
     ignore: options.Ignore = None,
     header: options.Header = None,
@@ -60,24 +65,16 @@ def run(
     batch: Annotated[int, typer.Option(help="Items per transaction.")] = 1000,
     follow: Annotated[
         bool | None,
-        typer.Option(
-            "--follow/--once",
-            help="Wait for more messages, or stop at the end; both read a .jsonl file as a stream.",
-            show_default="--follow for redis:// and nats://",
-        ),
+        typer.Option("--follow/--once", help=_FOLLOW, show_default="--follow for redis:// and nats://"),
     ] = None,
-    refresh: Annotated[
-        bool,
-        typer.Option(
-            "--refresh/--no-refresh",
-            help="Wait until all items are encoded with what was learned, or leave that to the next writer.",
-        ),
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until all items are encoded with what was learned.")
     ] = True,
     method: options.Method = None,
     bits: options.Bits = None,
     settings: options.Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new hasher.", show_default="0")] = None,
-    refresh_policy: options.RefreshPolicy = None,
+    refresh: options.Refresh = None,
     dtype: options.Dtype = None,
 ) -> None:
     """Store the items of a file, a folder or a stream in a collection, which learns from them.
@@ -85,18 +82,16 @@ def run(
     COLLECTION is a file, as in items.oh; or a database and a name, as in postgresql://user@host/database#items. An item
     with a known id is replaced.
 
-    A column of a file is given by its name or its number: 1 is the first, -1 the last. For an .npy file of vectors the
-    other columns are files: by default X.ids.npy and X.labels.npy beside X.npy.
+    A .csv file has a header; with --no-header, its columns are called 1, 2, 3 and so on. For an .npy file of vectors
+    the other columns are files: by default X.ids.npy and X.labels.npy beside X.npy.
 
     Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
     even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
-    from onlinehash.collection import import_documents
     from onlinehash.collection.transfer import import_chunks
     from onlinehash.streams import Consumer, open_source
-    from onlinehash.tables import Columns
+    from onlinehash.tables import Columns, read
     from onlinehash.tables import layout as layout_of
-    from onlinehash.tables.documents import read_documents
 
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
@@ -112,24 +107,17 @@ def run(
     if is_folder and not follow and next(Path(source).glob("*.parquet"), None) is None:
         raise typer.BadParameter(f"{source} holds no .parquet files; other files are ingested one by one.")
     check_positive_int("batch", batch)
-    columns = Columns(id, vectors, labels, payload, ignore or (), header)
+    payloads = payload[0] if payload and len(payload) == 1 else payload or None
+    columns = Columns(id, vectors, labels, payloads, ignore or (), header, documents)
+    if documents is not None:
+        _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
+        if embed is None and not into.exists():
+            raise typer.BadParameter("--documents needs --embed for a new collection, as in --embed char_ngrams.")
     given = options.hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
-    opening = partial(_open, into, method, given, options.parse_policy(refresh_policy), dtype, embed)
+    opening = partial(_open, into, method, given, refresh=refresh, vector_dtype=dtype, embed=embed)
     stopped: list[int] = []
     with ExitStack() as stack:
-        if documents is not None:
-            _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
-            if embed is None and not into.exists():
-                raise typer.BadParameter("--documents needs --embed for a new collection, as in --embed char_ngrams.")
-            next(read_documents(Path(source), documents, columns, batch_size=1), None)  # before a collection is created
-            collection = stack.enter_context(opening())
-            with progress_bar("Embedding") as progress:
-                n_items = import_documents(
-                    collection, Path(source), documents, id=id, labels=labels, payload=payload, first_id=first_id,
-                    batch=batch, progress=progress,
-                )  # fmt: skip
-            done = f"Added {counted(n_items, 'document')}, embedded with {collection.embedder};"
-        elif is_stream:
+        if is_stream:
             stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
             consumer = Consumer(stream, collection, batch_size=batch)
             with _stop_on_signals(consumer) as stopped, _reports() as report:
@@ -138,19 +126,22 @@ def run(
             refuse_other_kinds(Path(source))
             file = stack.enter_context(open_input(Path(source)))
             layout = layout_of(file, columns)  # before a collection is created
+            if documents is not None:
+                next(read(file, columns, batch_size=1), None)
             collection = stack.enter_context(opening())
             if layout is not None:
                 note(f"{name_of(Path(source))}: {layout}")
             n_items = n_labelled = 0
-            with progress_bar("Adding") as progress:
+            with progress_bar("Adding" if documents is None else "Embedding") as progress:
                 for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
                     n_items += len(chunk)
                     n_labelled += chunk.n_labelled
                     progress(chunk.done, chunk.total)
-            done = f"Added {counted(n_items, 'item')}, {n_labelled} with labels;"
+            what, how = ("item", "") if documents is None else ("document", f", embedded with {collection.embedder}")
+            done = f"Added {counted(n_items, what)}{how}, {n_labelled} with labels;"
         note(f"{done} {into} holds {len(collection)}.")
         warn_unless_searchable(collection.stats())
-        finish_refresh(collection, wanted=refresh and not stopped)
+        finish_refresh(collection, wanted=wait and not stopped)
 
 
 def _refuse(given: dict[str, Any], use: str) -> None:
@@ -161,16 +152,14 @@ def _refuse(given: dict[str, Any], use: str) -> None:
 
 
 @contextmanager
-def _open(
-    into: Target, method: str | None, given: dict[str, Any], policy: Policy | None, dtype: str | None, embed: str | None
-) -> Iterator[Collection]:
+def _open(into: Target, method: str | None, given: dict[str, Any], **settings: Any) -> Iterator[Collection]:
     """Create the collection, and remove its file if nothing was stored; or open it, if the options fit its hasher."""
     from onlinehash.collection.learner import same_recipe
 
     if not into.exists():
-        into.check()
+        into.check(new=True)
         hasher = options.hasher_from_options(method, given, random_state=0)
-        with into.open(hasher, policy, vector_dtype=dtype, embed=embed) as collection:
+        with into.open(hasher, **settings) as collection:
             note(f"Created {into}, which learns with {hasher}.")
             try:
                 yield collection
@@ -190,7 +179,7 @@ def _open(
             wanted.set_params(**own.get_params(deep=False) | given)
         if not same_recipe(own, wanted):
             raise InvalidInputError(f"{into} learns with {own}, not {wanted}. Leave out --method and the parameters.")
-    with into.open(None, policy, vector_dtype=dtype, embed=embed) as collection:
+    with into.open(**settings) as collection:
         yield collection
 
 
@@ -230,22 +219,18 @@ def _stop_on_signals(consumer: Consumer) -> Iterator[list[int]]:
 
 @contextmanager
 def _reports() -> Iterator[Callable[[ConsumerStats], None]]:
-    """Yield a progress callback: a status line on a terminal, else a line every few seconds. Warnings are shown too."""
-    console, reported = Console(stderr=True), perf_counter()
-    logger, handler = logging.getLogger("onlinehash"), logging.StreamHandler(sys.stderr)
-    with console.status("Waiting for messages") as status:
+    """Yield a progress callback that prints a line every few seconds. Warnings of the log are shown too."""
+    reported, handler = perf_counter(), logging.StreamHandler(sys.stderr)
 
-        def report(stats: ConsumerStats) -> None:
-            nonlocal reported
-            if console.is_terminal:
-                status.update(_summary(stats))
-            elif perf_counter() >= reported + _REPORT_EVERY:
-                note(_summary(stats))
-                reported = perf_counter()
+    def report(stats: ConsumerStats) -> None:
+        nonlocal reported
+        if perf_counter() >= reported + _REPORT_EVERY:
+            note(_summary(stats))
+            reported = perf_counter()
 
-        if not loudness.verbose:  # which shows the log already
-            logger.addHandler(handler)
-        try:
-            yield report
-        finally:
-            logger.removeHandler(handler)
+    if not loudness.verbose:  # which shows the log already
+        logging.getLogger("onlinehash").addHandler(handler)
+    try:
+        yield report
+    finally:
+        logging.getLogger("onlinehash").removeHandler(handler)

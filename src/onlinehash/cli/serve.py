@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onlinehash.cli._files import TARGET, Target
 from onlinehash.cli._options import Embed, Engine, registered
 from onlinehash.cli._screen import note
-from onlinehash.cli._target import TARGET, Target
 from onlinehash.exceptions import DataNotFoundError, counted
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from onlinehash.collection import Collection
 
-_LABELS = "$labels"
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -139,7 +138,9 @@ def run(
             collections[name] = one.open(hasher, readonly=readonly, search=search, embed=embed)
             stack.callback(collections[name].close, refresh=False)  # a stop must not wait for a refresh
         for collection in collections.values():
-            _prepare(collection, quality)
+            if quality and not collection.readonly:  # of some new items, before they are learned from
+                in_memory = collection.stats().index in ("flat", "buckets", "gpu")
+                collection.measure_quality(per_call=16 if in_memory else 1)
         app = create_app(
             collections, limits=limits, keys=keys, routes=routes, root_path=root_path.rstrip("/"), media=media
         )
@@ -156,17 +157,6 @@ def run(
             keyfile=keyfile,
             trusted_proxies=trusted_proxies,
         )
-
-
-def _prepare(collection: Collection, quality: bool) -> None:
-    """Make listing by label fast, and measure the quality along the stream."""
-    if collection.readonly:
-        return
-    if _LABELS not in collection.indexes():
-        collection.create_index(_LABELS)
-    if quality:
-        in_memory = collection.stats().index in ("flat", "buckets", "gpu")
-        collection.measure_quality(per_call=16 if in_memory else 1)
 
 
 def _log_to_stderr(level: str, access_log: bool) -> None:

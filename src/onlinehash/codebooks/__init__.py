@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from onlinehash.codebooks.assignment import ClassTable, Codebook
-from onlinehash.codebooks.explicit import ExplicitCodebook
+from onlinehash.codebooks.assignment import ClassTable, swap_for_learnability
+from onlinehash.codebooks.given import Codebook, ExplicitCodebook, RandomCodebook
 from onlinehash.codebooks.hadamard import HadamardCodebook, hadamard_codewords, hadamard_matrix, hadamard_rows
 from onlinehash.codebooks.ladder import LadderCodebook
-from onlinehash.codebooks.learnability import swap_for_learnability
-from onlinehash.codebooks.random import RandomCodebook
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
 
 CODEBOOKS: dict[str, Callable[..., Codebook]] = {

@@ -1,35 +1,19 @@
-"""Labels, in order of first appearance, and the codeword of each."""
+"""Labels, in order of first appearance, the codeword of each, and which class should get which."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash._internal.kernels import kernel
+from onlinehash.codebooks.given import Codebook
 from onlinehash.exceptions import InvalidLabelsError
 from onlinehash.types import Labels, LabelSets, Signs
 
-_MANY = 1024  # labels that are numbered by a table
-
-
-class Codebook(Protocol):
-    """Interface of a codebook: the codeword of a class, from its number of arrival or its label.
-
-    Examples
-    --------
-    >>> from onlinehash.codebooks import LadderCodebook
-    >>> codebook: Codebook = LadderCodebook(8)
-    >>> int(codebook.codeword(0) @ codebook.codeword(1))
-    0
-    """
-
-    n_bits: int
-
-    def codeword(self, index: int, label: Hashable = None) -> Signs:
-        """Return -1 and +1, shape (n_bits,)."""
-        ...
+MAX_SWEEPS = 50  # over all pairs of classes
 
 
 class ClassTable:
@@ -38,8 +22,6 @@ class ClassTable:
     Parameters
     ----------
     codebook : Codebook
-    labels : sequence of int or str
-        Classes known already, in order of arrival (used when a saved hasher is loaded).
 
     Examples
     --------
@@ -52,11 +34,10 @@ class ClassTable:
     (3, 8)
     """
 
-    def __init__(self, codebook: Codebook, labels: Sequence[int | str] = ()) -> None:
+    def __init__(self, codebook: Codebook) -> None:
         self.codebook = codebook
         self._numbers: dict[int | str, int] = {}
         self.codewords: Signs = np.empty((0, codebook.n_bits), np.int8)
-        self._admit(labels)
 
     @property
     def labels(self) -> list[int | str]:
@@ -72,33 +53,13 @@ class ClassTable:
 
     def admit(self, y: Labels | LabelSets) -> None:
         """Give every new label the next number and its codeword; if any label is refused, admit none."""
-        if not isinstance(y, LabelSets):
-            numbers = self._looked_up(y)
-            if numbers is not None and numbers.min() >= 0:
-                return
-        labels = [label for row in y for label in row] if isinstance(y, LabelSets) else y.tolist()
-        self._admit([label for label in dict.fromkeys(labels) if label not in self._numbers])
+        labels = dict.fromkeys([label for row in y for label in row] if isinstance(y, LabelSets) else y.tolist())
+        if not labels.keys() <= self._numbers.keys():
+            self.restore([label for label in labels if label not in self._numbers])
 
     def numbers(self, y: Labels) -> NDArray[np.intp]:
         """Return the class number of every label; all of them were admitted."""
-        numbers = self._looked_up(y)
-        if numbers is not None:
-            return numbers
         return np.fromiter(map(self._numbers.__getitem__, y.tolist()), np.intp, len(y))
-
-    def _looked_up(self, y: Labels) -> NDArray[np.intp] | None:
-        """Return the class number of every label, or -1; None where a dict is faster than a table."""
-        if y.dtype.kind != "i" or len(y) < _MANY:
-            return None
-        lowest, span = int(y.min()), int(y.max()) - int(y.min()) + 1
-        if span > len(y):
-            return None
-        table = np.full(span, -1, np.intp)
-        for label, number in self._numbers.items():
-            if isinstance(label, int) and 0 <= label - lowest < span:
-                table[label - lowest] = number
-        numbers: NDArray[np.intp] = table[y - lowest]
-        return numbers
 
     def codewords_at(self, places: NDArray[np.intp]) -> Signs:
         """Return the codewords of the classes where class ``i`` has the one for the class of arrival ``places[i]``."""
@@ -115,7 +76,8 @@ class ClassTable:
             return np.array([majority(s) for s in sums], np.int8).reshape(len(y), self.codebook.n_bits)
         return self.codewords[self.numbers(y)]
 
-    def _admit(self, labels: Sequence[int | str]) -> None:
+    def restore(self, labels: Sequence[int | str]) -> None:
+        """Admit labels that are all new, in order of arrival, as those of a saved table are."""
         if not labels:
             return
         first = next(iter(self._numbers), labels[0])
@@ -147,3 +109,67 @@ def majority(sums: NDArray[Any]) -> Signs:
     signs[undecided[:n_positive]] = 1
     signs[undecided[n_positive:]] = -1
     return signs
+
+
+def swap_for_learnability(explained: NDArray[np.float64], words: Signs, movable: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return which word each class should take, so that similar classes get similar words.
+
+    With M the matrix of what the features explain of the classes, t^T M t is the variance of a bit t that they explain.
+    Its sum over the bits rises with every swap of two words, until no swap helps. If all words are
+    orthogonal, it does not depend on the order.
+
+    Parameters
+    ----------
+    explained : ndarray of shape (n_classes, n_classes)
+        M, symmetric.
+    words : ndarray of int8, shape (n_classes, n_bits)
+        The word of each class so far.
+    movable : ndarray of int
+        Numbers of the classes that may change theirs.
+
+    Returns
+    -------
+    places : ndarray of int, shape (n_classes,)
+        Class ``i`` takes ``words[places[i]]``.
+
+    Examples
+    --------
+    Classes 0 and 2 are alike, and 1 and 3; they get the words that differ in one bit only:
+
+    >>> explained = np.array([[4.0, 0, 3, 0], [0, 4, 0, 3], [3, 0, 4, 0], [0, 3, 0, 4]])
+    >>> words = np.array([[1, 1, 1], [1, 1, -1], [-1, -1, 1], [-1, -1, -1]], np.int8)
+    >>> words[swap_for_learnability(explained, words, np.arange(4))][:, 0]
+    array([-1,  1, -1,  1], dtype=int8)
+    """
+    places = np.arange(len(words))
+    _swap(np.ascontiguousarray(explained), words.astype(np.float64), movable, places)
+    return places
+
+
+@kernel()
+def _swap(explained: Any, words: Any, movable: Any, places: Any) -> None:
+    n_classes, n_bits = words.shape
+    slopes = explained @ words
+    least = 1e-9 * np.trace(explained)
+    for _ in range(MAX_SWEEPS):
+        moved = False
+        for i in range(len(movable)):
+            for j in range(i + 1, len(movable)):
+                a, b = movable[i], movable[j]
+                curve = explained[a, a] + explained[b, b] - 2.0 * explained[a, b]
+                gain = 0.0
+                for k in range(n_bits):
+                    step = words[b, k] - words[a, k]
+                    gain += step * (2.0 * (slopes[a, k] - slopes[b, k]) + step * curve)
+                if gain > least:
+                    for k in range(n_bits):
+                        step = words[b, k] - words[a, k]
+                        if step != 0.0:
+                            words[a, k] += step
+                            words[b, k] -= step
+                            for c in range(n_classes):
+                                slopes[c, k] += step * (explained[c, a] - explained[c, b])
+                    places[a], places[b] = places[b], places[a]
+                    moved = True
+        if not moved:
+            return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_n_bits, check_positive_int
-from onlinehash._walsh import walsh_hadamard
+from onlinehash._internal.validation import check_n_bits, check_positive_int
+from onlinehash._internal.walsh import walsh_hadamard
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Signs
 
@@ -43,30 +44,16 @@ class HadamardCodebook:
         self.n_bits = check_n_bits(n_bits)
         self.n_classes = check_positive_int("n_classes", n_classes)
         self.seed = seed
-        self._reduced: dict[int, NDArray[np.float64]] = {}
-        self._rows: dict[int, NDArray[np.intp]] = {}
 
     def codeword(self, index: int, label: Hashable = None) -> Signs:
         """Return the codeword of the class that arrived as number ``index``, counted from 0."""
         base = _power_of_two_from(max(2, self.n_bits, self.n_classes))
         order = max(base, _power_of_two_from(index + 1))
-        row = self._row(index, order, first=0 if order == base else order // 2)
+        first = 0 if order == base else order // 2
+        row = int(_drawn_rows(self.seed, order, first)[index - first])
         if order == self.n_bits:
             return hadamard_rows(row, order)
-        return np.where(self._reduced_rows(order)[row] >= 0, np.int8(1), np.int8(-1))
-
-    def _row(self, index: int, order: int, first: int) -> int:
-        if order not in self._rows:
-            unused = np.arange(first, order)
-            self._rows[order] = np.random.default_rng([self.seed, order, 0]).permutation(unused)
-        return int(self._rows[order][index - first])
-
-    def _reduced_rows(self, order: int) -> NDArray[np.float64]:
-        """Return every row of the Hadamard matrix times the Gaussian matrix: one fast transform of the latter."""
-        if order not in self._reduced:
-            gaussian = np.random.default_rng([self.seed, order, 1]).standard_normal((order, self.n_bits))
-            self._reduced[order] = walsh_hadamard(gaussian)
-        return self._reduced[order]
+        return np.where(_reduced_rows(self.seed, order, self.n_bits)[row] >= 0, np.int8(1), np.int8(-1))
 
 
 def hadamard_codewords(labels: Iterable[int | str], n_bits: int, *, seed: int = 0) -> dict[int | str, Signs]:
@@ -121,3 +108,15 @@ def hadamard_matrix(order: int) -> Signs:
 
 def _power_of_two_from(n: int) -> int:
     return 1 << (n - 1).bit_length()
+
+
+@lru_cache(maxsize=32)
+def _drawn_rows(seed: int, order: int, first: int) -> NDArray[np.intp]:
+    """Return the numbers of the rows from ``first`` on, in the order in which classes draw them."""
+    return np.random.default_rng([seed, order, 0]).permutation(np.arange(first, order))
+
+
+@lru_cache(maxsize=8)
+def _reduced_rows(seed: int, order: int, n_bits: int) -> NDArray[np.float64]:
+    """Return every row of the Hadamard matrix times the Gaussian matrix: one fast transform of the latter."""
+    return walsh_hadamard(np.random.default_rng([seed, order, 1]).standard_normal((order, n_bits)))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import cache, reduce
 from operator import xor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_n_bits
-from onlinehash._walsh import walsh_hadamard
+from onlinehash._internal.validation import check_n_bits
+from onlinehash._internal.walsh import walsh_hadamard
 from onlinehash.codebooks.hadamard import hadamard_rows
 from onlinehash.types import Signs
 
@@ -90,12 +90,11 @@ class LadderCodebook:
 
     def _sieved(self, index: int) -> int:
         if self._sieve is None:
-            size = 2 * self._length
-            first = _numbered([self._word(i) for i in range(size)])
-            leaders = _numbered([self._word(i) for i in range(0, 1 << self._length, size)])
+            first = _numbered([self._word(i) for i in range(2 * self._length)])
+            leaders = _numbered(self._chain.all_leaders()[:, self._kept])
             # Half the bits, rounded so that ten classes fare best: most words survive where few bits were dropped.
             distance = (self.n_bits + (4 * self.n_bits >= 3 * self._length)) // 2
-            self._sieve = _Sieve(np.ravel(leaders[:, None] ^ leaders[0] ^ first), max(1, distance))
+            self._sieve = _Sieve(np.ravel(leaders[:, None] ^ first).astype(np.uint16), max(1, distance))
         return self._sieve.number(int(index) % (1 << self.n_bits))
 
 
@@ -127,6 +126,16 @@ class _Chain:
         chosen = (function for digit, function in enumerate(self._sums) if number >> digit & 1)
         return _signs(reduce(xor, chosen, 0), self.length)
 
+    def all_leaders(self) -> Signs:
+        """Return the leaders of all cosets, one per row: for short words, in a fraction of the time of one by one."""
+        n_digits = self.length - self.length.bit_length()
+        leaders = np.ones((1, self.length), np.int8)
+        for digit in range(n_digits):
+            leaders = np.vstack([leaders, leaders * self.linear_leader(1 << digit)])
+        if self.length == 16:
+            leaders = leaders.reshape(-1, 64, 16)[:, _nordstrom_robinson()].reshape(-1, 16)
+        return leaders
+
     def _add_coset(self) -> None:
         """Add the functions of the next cyclotomic coset, if the next exponent is the largest of its own."""
         n = self.length
@@ -150,7 +159,7 @@ class _Chain:
 class _Sieve:
     """Numbers of the words, taken one after the other so that the distance between them falls as late as possible."""
 
-    def __init__(self, words: NDArray[np.int64], distance: int) -> None:
+    def __init__(self, words: NDArray[np.uint16], distance: int) -> None:
         self._numbers = np.sort(np.unique(words, return_index=True)[1])
         self._words = words[self._numbers]
         self._apart = np.full(len(self._words), distance, np.uint8)
@@ -222,23 +231,18 @@ def _nordstrom_robinson() -> list[int]:
 
 @cache
 def _field(m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the powers of a primitive element of GF(2 ** m), and the logarithm of every element but 0."""
-    powers = np.array(_powers_of_a_primitive_element(m))
-    logs = np.zeros(1 << m, np.int64)
-    logs[powers] = np.arange(len(powers))
-    return powers, logs
-
-
-def _powers_of_a_primitive_element(m: int) -> list[int]:
-    """Return all 2 ** m - 1 powers of x modulo the first primitive polynomial over GF(2) of degree m."""
+    """Return the powers of x modulo the first primitive polynomial over GF(2) of degree m, and the logs of all."""
     n = 1 << m
+    powers: list[int] = []
     for polynomial in range(n + 1, 2 * n, 2):
         powers = [1]
         while (power := min(powers[-1] << 1, powers[-1] << 1 ^ polynomial)) != 1:
             powers.append(power)
         if len(powers) == n - 1:
-            return powers
-    raise AssertionError(f"no primitive polynomial of degree {m}")
+            break
+    logs = np.zeros(n, np.int64)
+    logs[powers] = np.arange(n - 1)
+    return np.array(powers), logs
 
 
 def _packed(bits: NDArray[np.int64]) -> int:
@@ -250,6 +254,6 @@ def _signs(word: int, n: int) -> Signs:
     return 1 - 2 * np.unpackbits(packed, count=n, bitorder="little").astype(np.int8)
 
 
-def _numbered(words: list[Signs]) -> NDArray[np.int64]:
-    bits = np.array(words) < 0
+def _numbered(words: Sequence[Signs] | Signs) -> NDArray[np.int64]:
+    bits = np.asarray(words) < 0
     return bits @ (1 << np.arange(bits.shape[1]))

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_codes, check_query_values
+from onlinehash._internal.validation import check_codes, check_query_values
 from onlinehash.codes import kernels
 from onlinehash.codes.packing import code_width
 from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, QueryValues
 
-_QUERIES = 64  # number of queries whose tables are in memory at a time
+QUERIES_PER_TABLE = 64  # number of queries whose tables are in memory at a time
 
 
 def tables_of(queries: QueryValues) -> NDArray[np.float32]:
@@ -25,8 +25,8 @@ def tables_of(queries: QueryValues) -> NDArray[np.float32]:
 
 def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Yield slices of the queries with their tables, a few at a time."""
-    for start in range(0, len(queries), _QUERIES):
-        rows = slice(start, min(start + _QUERIES, len(queries)))
+    for start in range(0, len(queries), QUERIES_PER_TABLE):
+        rows = slice(start, min(start + QUERIES_PER_TABLE, len(queries)))
         yield rows, tables_of(queries[rows])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_codes, check_same_width
+from onlinehash._internal.validation import check_codes, check_same_width
 from onlinehash.codes import kernels
 from onlinehash.types import Codes
 

@@ -17,7 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from onlinehash._kernel import kernel
+from onlinehash._internal.kernels import kernel
 
 TILE = 512  # distances of a tile fit the first-level cache
 
@@ -107,46 +107,19 @@ def pairwise_distances(queries: Any, words: Any, out: Any) -> None:
         distances(queries[q], words, out[q])
 
 
-@kernel(inner=True)
-def _add_histogram(query: Any, words: Any, buffer: Any, scratch: Any, out: Any) -> None:
-    """Add to ``out[d]`` the number of rows at distance ``d``."""
-    n_rows = words.shape[0]
-    scratch[:] = 0
-    for start in range(0, n_rows, TILE):
-        stop = min(start + TILE, n_rows)
-        size = stop - start
-        distances(query, words[start:stop], buffer)
-        for i in range(0, size - size % 4, 4):  # four tables: equal neighbours do not wait for each other
-            scratch[0, buffer[i]] += 1
-            scratch[1, buffer[i + 1]] += 1
-            scratch[2, buffer[i + 2]] += 1
-            scratch[3, buffer[i + 3]] += 1
-        for i in range(size - size % 4, size):
-            scratch[0, buffer[i]] += 1
-    for d in range(out.shape[0]):
-        out[d] += scratch[0, d] + scratch[1, d] + scratch[2, d] + scratch[3, d]
-
-
 @kernel()
 def count_by_distance(
-    queries: Any, groups: Any, words: Any, bounds: Any, buffer: Any, scratch: Any, total: Any, relevant: Any
+    queries: Any, groups: Any, words: Any, row_groups: Any, buffer: Any, total: Any, relevant: Any
 ) -> None:
-    """Count all and the relevant rows at every distance from each query.
-
-    Rows are sorted by group; group ``g`` holds rows ``bounds[g]`` to ``bounds[g + 1]``. The relevant rows of a query
-    are its own group, or none where its group is -1.
-    """
+    """Count all rows at every distance from each query, and the relevant ones, which are those of its group."""
     n_rows = words.shape[0]
     for q in range(queries.shape[0]):
-        first, last = 0, 0
-        if groups[q] >= 0:
-            first, last = bounds[groups[q]], bounds[groups[q] + 1]
-        starts, stops = (first, 0, last), (last, first, n_rows)
-        for part in range(3):  # one call for all three: it is compiled into this loop
-            _add_histogram(queries[q], words[starts[part] : stops[part]], buffer, scratch, total[q])
-            if part == 0:
-                for d in range(total.shape[1]):  # a loop: an assignment of arrays takes seconds to compile
-                    relevant[q, d] = total[q, d]
+        for start in range(0, n_rows, TILE):
+            stop = min(start + TILE, n_rows)
+            distances(queries[q], words[start:stop], buffer)
+            for i in range(stop - start):
+                total[q, buffer[i]] += 1
+                relevant[q, buffer[i]] += row_groups[start + i] == groups[q]
 
 
 @kernel()

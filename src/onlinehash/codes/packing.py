@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._arrays import Place, is_on_device
-from onlinehash._validation import check_codes, check_n_bits
+from onlinehash._internal.arrays import Place, is_on_device
+from onlinehash._internal.validation import check_codes, check_n_bits
 from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, Signs
 

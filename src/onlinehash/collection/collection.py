@@ -4,36 +4,57 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from threading import Lock, RLock
+from typing import Any, Self, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_choice
-from onlinehash.collection import _validation as check
-from onlinehash.collection.care import CollectionCare
-from onlinehash.collection.code_index import CodeIndex
+from onlinehash._internal.validation import check_choice, check_non_negative_int, check_positive_int
+from onlinehash.collection import inputs, insight, maintenance
+from onlinehash.collection import migration as migrations
+from onlinehash.collection.documents import Documents
 from onlinehash.collection.engines import open_engine
-from onlinehash.collection.filters import PAYLOAD_CHANGES
-from onlinehash.collection.ids import check_item_ids, is_single
-from onlinehash.collection.insight import WithInsight
+from onlinehash.collection.filters import parse_path
+from onlinehash.collection.finder import Finder, Place, Queries
+from onlinehash.collection.generations import DUE, Refresher, check_refresh
+from onlinehash.collection.inputs import Batch, SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, name_features
-from onlinehash.collection.migration import MigratingCollection
-from onlinehash.collection.prequential import WithPrequentialQuality
-from onlinehash.collection.refresh import Policy, WhenIdle, pack_policy, unpack_policy
-from onlinehash.collection.store_index import StoreIndex
+from onlinehash.collection.migration import Migration, Pairs
+from onlinehash.collection.searcher import Cursor, OutOfStep, Searcher
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.protocol import Position, Rows, SearchingStore
+from onlinehash.collection.stores.rows import Changes, CodeColumns, ItemColumns
+from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
 from onlinehash.embedders import as_embedder
-from onlinehash.exceptions import DataNotFoundError, InvalidInputError, OnlineHashError, StorageError
-from onlinehash.hashers import OnlineHasher
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import (
+    DataNotFoundError,
+    InvalidInputError,
+    LockedError,
+    OnlineHashError,
+    StorageError,
+    UnknownIdError,
+)
+from onlinehash.hashers import HASHERS, OnlineHasher, load_hasher
+from onlinehash.types import Codes, Progress, SearchResult
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, WithInsight):
+
+def _silent(done: int, total: int) -> None:
+    """Show no progress."""
+
+
+class Collection:
     """Items in one file or in PostgreSQL, learned from as they come, and searched by their codes at any time.
 
     A collection lives in the process that opens it. What :meth:`upsert` has returned from survives the end of the
@@ -63,6 +84,21 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
     >>> folder.cleanup()
     """
 
+    def __init__(self, store: SqlStore, searcher: Searcher) -> None:
+        self._store, self._searcher = store, searcher
+        self._changes = RLock()  # one change at a time
+        self._settings: dict[str, Any] = {}
+        self._documents = Documents(self._settings)
+        self._refresher = Refresher(store, searcher, self._get_learner, self._changes, self._mend, self._settings)
+        self._finder = Finder(store, searcher, self._settings)
+        self._learner: Learner | None = None
+        self._is_touched = True  # memory and store may differ: during a change, and after one that was ended too early
+        self._epoch = 0
+        self._quality: insight.Quality | None = None
+        self._closed = False
+        self._process = os.getpid()
+        self._migrating = Lock()
+
     # ------------------------------------------------------------------ opening and closing
 
     @classmethod
@@ -70,7 +106,7 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
         cls,
         path: str | os.PathLike[str],
         hasher: OnlineHasher | str | None = None,
-        refresh: Policy | None = None,
+        refresh: str | int | None = None,
         *,
         vector_dtype: str | None = None,
         readonly: bool = False,
@@ -81,7 +117,7 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
     ) -> Self:
         """Open a collection; create it if there is none.
 
-        A refresh that was interrupted goes on in the background.
+        A refresh that was interrupted starts again in the background.
 
         Parameters
         ----------
@@ -91,8 +127,10 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
         hasher : hasher or name of one, optional
             Needed to create. The collection learns on a copy. For a collection that exists, it must be the one it has;
             :meth:`change_hasher` changes it.
-        refresh : WhenIdle, WhenDrifted, WhenInformative, Every or Never, optional
-            When to encode all items again; stored in the collection. ``WhenIdle(WhenDrifted())`` when created.
+        refresh : "auto", "manual" or int, optional
+            When to encode all items again; stored in the collection. "auto", as when created: when the number of
+            learned instances has doubled, when no more changes come, and before closing. "manual": when
+            :meth:`refresh` is called. A number: after so many learned instances.
         vector_dtype : "float32" or "float16", optional
             Precision of the stored vectors; "float32" when created.
         readonly : bool, default=False
@@ -100,8 +138,8 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
         store : str, optional
             Where the items are stored, if not in a file: ``"postgresql://user@host/database"``.
         search : str, optional
-            What searches the codes: ``"memory"``, ``"faiss"``, ``"milvus:http://host:19530"`` or ``"milvus:codes.db"``.
-            By default memory for a file, and PostgreSQL for items that are stored there.
+            What searches the codes: ``"memory"``, as by default, ``"faiss"``, ``"gpu"``, ``"milvus:http://host:19530"``
+            or ``"milvus:codes.db"``.
         embed : name, callable or model, optional
             Embeds documents: ``"char_ngrams"``, ``f(list) -> array``, an object with ``transform`` or ``encode``; see
             :mod:`onlinehash.embedders`. The collection remembers its name and refuses another. Not needed again if it
@@ -110,44 +148,47 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
             Whether documents are kept, in the field ``"document"`` of the payload; stored in the collection. True when
             created: :meth:`migrate` can then embed them again.
         """
-        given = None if hasher is None else as_hasher(hasher)
-        packed = None if refresh is None else pack_policy(refresh)
-        embedder = None if embed is None else as_embedder(embed)  # before a file is created
+        given = None if hasher is None else as_hasher(hasher)  # all is checked before a file is created
+        policy = None if refresh is None else check_refresh(refresh)
+        embedder = None if embed is None else as_embedder(embed)
         if vector_dtype is not None:
             check_choice("vector_dtype", vector_dtype, ("float32", "float16"))
-        with ExitStack() as opened:  # closes it again after an error
-            kept = opened.enter_context(closing(open_store(path, store, readonly=readonly, create=given is not None)))
-            index: CodeIndex | StoreIndex
-            if search is None and isinstance(kept, SearchingStore):
-                index = StoreIndex(kept)
-            else:
-                index = CodeIndex(kept, open_engine(search or "memory", Path(path).stem))
-            opened.callback(index.close)
-            is_new = kept.setting("vector_dtype") is None
+        engine = open_engine(search or "memory", Path(path).stem)
+        try:
+            kept = open_store(path, store, readonly=readonly, create=given is not None)
+        except BaseException:
+            engine.close()
+            raise
+        collection = cls(kept, Searcher(kept, engine))
+        try:
+            is_new = "vector_dtype" not in kept.settings()
             if is_new:
                 if given is None:
                     raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
-                with kept.writing():
-                    kept.put_setting("vector_dtype", vector_dtype or "float32")
-                    kept.put_setting("refresh", packed or pack_policy(WhenIdle()))
-                    kept.put_setting(PAYLOAD_CHANGES, 0)
-                    Learner(kept).replace(given, 0)
-            stored_dtype = kept.setting("vector_dtype")
+                with kept.transaction():
+                    kept.put_settings({"vector_dtype": vector_dtype or "float32", "refresh": policy or "auto"})
+                    kept.put_settings(Learner(kept, given).save(0))
+            collection._load()
+            collection._mend_engine()
+            stored_dtype = collection._settings["vector_dtype"]
             if vector_dtype not in (None, stored_dtype):
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
-            collection = cls(kept, index, refresh or unpack_policy(kept.setting("refresh")))
-            if readonly:
-                collection._catch_up()
-            else:
-                collection._read()
-                collection._learner.check_recipe(None if is_new else hasher)
-            collection._documents.use(embedder, keep_documents)
+            if not readonly and not is_new:
+                collection._get_learner().check_recipe(hasher)
+            new = collection._documents.use(embedder, keep_documents)
+            if policy not in (None, collection._settings["refresh"]):
+                new["refresh"] = policy
             if not readonly:
-                if packed not in (None, kept.setting("refresh")):
-                    with kept.writing():
-                        kept.put_setting("refresh", packed)
-                collection._reencoder.after_change()
-            opened.pop_all()
+                with collection._changing():
+                    if new:
+                        collection._put_settings(new)
+                    if DUE in collection._settings:
+                        collection._refresher.ask()
+                    collection._refresher.after_change()
+        except BaseException:
+            collection._refresher.stop()
+            collection._release()
+            raise
         return collection
 
     def close(self, *, refresh: bool | None = None) -> None:
@@ -156,38 +197,41 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
         Parameters
         ----------
         refresh : bool, optional
-            Refresh stale codes first. By default a collection with the policy :class:`WhenIdle` does. Without it, what
-            is pending is left to the next writer, and logged.
+            Refresh stale codes first. By default a collection with ``refresh="auto"`` does. Without it, what is pending
+            is left to the next writer, and logged.
         """
         if self._process != os.getpid():  # what a forked process inherits is not its own to close
             self._closed = True
             return
-        reencoder = self._reencoder
-        wanted = reencoder.is_on_idle if refresh is None else refresh
-        if wanted and not (self._closed or self._store.readonly):
-            try:
-                with self._exclusive():  # not while a refresh is about to begin
-                    pending = reencoder.is_pending()
-                if refresh or pending:
+        if self._closed:
+            return
+        refresher = self._refresher
+        if not self.readonly:
+            is_pending = refresher.is_building or refresher.is_stale()
+            if refresh or (refresh is None and is_pending and refresher.policy == "auto"):
+                try:
                     self.refresh()
-            except OnlineHashError as error:
-                _log.warning("The refresh before closing failed: %s", error)
-        reencoder.halt()
+                except OnlineHashError as error:
+                    _log.warning("The refresh before closing failed: %s", error)
+            elif is_pending:
+                _log.warning(
+                    "Closed with codes that do not know %d of %d learned instances; the next writer refreshes them.",
+                    self._searcher.staleness,
+                    self._searcher.head.n_learned,
+                )
+        refresher.stop()
         with self._changes:
             if self._closed:
                 return
-            self._closed = True
-            with suppress(StorageError):  # no loss: what the hasher has learned is learned again
-                self._save_hasher()
-            self._learner.hasher = None
-            self._index.close()
-            self._store.close()
-        if reencoder.is_on_idle and not self._store.readonly and reencoder.is_pending():
-            _log.warning(
-                "Closed with codes that do not know %d of %d learned instances; the next writer refreshes them.",
-                self._learner.n_learned - reencoder.version(),
-                self._learner.n_learned,
-            )
+            if not self.readonly:
+                with suppress(OnlineHashError):  # no loss: what the hasher has learned is learned again
+                    self._save_hasher()
+            self._release()
+
+    def _release(self) -> None:
+        self._closed, self._learner = True, None
+        self._searcher.close()
+        self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -197,6 +241,114 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
 
     def __repr__(self) -> str:
         return "<Collection, closed>" if self._closed else f"<Collection of {len(self)} items>"
+
+    # ------------------------------------------------------------------ in step with the store
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageError("This collection is closed; open it again.")
+        if os.getpid() != self._process:
+            self._store.head()  # refuses a forked process
+
+    @contextmanager
+    def _changing(self) -> Iterator[Learner]:
+        """Keep other changes out; give the learner, with all that is in memory in step with the store.
+
+        Whatever ends a change too early, an interrupt by the user included, memory is read again before the next one,
+        and shows what the store has: all of the change, or nothing of it.
+        """
+        self._check_open()
+        if self.readonly:
+            raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
+        with self._changes:
+            self._check_open()
+            self._mend()
+            yield self._get_learner()
+
+    def _mend(self) -> None:
+        """Read everything from the store if a change was ended too early, or another process may have written.
+
+        The caller keeps changes out.
+        """
+        self._store.database.take_lock()
+        self._mend_memory()
+
+    def _mend_memory(self) -> None:
+        if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
+            self._load()
+
+    def _load(self) -> None:
+        """Read settings, codes and hasher from the store."""
+        self._is_touched, self._epoch = True, self._store.database.epoch
+        with self._store.snapshot():
+            self._read_settings()
+            self._searcher.load(self._settings.get("n_migrations", 0))
+        if not self.readonly:
+            self._learner = Learner.load(self._store, self._settings["vector_dtype"])
+            name_features(self._learner.hasher, self._settings.get("feature_names"))
+        self._is_touched = False
+
+    def _read_settings(self) -> None:
+        new = self._store.settings()
+        self._settings.update(new)
+        for name in self._settings.keys() - new.keys():
+            del self._settings[name]
+
+    def _get_learner(self) -> Learner:
+        assert self._learner is not None
+        return self._learner
+
+    def _catch_up(self) -> None:
+        """Apply what another process has committed since, or what a change that was ended too early has left."""
+        self._check_open()
+        if self.readonly:
+            if self._searcher.is_torn or self._store.head().n_changes != self._searcher.head.n_changes:
+                with self._changes, self._store.snapshot():
+                    self._read_settings()
+                    self._searcher.follow(self._settings.get("n_migrations", 0))
+        elif (self._is_touched or self._searcher.is_torn) and self._changes.acquire(self._searcher.is_torn):
+            try:  # unless another thread is about to change something
+                with suppress(LockedError):  # then another process writes, and a commit of ours is over
+                    self._store.database.take_lock()
+                self._mend_memory()
+            finally:
+                self._changes.release()
+
+    def _commit(
+        self,
+        write: Callable[[], Mapping[str, Any] | None],
+        settings: Mapping[str, Any],
+        changes: Changes | None = None,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Store a change and settings in one transaction, then apply it to what is in memory."""
+        self._is_touched = True
+        with self._store.transaction():
+            settings = {**settings, **(write() or {})}
+            self._store.put_settings(settings)
+        self._settings.update(settings)
+        for name in [name for name, value in settings.items() if value is None]:
+            del self._settings[name]
+        then()
+        self._searcher.apply(changes or Changes(), self._store.last_head())
+        self._is_touched = False
+
+    def _mend_engine(self) -> None:
+        """Bring the engine up to date if it has failed to apply a change, or raise its error."""
+        if self._searcher.is_behind:
+            with self._changes, self._store.snapshot():
+                self._catch_up()
+                self._searcher.mend()
+
+    def _put_settings(self, settings: Mapping[str, Any]) -> None:
+        """Write settings as a change of their own."""
+        self._commit(lambda: None, settings)
+
+    def _save_hasher(self) -> None:
+        """Write the state of the hasher, unless the store has it."""
+        with self._changing() as learner:
+            if not learner.is_saved:
+                self._commit(lambda: learner.save(self._searcher.head.seq), {})
 
     # ------------------------------------------------------------------ changing
 
@@ -232,29 +384,23 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
             Read it with :meth:`checkpoint`.
         """
         single = is_single(ids)
-        given, n_migrations = (vectors, documents, payload, single), self._n_migrations
-        vectors, payload = self._documents.columns(*given)
-        with self._writing():
-            if documents is not None and n_migrations != self._n_migrations:
+        embedder, given = self.embedder, (vectors, documents, payload, single)
+        vectors, payload = self._documents.columns(*given)  # embedding may take long, so it keeps nobody out
+        with self._changing() as learner:
+            if documents is not None and embedder != self.embedder:
                 vectors, payload = self._documents.columns(*given)
             listed = check_item_ids(ids, self.id_type, ordered=True)
-            noted = check.checkpoint_settings(checkpoint)
+            settings = inputs.checkpoint_settings(checkpoint)
             if not listed:
-                with self._store.writing():
-                    self._put_settings(noted)
+                self._put_settings(settings)
                 return
-            n_rows = len(listed)
-            names = check.check_names(vectors, self._store)
-            rows = self._check_vectors(vectors, n_rows, single)
-            column = check.check_label_column(labels, n_rows, single, self.label_kind)
-            payloads = check.payload_texts(payload, n_rows, single)
+            settings |= inputs.check_names(vectors, self._settings.get("feature_names"))
+            rows = self._check_vectors(vectors, len(listed), single)
+            texts, label_kind = inputs.label_texts(labels, len(listed), single, self.label_kind)
+            batch = Batch(listed, rows, texts, inputs.payload_texts(payload, len(listed), single))
             if self._quality is not None:
-                self._search_before_learning(self._quality, listed, rows, column)
-            with self._learner as hasher:
-                self._learner.learn(hasher, rows, column)
-                new = Rows(listed, self._next_seqs(n_rows), rows, column.texts, payloads)
-                self._put(hasher, new, {"label_kind": column.type, **names, **noted})
-            self._reencoder.after_change()
+                self._quality.search(self._searcher, batch)
+            self._put(learner, batch, {**settings, "label_kind": label_kind})
 
     def update(
         self,
@@ -274,38 +420,32 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
             As for :meth:`upsert`. If an id is unknown, nothing changes. A document that is kept in the payload stays
             there, unless another is given.
         """
-        with self._writing():
-            single = is_single(ids)
-            listed = self._demand_known(check_item_ids(ids, self.id_type, ordered=True))
-            noted = check.checkpoint_settings(checkpoint)
+        single = is_single(ids)
+        with self._changing() as learner:
+            listed = check_item_ids(ids, self.id_type, ordered=True)
+            seqs = self._known_seqs(listed)
+            settings = inputs.checkpoint_settings(checkpoint)
             if not listed:
-                with self._store.writing():
-                    self._put_settings(noted)
+                self._put_settings(settings)
                 return
-            old = self._store.rows(listed)
-            rows, texts, payloads, kind = old.vectors, old.labels, old.payloads, self.label_kind
+            payloads, label_kind = self._store.payloads(seqs), self.label_kind
             if documents is not None:
                 vectors, payload = self._documents.changed(vectors, documents, payload, single, payloads)
-            names = {} if vectors is None else check.check_names(vectors, self._store)
-            if vectors is not None:
-                rows = self._check_vectors(vectors, len(listed), single)
-            if labels is not ...:
-                column = check.check_label_column(labels, len(listed), single, kind)
-                texts, kind = column.texts, column.type
             if payload is not ...:
-                payloads = self._documents.kept(payloads, check.payload_texts(payload, len(listed), single))
-            if vectors is not None or labels is not ...:
-                new = Rows(listed, self._next_seqs(len(listed)), rows, texts, payloads)
-                with self._learner as hasher:
-                    self._learner.learn_again(hasher, new)
-                    self._put(hasher, new, {"label_kind": kind, **names, **noted})
-                self._reencoder.after_change()
+                new = inputs.payload_texts(payload, len(listed), single)
+                payloads = self._documents.kept(payloads, new)
+            if vectors is None and labels is ...:
+                self._commit(lambda: self._store.put_payloads(seqs, payloads), settings)
+                return
+            if vectors is None:
+                rows = self._store.vectors(seqs, self._settings["vector_dtype"])
             else:
-                with self._store.writing():
-                    self._put_settings(noted)
-                    if payload is not ...:
-                        self._store.put_payloads(listed, payloads)
-                        self._store.put_setting(PAYLOAD_CHANGES, self._store.setting(PAYLOAD_CHANGES, 0) + 1)
+                settings |= inputs.check_names(vectors, self._settings.get("feature_names"))
+                rows = self._check_vectors(vectors, len(listed), single)
+            texts = self._searcher.catalogue.label_texts(np.array(seqs, np.int64))
+            if labels is not ...:
+                texts, label_kind = inputs.label_texts(labels, len(listed), single, label_kind)
+            self._put(learner, Batch(listed, rows, texts, payloads), {**settings, "label_kind": label_kind})
 
     def delete(
         self,
@@ -332,55 +472,986 @@ class Collection(CollectionCare, MigratingCollection, WithPrequentialQuality, Wi
             As for :meth:`upsert`.
         """
         check_choice("missing", missing, ("raise", "ignore"))
-        with self._writing():
+        with self._changing() as learner:
             if (ids is None) == (where is None):
                 raise InvalidInputError("delete takes ids or where, one of the two.")
-            listed = check_item_ids(ids, self.id_type) if where is None else self._passing_ids(where)
-            noted = check.checkpoint_settings(checkpoint)
-            if missing == "raise":
-                self._demand_known(listed)
+            if where is None:
+                listed = check_item_ids(ids, self.id_type)
+                found = self._known_seqs(listed) if missing == "raise" else self._store.seqs(listed)
+                seqs = np.array([seq for seq in found if seq is not None], np.int64)
             else:
-                listed = [id for id, seq in zip(listed, self._store.seqs(listed), strict=True) if seq is not None]
-            if not listed:
-                with self._store.writing():
-                    self._put_settings(noted)
+                seqs = self._finder.seqs(self._filter(where=where))
+            settings = inputs.checkpoint_settings(checkpoint)
+            if not len(seqs):
+                self._put_settings(settings)
                 return 0
-            first, last = self._position.seq + 1, self._position.seq + len(listed)
-            with self._learner as hasher:
-                if unlearn:
-                    self._learner.unlearn(hasher, self._store.rows(listed))
-                    self._n_unlearned += 1
-                with self._store.writing():
-                    self._store.delete(listed, first)
-                    self._put_settings(noted)
-                    if unlearn:
-                        self._store.put_setting("n_learned", hasher.version_)
-                        self._learner.save(hasher, last)
-                self._position = self._position._replace(seq=last)
-                self._index.delete(listed, last)
+            catalogue, at = self._searcher.catalogue, self._searcher.head.seq + 1
+            names = catalogue.ids(seqs)
             if unlearn:
-                self._reencoder.after_change()
-            return len(listed)
+                dtype = self._settings["vector_dtype"]
+                rows, texts = self._store.vectors(seqs.tolist(), dtype), catalogue.label_texts(seqs)
+                self._learning(lambda: learner.unlearn(rows, texts))
 
-    def _check_vectors(self, vectors: ArrayLike, n_rows: int, single: bool) -> NDArray[Any]:
-        width = self.n_features or getattr(self._learner.hasher, "n_features_in_", None)
-        return check.check_rows(vectors, n_rows, single, width, self._store.setting("vector_dtype"))
+            def write() -> dict[str, Any] | None:
+                self._store.delete(seqs.tolist(), names, at)
+                return learner.save(at) if unlearn else None
 
-    def _next_seqs(self, n_rows: int) -> list[int]:
-        first = self._position.seq + 1
-        return list(range(first, first + n_rows))
+            self._commit(write, settings, Changes(gone=seqs))
+            if unlearn:
+                self._refresher.after_change()
+            return len(seqs)
 
-    def _put(self, hasher: OnlineHasher, rows: Rows, settings: Mapping[str, Any]) -> None:
-        """Store items that were learned from, with their codes; then change the index."""
-        generations = (self._index.current, self._index.building)
-        codes = {one.number: one.encode(rows.vectors) for one in generations if one is not None}
-        name_features(hasher, settings.get("feature_names"))
-        n_learned, last = hasher.version_, rows.seqs[-1]
-        with self._store.writing():
-            self._put_settings({"n_features": rows.vectors.shape[1], **settings, "n_learned": n_learned})
-            self._store.put(rows, codes)
-            if self._quality is not None:
-                self._note_quality(self._quality, n_learned, last)
-            self._learner.save(hasher, last, if_due=True)
-        self._position = Position(last, self._position.generation)
-        self._index.put(rows.ids, rows.seqs, codes, rows.labels)
+    def _learning(self, learn: Callable[[], object]) -> None:
+        """Change the hasher; one that refuses its input has not changed."""
+        self._is_touched = True
+        try:
+            learn()
+        except OnlineHashError:
+            self._is_touched = False
+            raise
+
+    def _check_vectors(self, vectors: Any, n_rows: int, single: bool) -> NDArray[Any]:
+        width = self.n_features or getattr(self._get_learner().hasher, "n_features_in_", None)
+        return inputs.check_vectors(vectors, n_rows, single, width, self._settings["vector_dtype"])
+
+    def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
+        """Learn from items, store them with their codes, and search them from now on."""
+        self._learning(lambda: learner.learn(batch.vectors, batch.labels))
+        name_features(learner.hasher, settings.get("feature_names"))
+        store, searcher = self._store, self._searcher
+        generation, head = searcher.generation, searcher.head
+        codes = np.empty((0, 0), np.uint8) if generation is None else generation.codes(batch.vectors)
+        known = zip(store.seqs(batch.ids) if head.n_items else (), batch.ids, strict=False)
+        replaced = [(seq, id) for seq, id in known if seq is not None]
+        seqs = head.seq + np.arange(1, len(batch.ids) + 1)
+        settings |= {"n_features": batch.vectors.shape[1], "id_type": type(batch.ids[0]).__name__}
+        if self._quality is not None:
+            settings |= self._quality.record(self._settings, learner.version, int(seqs[-1]))
+        changed = {name: value for name, value in settings.items() if self._settings.get(name) != value}
+
+        def write() -> dict[str, Any] | None:
+            if replaced:
+                gone, names = zip(*replaced, strict=True)
+                store.delete(gone, names, int(seqs[-1]))
+            store.put(seqs.tolist(), batch.ids, batch.vectors, batch.labels, batch.payloads)
+            store.set_learned(learner.version)
+            if generation is not None:
+                store.put_codes(generation.number, seqs, codes)
+            return learner.save(int(seqs[-1])) if learner.is_due else None
+
+        gone_seqs = np.array(sorted(seq for seq, _ in replaced), np.int64)
+        items = ItemColumns(seqs, batch.ids, batch.labels)
+        self._commit(write, changed, Changes(items, CodeColumns(seqs, codes), gone_seqs))
+        self._refresher.after_change()
+
+    def check_input(self, ids: Any, vectors: Any, labels: Any = None, payload: Any = None) -> None:
+        """Raise what :meth:`upsert` would raise for lists of ids, vectors, labels and payloads; store nothing."""
+        listed, width = check_item_ids(ids, self.id_type, ordered=True), self.n_features
+        inputs.check_vectors(vectors, len(listed), False, width, self._settings["vector_dtype"])
+        inputs.label_texts(labels, len(listed), False, self.label_kind)
+        inputs.payload_texts(payload, len(listed), False)
+
+    # ------------------------------------------------------------------ reading
+
+    @contextmanager
+    def snapshot(self, *, labels: Any = None, where: Any = None) -> Iterator[maintenance.Snapshot]:
+        """Give items as they are at one moment, in order of id; changes go on while they are read.
+
+        Parameters
+        ----------
+        labels, where
+            As for :meth:`items`.
+        """
+        with ExitStack() as reading:
+            with self._changes:
+                self._catch_up()
+                reading.enter_context(self._store.snapshot())
+                self._catch_up()  # what was committed in between
+                among = self._filter(labels, where=where)
+                try:
+                    rows = self._finder.ordered(Place(), among)
+                except OutOfStep:  # another process has written, though this one could
+                    self._load()
+                    rows = self._finder.ordered(Place(), among)
+            yield maintenance.Snapshot(rows, self._finder.items)
+
+    def __len__(self) -> int:
+        self._catch_up()
+        return len(self._searcher.catalogue)
+
+    def __contains__(self, id: object) -> bool:
+        self._check_open()
+        try:
+            return is_single(id) and self._store.seqs(check_item_ids(id, self.id_type))[0] is not None
+        except InvalidInputError:
+            return False
+
+    def __iter__(self) -> Iterator[Id]:
+        self._catch_up()
+        after: Id | None = None
+        while rows := self._store.page("id", after, 10_000):
+            yield from (id for _, id in rows)
+            after = rows[-1][1]
+
+    def __getitem__(self, id: Id) -> Item:
+        inputs.demand_single(id)
+        return self.get(id)[0]
+
+    @property
+    def id_type(self) -> str | None:
+        """Type of the ids, "int" or "str"; None before the first."""
+        id_type: str | None = self._setting("id_type")
+        return id_type
+
+    @property
+    def label_kind(self) -> str | None:
+        """Type of the labels, "int" or "str"; None before the first."""
+        label_kind: str | None = self._setting("label_kind")
+        return label_kind
+
+    @property
+    def n_features(self) -> int | None:
+        """Width of the vectors; None before the first."""
+        n_features: int | None = self._setting("n_features")
+        return n_features
+
+    def _setting(self, name: str) -> Any:
+        self._check_open()
+        return self._settings.get(name)
+
+    @property
+    def readonly(self) -> bool:
+        """Whether changes are refused."""
+        return self._store.readonly
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds the collection; None if it is in PostgreSQL."""
+        return self._store.file
+
+    @property
+    def sequence(self) -> int:
+        """Sequence number of the last change that was applied here."""
+        self._catch_up()
+        return self._searcher.head.seq
+
+    @property
+    def generation(self) -> int:
+        """Number of the generation of codes in use; 0 before the first."""
+        self._catch_up()
+        return self._searcher.head.generation
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder of the generation in use; None before the first."""
+        self._catch_up()
+        generation = self._searcher.generation
+        return None if generation is None else generation.encoder
+
+    @property
+    def hasher(self) -> OnlineHasher:
+        """A copy of the hasher, with all it has learned."""
+        self._catch_up()
+        with self._changes:
+            if self._learner is not None:
+                return load_hasher(self._learner.hasher.to_bytes())
+            with self._store.snapshot():
+                hasher = Learner.load(self._store, self._settings["vector_dtype"]).hasher
+            name_features(hasher, self._settings.get("feature_names"))
+            return hasher
+
+    @property
+    def unlearns(self) -> bool:
+        """Whether the hasher can unlearn items."""
+        hasher = self._learner.hasher if self._learner is not None else HASHERS.get(self._settings["method"])
+        return hasher is not None and hasher.unlearns
+
+    @property
+    def embedder(self) -> str | None:
+        """Name of the embedder of documents; None if the collection has none."""
+        return self._documents.name
+
+    @property
+    def embeds(self) -> str | None:
+        """What kind of documents the collection embeds, "text" or "image"; None if it cannot."""
+        return self._documents.takes
+
+    def embed(self, documents: Sequence[Any]) -> NDArray[np.float32]:
+        """Return the vectors of documents, of shape (n_documents, n_features).
+
+        Parameters
+        ----------
+        documents : several documents
+        """
+        self._check_open()
+        return self._documents.vectors(documents)
+
+    def checkpoint(self, name: str) -> Any:
+        """Return what :meth:`upsert` or :meth:`delete` last stored under a name; None if nothing.
+
+        Parameters
+        ----------
+        name : str
+        """
+        self._catch_up()
+        return deepcopy(self._settings.get(f"{inputs.CHECKPOINT}{name}"))
+
+    def codes(self, ids: Any = None) -> tuple[list[Id], Codes]:
+        """Return the ids that have a code, in order of arrival, and their packed codes.
+
+        Parameters
+        ----------
+        ids : int or str, or several, optional
+            Only these, in their order; those that are unknown or have no code yet are left out.
+        """
+        found, codes, _ = self.codes_and_encoder(ids)
+        return found, codes
+
+    def codes_and_encoder(self, ids: Any = None) -> tuple[list[Id], Codes, Encoder | None]:
+        """Return what :meth:`codes` does, and the encoder that made the codes; None before the first."""
+        self._catch_up()
+        self._mend_engine()
+        if ids is None:
+            return self._searcher.codes()
+        found = self._store.seqs(check_item_ids(ids, self.id_type))
+        return self._searcher.codes(np.array([seq for seq in found if seq is not None], np.int64))
+
+    def sample(self, n_items: int, *, seed: int = 0) -> list[Id]:
+        """Return the ids of items at random, in order of arrival.
+
+        Parameters
+        ----------
+        n_items : int
+            At most this many.
+        seed : int, default=0
+        """
+        self._catch_up()
+        catalogue = self._searcher.catalogue
+        return catalogue.ids(catalogue.sample(check_non_negative_int("n_items", n_items), seed))
+
+    def get(self, ids: Any) -> list[Item]:
+        """Return items by id, in that order.
+
+        Parameters
+        ----------
+        ids : int or str, or several
+        """
+        self._catch_up()
+        listed = check_item_ids(ids, self.id_type)
+        with self._store.snapshot():
+            return self._finder.items(self._known_seqs(listed))
+
+    def items(
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        limit: int | None = None,
+        chunk: int = 1000,
+    ) -> Iterator[Item]:
+        """Yield items in order of id or of arrival, read in chunks.
+
+        Parameters
+        ----------
+        labels : label or several, optional
+            Only items that have any of them.
+        where : mapping, optional
+            Only items whose payload passes, as for :meth:`search`.
+        order : "id" or "arrival", default="id"
+            An item that is replaced, or whose vector or label is updated, arrives again.
+        descending : bool, default=False
+        after : int or str, optional
+            Only items that follow this one in the order. In order of id it need not exist; in order of arrival it must,
+            or use :meth:`page`.
+        limit : int, optional
+            At most this many.
+        chunk : int, default=1000
+            Items read at a time.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/shop.oh", "hcoh") as shop:
+        ...     payload = [{"price": price} for price in (5, 15, 25)]
+        ...     shop.upsert(["pen", "cup", "hat"], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [0, 1, 0], payload)
+        ...     [item.id for item in shop.items(where={"price": {"$lt": 20}})]
+        ...     [item.id for item in shop.items(labels=0, order="arrival", descending=True)]
+        ['cup', 'pen']
+        ['hat', 'pen']
+        """
+        check_positive_int("chunk", chunk)
+        left = None if limit is None else check_non_negative_int("limit", limit)
+        self._catch_up()
+        place: Place | None = self._finder.place(order, descending, after, self.id_type)
+        among = self._filter(labels, where=where)
+
+        def listed(place: Place | None, left: int | None) -> Iterator[Item]:
+            if among != SearchFilter():  # filtered once, then read in chunks
+                begin = place or Place()
+                seqs = [seq for seq, _ in self._in_step(lambda: self._finder.ordered(begin, among))][:left]
+                for start in range(0, len(seqs), chunk):
+                    yield from self._finder.items_left(seqs[start : start + chunk])
+                return
+            while place is not None and (left is None or left > 0):
+                here, size = place, chunk if left is None else min(chunk, left)
+                some, place = self._in_step(lambda: self._finder.page(here, among, size))  # noqa: B023 (called at once)
+                yield from some
+                left = None if left is None else left - size
+
+        return listed(place, left)
+
+    def page(
+        self,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        order: str = "id",
+        descending: bool = False,
+        after: Id | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> ItemPage:
+        """Return some items, and a cursor for those that follow.
+
+        Parameters
+        ----------
+        labels, where, order, descending, after
+            As for :meth:`items`.
+        cursor : str, optional
+            Instead of ``after``: that of the page before, which had the same order. It stays valid when items
+            change or are deleted.
+        limit : int, default=100
+            At most this many.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/things.oh", "hcoh") as things:
+        ...     things.upsert([3, 1, 2], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [0, 1, 0])
+        ...     first = things.page(order="arrival", limit=2)
+        ...     second = things.page(order="arrival", limit=2, cursor=first.cursor)
+        >>> [item.id for item in first.items], [item.id for item in second.items], second.cursor
+        ([3, 1], [2], None)
+        """
+        self._catch_up()
+        place = self._finder.place(order, descending, after, self.id_type)
+        if cursor is not None:
+            if after is not None:
+                raise InvalidInputError("page takes after or cursor, one of the two.")
+            place = place.continued(cursor, self.id_type)
+        limit, among = check_positive_int("limit", limit), self._filter(labels, where=where)
+        items, following = self._in_step(lambda: self._finder.page(place, among, limit))
+        return ItemPage(items, None if following is None else str(following))
+
+    def count(self, where: Any = None, *, labels: Any = None) -> int:
+        """Return the number of items.
+
+        Parameters
+        ----------
+        where : mapping, optional
+            Only items whose payload passes, as for :meth:`search`.
+        labels : label or several, optional
+            Only items that have any of them.
+        """
+        self._catch_up()
+        among = self._filter(labels, where=where)
+        return len(self._in_step(lambda: self._finder.seqs(among)))
+
+    def label_counts(self, where: Any = None) -> dict[Label | None, int]:
+        """Return the number of items that have each label, in order of the labels; None for items without any.
+
+        Parameters
+        ----------
+        where : mapping, optional
+            Only items whose payload passes, as for :meth:`search`.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+        ...     pets.upsert([1, 2, 3], [[1.0, 0.5], [-1.0, 0.5], [0.1, 0.2]], [["dog", "pet"], ["cat", "pet"], None])
+        ...     pets.label_counts()
+        {'cat': 1, 'dog': 1, 'pet': 2, None: 1}
+        """
+        self._catch_up()
+        among = self._filter(where=where)
+        counts = self._in_step(lambda: self._finder.label_counts(among))
+        return {label: counts[label] for label in sorted(counts, key=lambda label: (label is None, label))}
+
+    def indexes(self) -> list[str]:
+        """Return the paths in the payload that have an index, in order."""
+        self._catch_up()
+        return sorted(self._settings.get("indexes", []))
+
+    def stats(self) -> Stats:
+        """Return the statistics of the collection."""
+        self._catch_up()
+        refresher, searcher, settings = self._refresher, self._searcher, self._settings
+        generation, n_items = searcher.generation, searcher.head.n_items
+        progress = min(1.0, refresher.n_encoded / max(1, n_items)) if refresher.is_building else 1.0
+        return Stats(
+            n_items=n_items,
+            n_searchable=0 if generation is None else len(searcher.catalogue),
+            n_learned=searcher.head.n_learned,
+            method=settings["method"],
+            n_bits=settings["n_bits"] if generation is None else generation.encoder.n_bits,
+            generation=searcher.head.generation,
+            version=None if generation is None else generation.encoder.version,
+            staleness=searcher.staleness,
+            index=searcher.kind,
+            refreshing=refresher.is_busy,
+            progress=progress,
+            pending=refresher.is_busy or refresher.is_stale() or DUE in settings,
+            bits_recomputed=settings.get("bits_recomputed", 0),
+            refresh_error=None if refresher.error is None else str(refresher.error),
+            n_bytes=self._store.database.size(),
+            **({} if self._quality is None else self._quality.stats()),
+        )
+
+    def _known_seqs(self, ids: list[Any]) -> list[int]:
+        """Return the sequence numbers of ids, all of which must be known."""
+        seqs = self._store.seqs(ids)
+        for id, seq in zip(ids, seqs, strict=True):
+            if seq is None:
+                n_items = self._store.head().n_items
+                raise UnknownIdError(f"There is no item with id {id!r} in this collection of {n_items}.")
+        return [seq for seq in seqs if seq is not None]
+
+    def _filter(self, labels: Any = None, ids: Iterable[Id] | None = None, where: Any = None) -> SearchFilter:
+        return inputs.search_filter(labels, ids, where, self.id_type, self.label_kind)
+
+    # ------------------------------------------------------------------ searching
+
+    def search(
+        self,
+        vectors: Any,
+        k: int = 10,
+        *,
+        labels: Any = None,
+        ids: Iterable[Id] | None = None,
+        where: Any = None,
+        rescore: str | None = None,
+        asymmetric: bool = False,
+        include: Iterable[str] | None = None,
+        after: SearchResult | str | None = None,
+        wait: bool = True,
+        max_payload_bytes: int | None = None,
+    ) -> SearchResult:
+        """Find the k nearest items of every query, nearest first, ties in order of arrival.
+
+        Queries are encoded by the encoder that made the codes. Items that have no code yet are not found.
+
+        Parameters
+        ----------
+        vectors : array-like of shape (n_queries, n_features), or (n_features,) for one query
+            Or one document or a list of them, text, paths or images, if the collection has an embedder.
+        k : int, default=10
+        labels : label or several, optional
+            Search among items that have any of them.
+        ids : several ids, optional
+            Search among these; unknown ones are ignored.
+        where : mapping, optional
+            Search among items whose payload passes: ``{"price": {"$lt": 20}, "brand": "acme"}``. Operators are ``$eq
+            $ne $gt $gte $lt $lte $in $nin $contains $exists $not``, and ``$and $or $not`` around filters; paths have
+            dots. The database answers it; see :meth:`create_index`.
+        rescore : "cosine" or "l2", optional
+            Order the best ``max(10 k, 100)`` items by the distance of their stored vectors instead.
+        asymmetric : bool, default=False
+            Compare the real values of the query with the bits of the codes, instead of bits with bits.
+        include : several of "labels", "payload", "vectors", optional
+            Return these of the items found, too.
+        after : SearchResult or str, optional
+            Return the page that follows: pass the result of one query, or its cursor. What was there all the time comes
+            once, even if other items change between pages. New codes, after a refresh, end it with an error.
+        wait : bool, default=True
+            See the last change of the writer. If the codes lack 10 % of what was learned or more, and ``refresh`` is
+            "auto", wait for a refresh, at most 10 seconds.
+        max_payload_bytes : int, optional
+            Raise :class:`~onlinehash.exceptions.LargeResultError` if the payloads included have more.
+
+        Returns
+        -------
+        result : SearchResult
+            Lists of ids and distances, fewer than k where there are fewer items; the version of the encoder that made
+            the codes; the sequence number of the last change that the search has seen. Distances are those of the
+            codes, or of the vectors if rescored. A cursor, if more may follow.
+        """
+        k = check_positive_int("k", k)
+        if rescore is not None:
+            check_choice("rescore", rescore, ("cosine", "l2"))
+        parts, cursor = inputs.check_include(include), None if after is None else Cursor.parse(after)
+        among = self._ready(wait, labels, ids, where)
+
+        def search(queries: Queries) -> SearchResult:
+            if cursor is not None and (rescore is not None or len(queries.vectors) != 1):
+                raise InvalidInputError(
+                    "after continues the search of one query without rescore; leave the others out."
+                )
+            n_wanted, rank = k if rescore is None else max(10 * k, 100), 0 if cursor is None else cursor.rank
+            ask = partial(self._searcher.search, k=n_wanted, asymmetric=asymmetric, after=cursor)
+            found = self._finder.find(queries, among, ask, asymmetric=asymmetric, rank=rank)
+            if rescore is not None:
+                found = self._finder.rescored(found, queries, rescore, k)
+            return self._finder.result(found, parts, max_payload_bytes, k if rescore is None else None)
+
+        return self._answer(search, vectors)
+
+    def range_search(
+        self,
+        vectors: Any,
+        radius: int,
+        *,
+        labels: Any = None,
+        ids: Iterable[Id] | None = None,
+        where: Any = None,
+        include: Iterable[str] | None = None,
+        wait: bool = True,
+        max_results: int | None = None,
+        max_payload_bytes: int | None = None,
+    ) -> SearchResult:
+        """Find all items whose codes differ from a query's in at most ``radius`` bits.
+
+        Parameters
+        ----------
+        vectors, labels, ids, where, include, wait, max_payload_bytes
+            As for :meth:`search`.
+        radius : int
+        max_results : int, optional
+            Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
+        """
+        radius, parts = check_non_negative_int("radius", radius), inputs.check_include(include)
+        among = self._ready(wait, labels, ids, where)
+
+        def search(queries: Queries) -> SearchResult:
+            ask = partial(self._searcher.range_search, radius=radius, max_results=max_results)
+            return self._finder.result(self._finder.find(queries, among, ask), parts, max_payload_bytes)
+
+        return self._answer(search, vectors)
+
+    def _ready(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> SearchFilter:
+        """Bring memory up to date, and return the filters."""
+        self._check_open()
+        if wait or self._searcher.generation is None or self._searcher.is_torn or self._is_touched:
+            self._catch_up()
+        self._mend_engine()
+        if wait:
+            self._refresher.wait_for_codes()
+        return self._filter(labels, ids, where)
+
+    def _answer(self, search: Callable[[Queries], SearchResult], vectors: Any) -> SearchResult:
+        """Search, and say how far the codes are behind what was learned."""
+
+        def once() -> SearchResult:
+            queries = self._queries(vectors)
+            found = replace(search(queries), staleness=self._searcher.staleness)
+            return found[0] if queries.single else found
+
+        return self._in_step(once)
+
+    def _in_step(self, read: Callable[[], T]) -> T:
+        """Read from memory and store; again if they differ, at last with changes kept out."""
+        for _ in range(3):
+            try:
+                return read()
+            except OutOfStep:
+                self._catch_up()
+        with self._changes:
+            if not self.readonly and self._store.head().n_changes != self._searcher.head.n_changes:
+                self._is_touched = True  # another process has written, though this one could
+            self._catch_up()
+            with self._store.snapshot():
+                self._catch_up()
+                return read()
+
+    def _queries(self, vectors: Any) -> Queries:
+        """Return queries as vectors, made by the embedding model of the codes in use."""
+        generation, world = self._searcher.generation, self._settings.get("n_migrations", 0)
+        try:
+            width = self.n_features if generation is None else generation.encoder.n_features
+            given, names = self._documents.queries(vectors), self._settings.get("feature_names")
+            rows, single = inputs.check_queries(given, width, names)
+        except OnlineHashError:
+            if generation is not None and generation.world != self._settings.get("n_migrations", 0):
+                raise OutOfStep from None
+            raise
+        if generation is not None and not generation.world == world == self._settings.get("n_migrations", 0):
+            raise OutOfStep
+        return Queries(rows, single, generation)
+
+    # ------------------------------------------------------------------ insight
+
+    def history(self) -> insight.History:
+        """Return the encoders used so far, and the quality along the stream, where :meth:`measure_quality` measures it.
+
+        The last 256 of each are kept in the collection.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
+        ...     digits.measure_quality()
+        ...     for start in (0, 500):
+        ...         digits.upsert(range(start, start + 500), X[start : start + 500], y[start : start + 500])
+        ...     digits.refresh()
+        ...     history = digits.history()
+        >>> [(one.generation, one.version, one.n_items) for one in history.encoders]
+        [(1, 500, 500), (2, 1000, 1000)]
+        >>> history.quality[0].n_learned, history.quality[0].n_queries, history.quality[0].precision > 0.8
+        (1000, 16, True)
+        """
+        self._catch_up()
+        return insight.read_history(self._settings)
+
+    def map(self, limit: int = 2000) -> insight.ItemMap:
+        """Return a random sample of the items in the plane: two principal components of what the encoder makes of them.
+
+        That is the scores of the classes where the encoder has them, else the real values whose signs are the bits.
+
+        Parameters
+        ----------
+        limit : int, default=2000
+            Items at most.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
+        ...     digits.upsert(range(1000), X[:1000], y[:1000])
+        ...     shown = digits.map(limit=300)
+        >>> len(shown.ids), shown.x.shape, 0 < shown.explained[1] <= shown.explained[0] < 1
+        (300, (300,), True)
+        """
+        return insight.item_map(self, limit)
+
+    def codewords(self) -> insight.Codewords:
+        """Return the codewords of the largest classes, at most 256, beside the bits that their items have.
+
+        The bits are those of a random sample of at most 50 000 items.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", oh.HCOH(16)) as digits:
+        ...     digits.upsert(range(1000), X[:1000], y[:1000])
+        ...     words = digits.codewords()
+        >>> words.n_classes, words.n_class_bits, words.classes[0].codeword.shape, words.classes[0].ones.shape
+        (10, 16, (2,), (16,))
+        """
+        self._catch_up()
+        return insight.class_bits(self.label_counts(), self._searcher, self.hasher, self._settings["n_bits"])
+
+    def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16) -> None:
+        """Search for new items that have labels before they are stored and learned from.
+
+        :meth:`stats` then has ``precision``, the mean share of items with a label of the query among the k nearest. It
+        needs no held-out queries. It is kept while the collection is open, and starts again with every call. Every
+        1000 learned instances, or every minute, :meth:`history` gets a record of it, which is stored.
+
+        Parameters
+        ----------
+        k : int, default=10
+        window : int, default=1000
+            Number of last queries that the precision is the mean of.
+        per_call : int, default=16
+            At most this many items of one :meth:`upsert` are queries, spread evenly over it. Each costs one search.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
+        ...     digits.measure_quality(window=100)
+        ...     for start in range(0, 1500, 100):
+        ...         digits.upsert(range(start, start + 100), X[start : start + 100], y[start : start + 100])
+        ...     stats = digits.stats()
+        >>> stats.n_queries, stats.precision > 0.8
+        (224, True)
+        """
+        quality = insight.Quality(k, window, per_call)
+        with self._changes:
+            self._quality = quality
+
+    # ------------------------------------------------------------------ maintenance
+
+    def refresh(self, *, wait: bool = True) -> None:
+        """Encode all items again with what the hasher knows now, in the background.
+
+        Nothing happens if it has learned nothing since. A refresh that was interrupted is finished first.
+
+        Parameters
+        ----------
+        wait : bool, default=True
+            Return when the new codes are in use, and raise what went wrong; without, see :meth:`stats`.
+        """
+        with self._changing() as learner:
+            generation = self._searcher.generation
+            if not len(self._searcher.catalogue):
+                return
+            if generation is None:
+                learner.hasher.snapshot()  # raises if it has learned nothing
+            if generation is not None and generation.encoder.version == learner.version and DUE not in self._settings:
+                number = None
+            else:
+                self._put_settings({DUE: True})
+                number = self._refresher.ask()
+        if wait and number is not None:
+            self._refresher.wait(number)
+
+    def change_hasher(
+        self,
+        hasher: OnlineHasher | str | int,
+        *,
+        wait: bool = True,
+        progress: Progress = _silent,
+    ) -> None:
+        """Learn with another hasher, from all stored items in order of arrival, and encode all items again.
+
+        HROH changes its number of bits without learning again, and so keeps what it learned from items deleted since.
+        Changes wait while it learns; searches use the current codes until the new ones take their place.
+
+        Parameters
+        ----------
+        hasher : hasher, name of one, or number of bits
+            A number of bits keeps the hasher otherwise as it is.
+        wait : bool, default=True
+            As for :meth:`refresh`.
+        progress : callable, optional
+            Called as ``progress(done, total)`` while it learns. What it raises ends that, and nothing has changed; for
+            the encoding, see :meth:`stats`.
+        """
+        with self._changing() as learner:
+            n_items = len(self._searcher.catalogue)
+            new = Learner(self._store, learner.make_other(hasher, self._settings["vector_dtype"], n_items, progress))
+            name_features(new.hasher, self._settings.get("feature_names"))
+            settings = {DUE: True} if n_items else {}
+            self._commit(
+                lambda: new.save(self._searcher.head.seq), settings, then=partial(setattr, self, "_learner", new)
+            )
+            number = self._refresher.ask() if n_items and new.version else None
+        if wait and number is not None:
+            self._refresher.wait(number)
+
+    def create_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+        """Make filters by a path in the payload fast, now and for all items to come.
+
+        It costs some time and space per item, and pays off where few items pass. Nothing happens if there is one.
+
+        Parameters
+        ----------
+        path : str
+            Keys joined by dots, as in ``where``.
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`Collection.upsert`.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/shop.oh", "hcoh") as shop:
+        ...     shop.create_index("maker.country")
+        ...     shop.indexes()
+        ['maker.country']
+        """
+        keys, settings = parse_path(path), inputs.checkpoint_settings(checkpoint)
+        with self._changing():
+            known = self.indexes()
+            if path in known:
+                self._put_settings(settings)
+            else:
+                settings["indexes"] = [*known, path]
+                self._commit(lambda: self._store.database.create_index(keys), settings)
+
+    def drop_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+        """Drop the index of a path in the payload; filters by it work as before, slowly.
+
+        Parameters
+        ----------
+        path : str
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`Collection.upsert`.
+        """
+        keys, settings = parse_path(path), inputs.checkpoint_settings(checkpoint)
+        with self._changing():
+            known = self.indexes()
+            if path not in known:
+                raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
+            settings["indexes"] = [name for name in known if name != path]
+            self._commit(lambda: self._store.database.drop_index(keys), settings)
+
+    def check(self, *, sample: int = 1000, progress: Progress = _silent) -> maintenance.CheckReport:
+        """Verify everything that is stored, and return what is wrong.
+
+        Reads all of it again from the disk: the structure of the database, every checksum, items against codes against
+        counts, the hasher and the encoders. Computes the codes of a sample again. Searches and changes go on.
+
+        Parameters
+        ----------
+        sample : int, default=1000
+            Items whose codes are computed again, about; ``len(collection)`` for all.
+        progress : callable, optional
+            Called as ``progress(done, total)``.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+        ...     pets.upsert([1, 2], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+        ...     pets.check().ok
+        True
+        """
+        self._check_open()
+        return maintenance.check_store(self._store, sample, progress)
+
+    def backup(self, path: str | os.PathLike[str], *, progress: Progress = _silent) -> None:
+        """Write a copy of the collection to a file, which is itself a collection, and check it.
+
+        The copy shows one moment. Searches and changes go on, here and in other processes. It takes its place when it
+        is complete and :meth:`check` has found nothing wrong with it; an older backup stays until then.
+
+        Parameters
+        ----------
+        path : path
+            A new file, or an older backup that is not open for writing. Any other file is refused.
+        progress : callable, optional
+            Called as ``progress(done, total)``.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder:
+        ...     with Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+        ...         pets.upsert([1, 2], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+        ...         pets.backup(f"{folder}/monday.oh")
+        ...     with Collection.open(f"{folder}/monday.oh", readonly=True) as copy:
+        ...         len(copy)
+        2
+        """
+        self._check_open()
+        maintenance.copy(self._store, Path(path), progress)
+
+    @staticmethod
+    def restore(
+        backup: str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: Progress = _silent,
+    ) -> None:
+        """Check a backup, and put a copy of it where a collection is to be.
+
+        Parameters
+        ----------
+        backup : path
+            A file that :meth:`backup` wrote, or any other collection.
+        path : path
+            Where the collection is to be. Nobody may have it open for writing; those who read it open it again.
+        overwrite : bool, default=False
+            Replace a collection that is there.
+        progress : callable, optional
+            Called as ``progress(done, total)``.
+        """
+        maintenance.restore(Path(backup), Path(path), overwrite, progress)
+
+    def compact(self, *, progress: Progress = _silent) -> int:
+        """Give the space of deleted and replaced items back to the disk, and return the number of bytes.
+
+        Changes wait; searches go on. Takes as much free space as the collection will need.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called as ``progress(done, total)``.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "lsh") as pets:
+        ...     pets.upsert(range(2000), [[1.0, 0.5]] * 2000)
+        ...     n_deleted = pets.delete(range(1, 2000))
+        ...     pets.compact() > 100_000
+        True
+        """
+        with self._changing():
+            self._save_hasher()  # what it has learned from may go then
+            before = self._store.database.size()
+            self._store.database.compact(progress)
+            return before - self._store.database.size()
+
+    # ------------------------------------------------------------------ another embedding model
+
+    @property
+    def migration(self) -> Migration | None:
+        """The migration under way; None if there is none."""
+        self._catch_up()
+        return migrations.under_way(self._store, self._settings)
+
+    def migrate(
+        self,
+        *,
+        embed: Any = None,
+        vectors: Pairs | Callable[[list[Any]], Pairs] | None = None,
+        hasher: OnlineHasher | str | None = None,
+        progress: Progress = _silent,
+    ) -> None:
+        """Move to another embedding model, of any width, while other threads search and change the collection.
+
+        New vectors are stored beside the old ones, in batches, and a new hasher learns from them. Searches use the old
+        vectors, embedder and codes until all items have both, those included that come meanwhile. Then one transaction
+        replaces vectors, hasher, codes and embedder; changes wait for it, searches do not.
+
+        Interrupted anywhere, even by a crash, the collection is as it was: call it again to go on with what is left,
+        or :meth:`abandon_migration`.
+
+        Parameters
+        ----------
+        embed : name, callable or model, optional
+            The new embedder, as for :meth:`open`. Documents come from the payload, where the collection keeps them.
+        vectors : iterable of (id, vector), or callable, optional
+            New vectors that were computed elsewhere; ids that are unknown are ignored. A callable gets a list of ids
+            that have none yet, again and again, and returns such pairs for them. With ``embed``, which then names the
+            model that made them, only the documents of the remaining items are embedded. Without, the collection has
+            no embedder afterwards.
+        hasher : hasher or name of one, optional
+            The new hasher. By default one like the present one, which has learned nothing.
+        progress : callable, optional
+            Called as ``progress(done, total)``, in items that have a new vector.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> texts, labels = ["my card is lost", "lost card", "refund, please", "a refund"], [0, 0, 1, 1]
+        >>> folder = TemporaryDirectory()
+        >>> hasher = oh.HCOH(8, random_state=0)
+        >>> tickets = oh.Collection.open(f"{folder.name}/tickets.oh", hasher, embed="char_ngrams:64")
+        >>> tickets.upsert(range(4), documents=texts, labels=labels)
+        >>> tickets.migrate(embed="char_ngrams:512")
+        >>> tickets.embedder, tickets.n_features, tickets.search("where is my card?", k=2).ids
+        ('char_ngrams:512', 512, [0, 1])
+        >>> tickets.close()
+        >>> folder.cleanup()
+        """
+        new = None if embed is None else as_embedder(embed)
+        migrations.migrate(self, new, vectors, hasher, progress)
+
+    def abandon_migration(self) -> None:
+        """Drop the new vectors of a migration under way; the collection stays as it is."""
+        with self._changing():
+            if "migration" in self._settings:
+                self._commit(lambda: self._store.end_migration(adopt=False), {"migration": None, "new_hasher": None})

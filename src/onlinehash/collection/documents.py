@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.collection._validation import payload_texts
-from onlinehash.collection.stores.protocol import Store
+from onlinehash.collection.inputs import payload_texts
 from onlinehash.embedders import Embedder, documents_of, is_document, make_embedder
 from onlinehash.exceptions import InvalidInputError, UnknownNameError, counted
 
@@ -20,17 +19,22 @@ FIELD = "document"
 
 
 class Documents:
-    """Embed the documents of a collection, which remembers the name of its embedder."""
+    """Embed the documents of a collection, which remembers the name of its embedder.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    Parameters
+    ----------
+    settings : dict
+        Those of the collection, in memory.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
         self.given: Embedder | None = None  # that the collection was opened with, or that was made by its name
 
     @property
     def name(self) -> str | None:
         """Name of the embedder of the collection; None if it has none."""
-        name: str | None = self._store.setting("embedder")
-        return name
+        return self._settings.get("embedder")
 
     @property
     def takes(self) -> str | None:
@@ -38,17 +42,15 @@ class Documents:
         name, given = self.name, self.given
         if name is None:
             return None
-        if given is not None and given.name == name:
-            return given.takes
-        return documents_of(name)
+        return given.takes if given is not None and given.name == name else documents_of(name)
 
     @property
     def are_kept(self) -> bool:
         """Whether documents are kept in the payload."""
-        return bool(self._store.setting("keep_documents", True))
+        return bool(self._settings.get("keep_documents", True))
 
-    def use(self, given: Embedder | None, keep: bool | None) -> None:
-        """Embed with this, and note its name and what to keep; raise if the collection has another."""
+    def use(self, given: Embedder | None, keep: bool | None) -> dict[str, Any]:
+        """Embed with this, and return its name and what to keep as settings; raise if the collection has another."""
         settings: dict[str, Any] = {} if keep is None else {"keep_documents": bool(keep)}
         if given is not None:
             self.given = given
@@ -59,10 +61,7 @@ class Documents:
                     f"This collection embeds with {self.name!r}, not {given.name!r}, and their vectors cannot be "
                     "compared. Open it without embed=, and call collection.migrate(embed=...) to change the embedder."
                 )
-        if not self._store.readonly and any(self._store.setting(name) != value for name, value in settings.items()):
-            with self._store.writing():
-                for name, value in settings.items():
-                    self._store.put_setting(name, value)
+        return {name: value for name, value in settings.items() if self._settings.get(name) != value}
 
     def embedder(self) -> Embedder:
         """Return the embedder of the collection."""
@@ -84,7 +83,7 @@ class Documents:
 
     def vectors(self, documents: Sequence[Any]) -> NDArray[np.float32]:
         """Return one vector per document, of the width of the collection."""
-        embedder, width = self.embedder(), self._store.setting("n_features")
+        embedder, width = self.embedder(), self._settings.get("n_features")
         rows = embedder(documents)
         if width not in (None, rows.shape[1]):
             raise InvalidInputError(
@@ -111,7 +110,7 @@ class Documents:
             raise InvalidInputError(f"documents={documents!r} is one document; pass a list with one per id.")
         listed = [documents] if single else list(documents)
         if self.name is not None and self.are_kept:
-            kept = with_documents(listed, [payload] if single else payload)
+            kept = _with_documents(listed, [payload] if single else payload)
             payload = kept[0] if single else kept
         rows = self.vectors(listed)
         return rows[0] if single else rows, payload
@@ -135,11 +134,11 @@ class Documents:
             had, has = json.loads(before or "null"), json.loads(after or "null")
             document = had.get(FIELD) if isinstance(had, dict) else None
             if isinstance(document, str) and not (isinstance(has, dict) and FIELD in has):
-                (texts[i],) = payload_texts(with_documents([document], [has]), 1, False)
+                (texts[i],) = payload_texts(_with_documents([document], [has]), 1, False)
         return texts
 
 
-def with_documents(documents: Sequence[Any], payload: Any) -> list[dict[str, Any]]:
+def _with_documents(documents: Sequence[Any], payload: Any) -> list[dict[str, Any]]:
     """Return payloads that hold the documents too, in the field ``FIELD``."""
     payloads = [None] * len(documents) if payload is None else list(payload)
     if len(payloads) != len(documents):
@@ -157,3 +156,14 @@ def with_documents(documents: Sequence[Any], payload: Any) -> list[dict[str, Any
                 "keep_documents=False."
             )
     return [{**(value or {}), FIELD: os.fspath(doc)} for doc, value in zip(documents, payloads, strict=True)]
+
+
+def document_of(id: Any, payload: str | None) -> Any:
+    """Return the document that a payload holds."""
+    value: Mapping[str, Any] | Any = json.loads(payload or "null")
+    if not isinstance(value, dict) or value.get(FIELD) is None:
+        raise InvalidInputError(
+            f"Item {id!r} has no {FIELD!r} in its payload to embed; pass its new vector with vectors=, which may go "
+            "together with embed=."
+        )
+    return value[FIELD]

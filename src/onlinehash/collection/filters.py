@@ -4,7 +4,7 @@ The rule, which is the same in every store. A path leads to a value in the paylo
 false, never unknown. Numbers compare with numbers (``1`` equals ``1.0``), strings with strings by code points, ``true``
 and ``false`` with booleans, ``None`` with a null that is there; values of different types are different, and no order
 holds between them. Where there is no value, or a list or an object, no comparison holds but ``$ne`` and ``$nin``, which
-are the opposites of ``$eq`` and ``$in``.
+are the opposites of ``$eq`` and ``$in``. ``$contains`` holds for a list that has an element which equals the value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,15 +25,12 @@ FieldPath = tuple[str, ...]
 
 Type = Literal["number", "string", "boolean", "null"]
 
-PAYLOAD_CHANGES = "payload_changes"
-"""The setting that counts changes of payloads that give items no new sequence number."""
-
 MAX_CONDITIONS = 200
 MAX_DEPTH = 16
 MAX_VALUES = 10_000
 _MAX_TEXT = 1 << 16
 _ORDERS = {"$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="}
-_FIELD = ("$eq", "$ne", *_ORDERS, "$in", "$nin", "$exists", "$not")
+_FIELD = ("$eq", "$ne", *_ORDERS, "$in", "$nin", "$contains", "$exists", "$not")
 _WHOLE = ("$and", "$or", "$not")
 
 
@@ -52,6 +49,14 @@ class Exists:
     """A path leads to a value, which may be null."""
 
     path: FieldPath
+
+
+@dataclass(frozen=True)
+class Contains:
+    """A path leads to a list with an element that equals a value."""
+
+    path: FieldPath
+    part: Compare
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Not:
     part: Filter
 
 
-Filter = Compare | Exists | AllOf | AnyOf | Not
+Filter = Compare | Exists | Contains | AllOf | AnyOf | Not
 """A condition on a payload."""
 
 
@@ -102,7 +107,7 @@ def parse_where(where: Any) -> Filter:
 def _all_of(where: Any, depth: int, counted: Counter[str]) -> Filter:
     """Return the tree of a mapping of conditions by path or operator."""
     if not isinstance(where, Mapping):
-        raise InvalidInputError(f"where: {_shown(where)} is no filter; pass conditions by path, as {_EXAMPLE}.")
+        raise InvalidInputError(f"where: {_shown(where)} is not a filter; pass conditions by path, as {_EXAMPLE}.")
     if not where:
         raise InvalidInputError(f"where: {{}} has no condition; leave it out, or pass one, as {_EXAMPLE}.")
     if not depth:
@@ -154,8 +159,11 @@ def _condition(path: FieldPath, operator: str, value: Any, depth: int, counted: 
                 f"where: {operator} of {_name(path)} is {_shown(value)}, which has no order; use a number or a string."
             )
         return Compare(path, _ORDERS[operator], type_, (plain,))
+    if operator == "$contains":
+        type_, plain = _typed(path, operator, value)
+        return Contains(path, Compare(path, "in", type_, (plain,)))
     if operator in ("$in", "$nin"):
-        if not isinstance(value, (list, tuple, set, frozenset, np.ndarray)) or np.ndim(value) > 1:  # type: ignore[arg-type]
+        if not isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
             raise InvalidInputError(f"where: {operator} of {_name(path)} takes a list of values, not {_shown(value)}.")
         values = list(value)
     else:
@@ -198,18 +206,32 @@ def _typed(path: FieldPath, operator: str, value: Any) -> tuple[Type, Any]:
     )
 
 
-def conjuncts(where: Filter) -> list[Filter]:
-    """Return the parts of a filter that all must hold."""
-    return [each for part in where.parts for each in conjuncts(part)] if isinstance(where, AllOf) else [where]
-
-
-def paths_of(where: Filter) -> set[FieldPath]:
-    """Return all paths of a filter."""
+def to_sql(
+    where: Filter,
+    compared: Callable[[Compare], str],
+    exists: Callable[[FieldPath], str],
+    contains: Callable[[Contains], str],
+) -> str:
+    """Return a condition in SQL from those of its leaves; what is unknown does not hold."""
+    if isinstance(where, Compare):
+        return compared(where)
+    if isinstance(where, Exists):
+        return exists(where.path)
+    if isinstance(where, Contains):
+        return contains(where)
     if isinstance(where, Not):
-        return paths_of(where.part)
+        return f"({to_sql(where.part, compared, exists, contains)}) IS NOT TRUE"
+    word, empty = (" AND ", "true") if isinstance(where, AllOf) else (" OR ", "false")
+    return word.join(f"({to_sql(part, compared, exists, contains)})" for part in where.parts) or empty
+
+
+def compared_paths(where: Filter) -> set[FieldPath]:
+    """Return the paths of all comparisons."""
+    if isinstance(where, Not):
+        return compared_paths(where.part)
     if isinstance(where, (AllOf, AnyOf)):
-        return set().union(*map(paths_of, where.parts))
-    return {where.path}
+        return set().union(*map(compared_paths, where.parts))
+    return {where.path} if isinstance(where, Compare) else set()
 
 
 def parse_path(name: Any) -> FieldPath:
@@ -217,11 +239,11 @@ def parse_path(name: Any) -> FieldPath:
     parts = tuple(name.split(".")) if isinstance(name, str) else ()
     if not parts or not all(parts) or '"' in name or len(name) > 1000 or len(parts) > MAX_DEPTH:
         raise InvalidInputError(
-            f"{_shown(name)} is no path; join at most {MAX_DEPTH} keys of the payload by dots, none empty or with "
+            f"{_shown(name)} is not a path; join at most {MAX_DEPTH} keys of the payload by dots, none empty or with "
             "quotation marks."
         )
     if not is_plain_text(name):
-        raise InvalidInputError(f"{_shown(name)} is no path: it has U+0000 or a lone surrogate.")
+        raise InvalidInputError(f"{_shown(name)} is not a path: it has U+0000 or a lone surrogate.")
     return parts
 
 

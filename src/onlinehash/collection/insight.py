@@ -1,29 +1,147 @@
-"""Insight: what a collection has learned, for people to look at."""
+"""Insight: what a collection has learned, for people to look at; each is a function of a collection."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
+from datetime import UTC, datetime
+from math import isnan
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_positive_int
-from onlinehash.codes import code_width, pack_signs, unpack_bits
-from onlinehash.collection._validation import labels_of
-from onlinehash.collection.history import History, read_history
-from onlinehash.collection.reader import CollectionReader
-from onlinehash.collection.results import rows_in_pieces
+from onlinehash._internal.validation import check_positive_int
+from onlinehash.codes import pack_signs, unpack_bits
+from onlinehash.collection.inputs import Batch, label_set
+from onlinehash.collection.searcher import Searcher
 from onlinehash.collection.types import Id, Label
 from onlinehash.encoders import Encoder
-from onlinehash.hashers import HASHERS, load_hasher
+from onlinehash.exceptions import OnlineHashError
+from onlinehash.hashers import OnlineHasher
+from onlinehash.metrics import Prequential
 from onlinehash.types import Codes
 
-_SAMPLE = 50_000  # items whose bits are counted
-_CLASSES = 256  # the largest ones
-_SHARES = 1 << 18  # shares of ones, over all classes and bits
-_VALUES = 20_000_000  # real values that a map is made of
+if TYPE_CHECKING:
+    from onlinehash.collection.collection import Collection
+
+KEPT_RECORDS = 256
+"""Records of each kind that a collection keeps."""
+
+_MAX_SAMPLE = 50_000  # items whose bits are counted
+_MAX_CLASSES = 256  # the largest ones
+_MAX_SHARES = 1 << 18  # shares of ones, over all classes and bits
+_MAX_VALUES = 20_000_000  # real values that a map is made of
+_LEARNED_PER_RECORD, _SECONDS_PER_RECORD = 1000, 60.0  # of the quality, whichever comes first
+
+T = TypeVar("T", "EncoderRecord", "QualityRecord")
+
+
+@dataclass(frozen=True)
+class EncoderRecord:
+    """An encoder that was taken into use.
+
+    Parameters
+    ----------
+    generation : int
+        Number of its generation of codes.
+    version : int
+        Instances that the hasher had learned from.
+    at : datetime
+        When its codes were taken into use, in UTC.
+    n_items : int
+        Items that it encoded.
+    seconds : float
+        How long that took; since it was resumed, if it was interrupted.
+
+    Examples
+    --------
+    >>> EncoderRecord(2, 1000, datetime(2026, 1, 1, tzinfo=UTC), 1000, 0.5).at.isoformat()
+    '2026-01-01T00:00:00+00:00'
+    """
+
+    generation: int
+    version: int
+    at: datetime
+    n_items: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class QualityRecord:
+    """The prequential quality at a moment of the stream; see :meth:`Collection.measure_quality`.
+
+    Parameters
+    ----------
+    sequence : int
+        Sequence number of the last item before.
+    n_learned : int
+        Instances that the hasher had learned from.
+    at : datetime
+        In UTC.
+    precision : float
+        Mean share of items with a label of the query among its nearest.
+    map : float or None
+        Mean average precision among the nearest; None if no query found any item with its label.
+    n_queries : int
+        Number of queries since the collection was opened; the means are of the last of them.
+
+    Examples
+    --------
+    >>> QualityRecord(1000, 1000, datetime(2026, 1, 1, tzinfo=UTC), 0.9, 0.95, 160).precision
+    0.9
+    """
+
+    sequence: int
+    n_learned: int
+    at: datetime
+    precision: float
+    map: float | None
+    n_queries: int
+
+
+@dataclass(frozen=True)
+class History:
+    """What a collection was, oldest first.
+
+    Parameters
+    ----------
+    encoders : list of EncoderRecord
+    quality : list of QualityRecord
+
+    Examples
+    --------
+    >>> History([], []).encoders
+    []
+    """
+
+    encoders: list[EncoderRecord]
+    quality: list[QualityRecord]
+
+
+_NAMES: dict[type, str] = {EncoderRecord: "history:encoders", QualityRecord: "history:quality"}
+
+
+def with_record(settings: Mapping[str, Any], record: EncoderRecord | QualityRecord) -> dict[str, Any]:
+    """Return the setting that holds the records of a kind, with one more; the oldest beyond the number kept go."""
+    name = _NAMES[type(record)]
+    row = [
+        value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value for value in astuple(record)
+    ]
+    return {name: [*settings.get(name, []), row][-KEPT_RECORDS:]}
+
+
+def read_history(settings: Mapping[str, Any]) -> History:
+    """Return all records that are kept."""
+    return History(_read(settings, EncoderRecord), _read(settings, QualityRecord))
+
+
+def _read(settings: Mapping[str, Any], kind: type[T]) -> list[T]:
+    names = [field.name for field in fields(kind)]
+    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in settings.get(_NAMES[kind], [])]
+    return [kind(**row | {"at": datetime.fromisoformat(row["at"])}) for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,138 +228,62 @@ class Codewords:
     classes: list[ClassBits]
 
 
-class WithInsight(CollectionReader):
-    """Show what the encoder in use makes of the items."""
+def item_map(collection: Collection, limit: int) -> ItemMap:
+    """Return a random sample of the items in the plane: two principal components of what the encoder makes of them."""
+    limit, encoder = check_positive_int("limit", limit), collection.encoder
+    if encoder is None:
+        return ItemMap(None, [], [], np.empty(0), np.empty(0), (0.0, 0.0))
+    wanted = collection.sample(min(limit, max(2, _MAX_VALUES // encoder.weights.shape[1])))
+    ids, labels, values = list[Id](), list[Any](), list[NDArray[Any]]()
+    for start in range(0, len(wanted), 1000):
+        for item in collection.get(wanted[start : start + 1000]):
+            if len(item.vectors) == encoder.n_features:  # else the embedding model was changed meanwhile
+                ids.append(item.id)
+                labels.append(item.labels)
+                values.append(item.vectors)
+    scores = encoder.scores(np.array(values)) if values else np.empty((0, 1))
+    points, explained = _principal(scores)
+    return ItemMap(encoder.version, ids, labels, points[:, 0], points[:, 1], explained)
 
-    @property
-    def generation(self) -> int:
-        """Number of the generation of codes in use; 0 before the first."""
-        return self._store.position().generation
 
-    @property
-    def embeds(self) -> str | None:
-        """What kind of documents the collection embeds, "text" or "image"; None if it cannot."""
-        return self._documents.takes
+def class_bits(counts: Mapping[Label | None, int], searcher: Searcher, hasher: OnlineHasher, n_bits: int) -> Codewords:
+    """Return the codewords of the largest classes beside the bits that a sample of their items has."""
+    with searcher.reading() as (generation, index):
+        encoder = None if generation is None else generation.encoder
+        seqs = searcher.catalogue.sample(_MAX_SAMPLE, 0)
+        labels = searcher.catalogue.labels(seqs)
+        codes = None if index is None or not len(seqs) else index.get(seqs)
+    n_bits = n_bits if encoder is None else encoder.n_bits
+    classes = {label: n_items for label, n_items in counts.items() if label is not None}
+    largest = Counter(classes).most_common(max(1, min(_MAX_CLASSES, _MAX_SHARES // n_bits)))
+    words = {} if encoder is None else _codewords(encoder, hasher)
+    shares = [np.empty(0) for _ in largest]
+    if codes is not None:
+        rows: dict[Label, list[int]] = {label: [] for label, _ in largest}
+        for row, some in enumerate(labels):
+            for label in some & rows.keys():
+                rows[label].append(row)
+        shares = [unpack_bits(codes[some], n_bits).mean(axis=0) if some else np.empty(0) for some in rows.values()]
+    return Codewords(
+        None if encoder is None else encoder.version,
+        n_bits,
+        max((len(word) for word in words.values()), default=0),
+        len(classes),
+        [
+            ClassBits(label, n_items, pack_signs(words[label][None])[0] if label in words else None, share)
+            for (label, n_items), share in zip(largest, shares, strict=True)
+        ],
+    )
 
-    @property
-    def unlearns(self) -> bool:
-        """Whether the hasher can unlearn items."""
-        hasher = self._learner.hasher or HASHERS.get(self._store.setting("method"))
-        return hasher is not None and hasher.unlearns
 
-    def history(self) -> History:
-        """Return the encoders used so far, and the quality along the stream, where :meth:`measure_quality` measures it.
-
-        The last 256 of each are kept in the collection.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import onlinehash as oh
-        >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
-        ...     digits.measure_quality()
-        ...     for start in (0, 500):
-        ...         digits.upsert(range(start, start + 500), X[start : start + 500], y[start : start + 500])
-        ...     digits.refresh()
-        ...     history = digits.history()
-        >>> [(one.generation, one.version, one.n_items) for one in history.encoders]
-        [(1, 500, 500), (2, 1000, 1000)]
-        >>> history.quality[0].n_learned, history.quality[0].n_queries, history.quality[0].precision > 0.8
-        (1000, 16, True)
-        """
-        return read_history(self._store)
-
-    def map(self, limit: int = 2000) -> ItemMap:
-        """Return a random sample of the items in the plane: two principal components of what the encoder makes of them.
-
-        That is the scores of the classes where the encoder has them, else the real values whose signs are the bits.
-
-        Parameters
-        ----------
-        limit : int, default=2000
-            Items at most.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import onlinehash as oh
-        >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
-        ...     digits.upsert(range(1000), X[:1000], y[:1000])
-        ...     shown = digits.map(limit=300)
-        >>> len(shown.ids), shown.x.shape, 0 < shown.explained[1] <= shown.explained[0] < 1
-        (300, (300,), True)
-        """
-        limit, encoder = check_positive_int("limit", limit), self.encoder
-        if encoder is None:
-            return ItemMap(None, [], [], np.empty(0), np.empty(0), (0.0, 0.0))
-        wanted = self._index.sample(min(limit, max(2, _VALUES // encoder.weights.shape[1])), 0)
-        ids, labels, values = list[Id](), list[Any](), list[NDArray[Any]]()
-        for rows in rows_in_pieces(self._store, wanted):
-            if rows.vectors.shape[1] == encoder.n_features:  # else the embedding model was changed meanwhile
-                ids += rows.ids
-                labels += map(labels_of, rows.labels)
-                values.append(encoder.scores(rows.vectors))
-        points, explained = _principal(np.concatenate(values) if values else np.empty((0, 1)))
-        return ItemMap(encoder.version, ids, labels, points[:, 0], points[:, 1], explained)
-
-    def codewords(self) -> Codewords:
-        """Return the codewords of the largest classes, at most 256, beside the bits that their items have.
-
-        The bits are those of a random sample of at most 50 000 items.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import onlinehash as oh
-        >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", oh.HCOH(16)) as digits:
-        ...     digits.upsert(range(1000), X[:1000], y[:1000])
-        ...     words = digits.codewords()
-        >>> words.n_classes, words.n_class_bits, words.classes[0].codeword.shape, words.classes[0].ones.shape
-        (10, 16, (2,), (16,))
-        """
-        encoder = self.encoder
-        counts = {label: n for label, n in self.label_counts().items() if label is not None}
-        n_bits = self._store.setting("n_bits") if encoder is None else encoder.n_bits
-        largest = Counter(counts).most_common(max(1, min(_CLASSES, _SHARES // n_bits)))
-        words = {} if encoder is None else self._words(encoder)
-        known = {label: place for place, (label, _) in enumerate(largest)}
-        ones, n_sampled = np.zeros((len(largest), n_bits)), np.zeros(len(largest))
-        if encoder is not None and largest:
-            labels, codes = self._index.labelled_codes(self._index.sample(_SAMPLE, 0))
-            rows: dict[frozenset[Label], list[int]] = {}
-            for row, some in enumerate(labels):
-                rows.setdefault(some, []).append(row)
-            for some, there in rows.items():
-                places = [known[label] for label in some if label in known]
-                if places and codes.shape[1] == code_width(n_bits):
-                    ones[places] += unpack_bits(codes[there], n_bits).sum(axis=0)
-                    n_sampled[places] += len(there)
-        shares = [row / n if n else row[:0] for row, n in zip(ones, n_sampled.tolist(), strict=True)]
-        return Codewords(
-            None if encoder is None else encoder.version,
-            n_bits,
-            max((len(word) for word in words.values()), default=0),
-            len(counts),
-            [
-                ClassBits(label, n, pack_signs(words[label][None])[0] if label in words else None, share)
-                for (label, n), share in zip(largest, shares, strict=True)
-            ],
-        )
-
-    def _words(self, encoder: Encoder) -> dict[Label, NDArray[np.int8]]:
-        """Return the codewords by label, as far as it is known which is whose."""
-        with self._exclusive():
-            hasher = self._learner.hasher or load_hasher(self._store.state())
-            labels = getattr(hasher, "classes_", None)
-            words = encoder.codewords
-            if words is None:
-                words = getattr(hasher, "codewords_", None)
-            elif getattr(hasher, "n_unlearned_", 0):  # the encoder may lack classes in the middle
-                return {}
-        return {} if labels is None or words is None else dict(zip(labels.tolist(), words, strict=False))
+def _codewords(encoder: Encoder, hasher: OnlineHasher) -> dict[Label, NDArray[np.int8]]:
+    """Return the codewords by label, as far as it is known which is whose."""
+    labels, words = getattr(hasher, "classes_", None), encoder.codewords
+    if words is None:
+        words = getattr(hasher, "codewords_", None)
+    elif getattr(hasher, "n_unlearned_", 0):  # the encoder may lack classes in the middle
+        return {}
+    return {} if labels is None or words is None else dict(zip(labels.tolist(), words, strict=False))
 
 
 def _principal(values: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[float, float]]:
@@ -255,3 +297,76 @@ def _principal(values: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[float, 
         points[:, :n_axes] = pca.fit_transform(rows)
         shares[:n_axes] = pca.explained_variance_ratio_.tolist()
     return points, (shares[0], shares[1])
+
+
+class Quality:
+    """Prequential quality: new items with labels are searched for before they are learned from.
+
+    Parameters
+    ----------
+    k, window : int
+        As for :class:`onlinehash.metrics.Prequential`.
+    per_call : int
+        At most this many items of one call are queries, spread evenly over it.
+    """
+
+    def __init__(self, k: int, window: int, per_call: int) -> None:
+        self._per_call = check_positive_int("per_call", per_call)
+        self._measured = Prequential(k, window=window)
+        self._recorded: tuple[int, float, int] | None = (
+            None  # instances learned, seconds and queries at the last record
+        )
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries so far."""
+        return self._measured.n_queries
+
+    def stats(self) -> dict[str, Any]:
+        """Return what the statistics of a collection say of it."""
+        if not self.n_queries:
+            return {}
+        average = _number(self._measured.mean_average_precision)
+        return {"precision": self._measured.precision, "mean_average_precision": average, "n_queries": self.n_queries}
+
+    def search(self, searcher: Searcher, batch: Batch) -> None:
+        """Search for some of the items that are about to be stored."""
+        generation = searcher.generation
+        labelled = [row for row, text in enumerate(batch.labels) if text is not None]
+        n_queries = min(self._per_call, len(labelled))
+        if generation is None or not n_queries:
+            return
+        rows = [labelled[i * len(labelled) // n_queries] for i in range(n_queries)]
+        vectors, k = np.asarray(batch.vectors[rows], np.float32), self._measured.k
+        try:
+            codes = generation.encode(vectors)
+            hits = searcher.items_of(searcher.search(generation, codes, k=k + 1))  # one may be the item itself
+        except OnlineHashError:  # a search engine that is away is no reason to refuse items
+            return
+        for row, (seqs, _) in zip(rows, hits, strict=True):
+            wanted, known = label_set(batch.labels[row]), searcher.catalogue
+            found = zip(known.ids(seqs), known.labels(seqs), strict=True)
+            relevant = [not wanted.isdisjoint(labels) for id, labels in found if id != batch.ids[row]][:k]
+            places = np.flatnonzero(relevant) + 1
+            average = (np.arange(1, len(places) + 1) / places).mean() if len(places) else np.nan
+            self._measured.add(float(np.mean(relevant)) if relevant else 0.0, average)
+
+    def record(self, settings: Mapping[str, Any], n_learned: int, sequence: int) -> dict[str, Any]:
+        """Return the setting with one more record, unless the last was made a moment ago."""
+        time = monotonic()
+        if not self.n_queries:
+            return {}
+        if self._recorded is not None:
+            learned_at, recorded_at, n_queries = self._recorded
+            is_soon = n_learned - learned_at < _LEARNED_PER_RECORD and time - recorded_at < _SECONDS_PER_RECORD
+            if n_queries == self.n_queries or is_soon:
+                return {}
+        self._recorded = n_learned, time, self.n_queries
+        average = _number(self._measured.mean_average_precision)
+        precision = round(self._measured.precision, 6)
+        record = QualityRecord(sequence, n_learned, datetime.now(UTC), precision, average, self.n_queries)
+        return with_record(settings, record)
+
+
+def _number(value: float) -> float | None:
+    return None if isnan(value) else round(value, 6)

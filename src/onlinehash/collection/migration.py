@@ -1,40 +1,39 @@
-"""Migration: from one embedding model to another while the collection is searched and changed."""
+"""Migration: to another embedding model, by vectors and codes that are built beside the old ones and then swapped."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onlinehash.codes import code_width
-from onlinehash.collection import _validation as check
-from onlinehash.collection.documents import FIELD
-from onlinehash.collection.generation import Generation
-from onlinehash.collection.history import note_encoder
-from onlinehash.collection.ids import check_item_ids
-from onlinehash.collection.learner import as_hasher, learn_stored, same_recipe
-from onlinehash.collection.reader import CollectionReader
-from onlinehash.collection.stores.protocol import Rows, in_pieces, rows_at_a_time
-from onlinehash.embedders import Embedder, as_embedder, make_embedder
+from onlinehash.collection import inputs
+from onlinehash.collection.documents import document_of
+from onlinehash.collection.insight import EncoderRecord, with_record
+from onlinehash.collection.learner import Learner, as_hasher, learn_rows, rows_per_chunk, same_recipe
+from onlinehash.collection.searcher import Generation
+from onlinehash.collection.stores.sql import NEW_STREAM, SqlStore
+from onlinehash.embedders import Embedder, make_embedder
+from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
     IncompleteMigrationError,
     InvalidFeaturesError,
     InvalidInputError,
     NotLearnedError,
-    OnlineHashError,
     UnknownNameError,
 )
 from onlinehash.hashers import OnlineHasher, load_hasher
 from onlinehash.types import Codes, Progress
 
-_CHUNK = 256  # items embedded at a time
+if TYPE_CHECKING:
+    from onlinehash.collection.collection import Collection
+
+ITEMS_PER_CHUNK = 256
+"""Items embedded at a time, and left for the moment when changes wait."""
 
 Pairs = Iterable[tuple[Any, Any]]
 
@@ -64,322 +63,250 @@ class Migration:
     n_items: int
 
 
-class MigratingCollection(CollectionReader):
-    """The part of a collection that changes its embedding model."""
+def under_way(store: SqlStore, settings: Mapping[str, Any]) -> Migration | None:
+    """Return the migration under way; None if there is none."""
+    noted = settings.get("migration")
+    if noted is None:
+        return None
+    with store.snapshot():
+        return Migration(**noted, n_done=store.n_new_vectors(), n_items=store.head().n_items)
 
-    _n_unlearned = 0  # calls of delete(unlearn=True)
 
-    @property
-    def migration(self) -> Migration | None:
-        """The migration under way; None if there is none."""
-        with self._store.reading():
-            noted = self._store.setting("migration")
-            return None if noted is None else Migration(**noted, n_done=self._store.n_new_vectors(), n_items=len(self))
+def migrate(
+    collection: Collection,
+    embedder: Embedder | None,
+    vectors: Pairs | Callable[[list[Any]], Pairs] | None,
+    hasher: OnlineHasher | str | None,
+    progress: Progress,
+) -> None:
+    """Move a collection to another embedding model while it is searched and changed."""
+    if not collection._migrating.acquire(blocking=False):
+        raise InvalidInputError("This collection is being migrated by another thread; wait for it.")
+    try:
+        _Move(collection, _begin(collection, embedder, vectors, hasher), vectors, progress).run()
+    finally:
+        collection._migrating.release()
 
-    def migrate(
-        self,
-        *,
-        embed: Any = None,
-        vectors: Pairs | Callable[[list[Any]], Pairs] | None = None,
-        hasher: OnlineHasher | str | None = None,
-        progress: Progress = lambda done, total: None,
-    ) -> None:
-        """Move to another embedding model, of any width, while other threads search and change the collection.
 
-        New vectors are stored beside the old ones, in batches, and a new hasher learns from them. Searches use the old
-        vectors, embedder and codes until all items have both, those included that come meanwhile. Then one transaction
-        replaces vectors, hasher, codes and embedder; changes wait for it, searches do not.
-
-        Interrupted anywhere, even by a crash, the collection is as it was: call it again to go on with what is left,
-        or :meth:`abandon_migration`.
-
-        Parameters
-        ----------
-        embed : name, callable or model, optional
-            The new embedder, as for :meth:`open`. Documents come from the payload, where the collection keeps them.
-        vectors : iterable of (id, vector), or callable, optional
-            New vectors that were computed elsewhere; ids that are unknown are ignored. A callable gets a list of ids
-            that have none yet, again and again, and returns such pairs for them. With ``embed``, which then names the
-            model that made them, only the documents of the remaining items are embedded. Without, the collection has
-            no embedder afterwards.
-        hasher : hasher or name of one, optional
-            The new hasher. By default one like the present one, which has learned nothing.
-        progress : callable, optional
-            Called as ``progress(done, total)``, in items that have a new vector.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import onlinehash as oh
-        >>> texts, labels = ["my card is lost", "lost card", "refund, please", "a refund"], [0, 0, 1, 1]
-        >>> folder = TemporaryDirectory()
-        >>> hasher = oh.HCOH(8, random_state=0)
-        >>> tickets = oh.Collection.open(f"{folder.name}/tickets.oh", hasher, embed="char_ngrams:64")
-        >>> tickets.upsert(range(4), documents=texts, labels=labels)
-        >>> tickets.migrate(embed="char_ngrams:512")
-        >>> tickets.embedder, tickets.n_features, tickets.search("where is my card?", k=2).ids
-        ('char_ngrams:512', 512, [0, 1])
-        >>> tickets.close()
-        >>> folder.cleanup()
-        """
-        new = None if embed is None else as_embedder(embed)
-        if not self._migrating.acquire(blocking=False):
-            raise InvalidInputError("This collection is being migrated by another thread; wait for it.")
-        try:
-            source = _Source(self, self._begin_migration(new, vectors, hasher), vectors, progress)
-            try:
-                self._finish_migration(source)
-            except OnlineHashError as error:
-                if not self._closed and self._store.setting("migration") is None:
-                    raise InvalidInputError("The migration was abandoned; the collection is as it was.") from error
-                raise
-        finally:
-            self._migrating.release()
-
-    def abandon_migration(self) -> None:
-        """Drop the new vectors of a migration under way; the collection stays as it is."""
-        with self._writing():
-            if self._store.setting("migration") is not None:
-                with self._store.writing():
-                    self._store.end_migration()
-                    self._store.put_setting("migration", None)
-
-    def _begin_migration(
-        self, new: Embedder | None, vectors: Any, hasher: OnlineHasher | str | None
-    ) -> Embedder | None:
-        """Note where to go, or check that it is where a migration under way goes; return the new embedder."""
-        with self._writing():
-            noted = self._store.setting("migration")
-            if noted is None:
-                self._check_destination(new, vectors)
-                now = self._learner.hasher
-                assert now is not None
-                own = type(now)(**now.get_params(deep=False)) if hasher is None else as_hasher(hasher)
-                with self._store.writing():
-                    self._store.begin_migration(own.to_bytes())
-                    name = None if new is None else new.name
-                    self._store.put_setting("migration", {"embedder": name, "n_features": None})
-                return new
-            name = noted["embedder"]
-            if new is not None and new.name != name:
-                under_way = "vectors without an embedder" if name is None else repr(name)
-                raise InvalidInputError(
-                    f"A migration to {under_way} is under way, not to {new.name!r}; go on with that, or call "
-                    "collection.abandon_migration() first."
-                )
-            if hasher is not None and not same_recipe(load_hasher(self._store.new_hasher()), as_hasher(hasher)):
-                raise InvalidInputError(
-                    "A migration with another hasher is under way; leave out hasher=, or call "
-                    "collection.abandon_migration() first."
-                )
-            if new is None and vectors is None:
-                if name is None:
-                    raise InvalidInputError("This migration needs more vectors; pass vectors=.")
-                try:
-                    return make_embedder(name)
-                except UnknownNameError:
-                    raise InvalidInputError(
-                        f"A migration to {name!r}, which is not registered by that name, is under way; pass embed=."
-                    ) from None
+def _begin(
+    collection: Collection, new: Embedder | None, vectors: Any, hasher: OnlineHasher | str | None
+) -> Embedder | None:
+    """Note where to go, or check that it is where a migration under way goes; return the new embedder."""
+    with collection._changing() as learner:
+        noted = collection._settings.get("migration")
+        if noted is None:
+            _check_destination(collection, new, vectors)
+            now = learner.hasher
+            own = type(now)(**now.get_params(deep=False)) if hasher is None else as_hasher(hasher)
+            name = None if new is None else new.name
+            settings = {"migration": {"embedder": name, "n_features": None}, "new_hasher": own.to_bytes().hex()}
+            collection._commit(collection._store.begin_migration, settings)
             return new
-
-    def _check_destination(self, new: Embedder | None, vectors: Any) -> None:
-        if new is None and vectors is None:
-            raise InvalidInputError("Pass the new embedder with embed=, or new vectors with vectors=.")
-        if not len(self):
-            raise InvalidInputError("This collection has no items to migrate; create another with the new embedder.")
-        if new is not None and new.name == self.embedder:
+        name = noted["embedder"]
+        if new is not None and new.name != name:
+            target = "vectors without an embedder" if name is None else repr(name)
             raise InvalidInputError(
-                f"This collection embeds with {new.name!r} already; give another model another name, with Embedder."
+                f"A migration to {target} is under way, not to {new.name!r}; go on with that, or call "
+                "collection.abandon_migration() first."
             )
-
-    def _finish_migration(self, source: _Source) -> None:
-        """Fill in, learn and encode without keeping others out, until little is left; then replace everything."""
-        source.fill()
-        made = None
-        while True:
-            if made is None or made.n_unlearned != self._n_unlearned:  # what is unlearned must not have been learned
-                made = _Codes(self, source.width())
-            made.learn()
-            made.encode()
-            source.fill(made.after)  # what has come meanwhile
-            self._reencoder.halt()
-            if self._cut_over(source, made):
-                return
-
-    def _cut_over(self, source: _Source, made: _Codes) -> bool:
-        """Replace everything at once; return False if too much has come meanwhile."""
-        with self._writing():
-            rest = self._store.without_new_vectors(made.after, _CHUNK)
-            if len(rest) == _CHUNK or made.n_unlearned != self._n_unlearned:
-                self._reencoder.start()
-                return False
-            source.put(rest)
-            made.learn()
-            made.encode()
-            self._replace(source, made)
-            self._reencoder.read()
-            self._reencoder.after_change()
-        return True
-
-    def _replace(self, source: _Source, made: _Codes) -> None:
-        """Put new vectors, hasher, codes and embedder in place of the old ones, in one transaction."""
-        store, generation, width = self._store, made.generation, source.width()
-        if width is None:
+        if hasher is not None and not same_recipe(_new_hasher(collection), as_hasher(hasher)):
             raise InvalidInputError(
-                "All items were deleted before they had a new vector; add items and call migrate again, or call "
-                "collection.abandon_migration()."
+                "A migration with another hasher is under way; leave out hasher=, or call "
+                "collection.abandon_migration() first."
             )
-        if generation is None and self._index.current is not None:
-            raise NotLearnedError(
-                "The new hasher has learned nothing from the new vectors, as no item has a label; add labelled items, "
-                "and call migrate again."
-            )
-        self._learner.hasher = None  # to be read again after an error
-        with ExitStack() as switching:
-            with store.writing():
-                if generation is not None:
-                    generation.number = store.begin_generation(generation.encoder.to_bytes())
-                    seqs, codes = made.put_codes(generation)
-                self._learner.replace(made.hasher, self._position.seq)
-                store.adopt_new_vectors()
-                n_migrations = store.setting("n_migrations", 0) + 1
-                name = None if source.embedder is None else source.embedder.name
-                self._put_settings({"embedder": name, "n_features": width, "feature_names": None})
-                self._put_settings({"migration": None, "n_migrations": n_migrations})
-                switching.enter_context(self._space.changing())  # from the commit on, until all is in memory
-                store.end_migration()
-                if generation is not None:
-                    store.finish_generation(generation.number)
-                    note_encoder(store, generation)
-            self._documents.given, self._n_migrations = source.embedder, n_migrations
-            self._learner.hasher, self._learner.n_learned = made.hasher, made.hasher.version_
-            if generation is not None:
-                self._index.begin(generation.number, generation.encoder)
-                self._index.put_next(seqs.tolist(), codes)
-                self._index.cut_over()
+        if new is not None or vectors is not None:
+            return new
+        if name is None:
+            raise InvalidInputError("This migration needs more vectors; pass vectors=.")
+        try:
+            return make_embedder(name)
+        except UnknownNameError:
+            raise InvalidInputError(
+                f"A migration to {name!r}, which is not registered by that name, is under way; pass embed=."
+            ) from None
 
 
-class _Source:
-    """New vectors of items, from documents or from the caller."""
+def _check_destination(collection: Collection, new: Embedder | None, vectors: Any) -> None:
+    if new is None and vectors is None:
+        raise InvalidInputError("Pass the new embedder with embed=, or new vectors with vectors=.")
+    if not len(collection):
+        raise InvalidInputError("This collection has no items to migrate; create another with the new embedder.")
+    if new is not None and new.name == collection.embedder:
+        raise InvalidInputError(
+            f"This collection embeds with {new.name!r} already; give another model another name, with Embedder."
+        )
 
-    def __init__(
-        self, collection: MigratingCollection, embedder: Embedder | None, vectors: Any, progress: Progress
-    ) -> None:
-        self._collection, self._store = collection, collection._store
-        self.embedder, self._progress = embedder, progress
+
+def _new_hasher(collection: Collection) -> OnlineHasher:
+    return load_hasher(bytes.fromhex(collection._settings["new_hasher"]))
+
+
+class _Move:
+    """New vectors of all items, a hasher that learns from them, their codes; then everything at once."""
+
+    def __init__(self, collection: Collection, embedder: Embedder | None, vectors: Any, progress: Progress) -> None:
+        self._collection, self._store, self._embedder = collection, collection._store, embedder
+        self._dtype, self._progress = collection._settings["vector_dtype"], progress
         self._ask = vectors if callable(vectors) else None
+        self._begun = monotonic()
         self._pairs = iter(()) if vectors is None or callable(vectors) else iter(vectors)
 
+    def run(self) -> None:
+        """Do all but the last items while others go on; then keep them out, and swap."""
+        self._put_pairs(self._pairs)
+        self._fill()
+        self._start_over()
+        while True:
+            self._learn()
+            self._encode()
+            self._fill()
+            with self._collection._changing():
+                self._noted()
+                if self._n_unlearned() != self._n_unlearned_before:  # what is unlearned must not have been learned
+                    self._start_over()
+                    continue
+                rest = self._store.without_new_vectors(ITEMS_PER_CHUNK)
+                if len(rest) == ITEMS_PER_CHUNK:
+                    continue
+                self._put(rest)
+                self._learn()
+                self._encode()
+                self._swap()
+            return
+
+    def _start_over(self) -> None:
+        self._hasher = _new_hasher(self._collection)
+        self._encoder: Encoder | None = None
+        self._learned_to = self._encoded_to = 0
+        self._seqs, self._codes = [np.empty(0, np.int64)], list[Codes]()
+        self._n_unlearned_before = self._n_unlearned()
+
+    def _n_unlearned(self) -> int:
+        return int(getattr(self._collection._get_learner().hasher, "n_unlearned_", 0))
+
     def _noted(self) -> dict[str, Any]:
-        """Return what is noted about the migration."""
-        noted: dict[str, Any] | None = self._store.setting("migration")
+        noted: dict[str, Any] | None = self._collection._settings.get("migration")
         if noted is None:
-            raise InvalidInputError("There is no migration under way.")
+            raise InvalidInputError("The migration was abandoned; the collection is as it was.")
         return noted
 
-    def width(self) -> int | None:
-        """Return the width of the new vectors, None before the first."""
-        width: int | None = self._noted()["n_features"]
-        return width
+    # ------------------------------------------------------------------ vectors
 
-    def fill(self, after: int = 0) -> None:
-        """Write new vectors of all items after a sequence number that have none."""
-        self._put_pairs(self._pairs)
-        n_items = len(self._collection)
-        n_done = n_items if after else self._store.n_new_vectors()
-        for rows in in_pieces(self._store.without_new_vectors, _CHUNK, after):
-            self.put(rows)
-            n_done += len(rows)
+    def _fill(self) -> None:
+        """Write new vectors of all items that have none; those that come meanwhile have higher numbers."""
+        n_items, n_done, after = len(self._collection), self._store.n_new_vectors(), 0
+        while seqs := self._store.without_new_vectors(ITEMS_PER_CHUNK, after):
+            self._put(seqs)
+            after, n_done = seqs[-1], n_done + len(seqs)
             self._progress(min(n_done, n_items), n_items)
+            if len(seqs) < ITEMS_PER_CHUNK:  # those that come meanwhile are for the end
+                return
 
-    def put(self, rows: Rows) -> None:
+    def _put(self, seqs: list[int]) -> None:
         """Write new vectors of these items, which have none."""
-        if not len(rows):
+        if not seqs:
             return
-        if self.embedder is not None:
-            self._put(rows, self.embedder([_document(*row) for row in zip(rows.ids, rows.payloads, strict=True)]))
+        self._noted()
+        with self._store.snapshot():
+            seqs = [seq for seq, here in zip(seqs, self._store.are_items(np.array(seqs)).tolist(), strict=True) if here]
+            ids = [id for id, _, _ in self._store.rows(seqs, self._dtype)]
+            payloads = self._store.payloads(seqs)
+        if self._embedder is not None:
+            documents = [document_of(id, payload) for id, payload in zip(ids, payloads, strict=True)]
+            self._write(seqs, self._embedder(documents))
             return
         if self._ask is not None:
-            self._put_pairs(self._ask(list(rows.ids)))
-        left = self._store.without_new_vectors(rows.seqs[0] - 1, 1)
-        if len(left) and left.seqs[0] <= rows.seqs[-1]:
+            self._put_pairs(self._ask(ids))
+        left = set(self._store.without_new_vectors(len(seqs))) & set(seqs)
+        if left:
             n_items = len(self._collection)
-            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, left.ids[0])
+            missing = next(id for seq, id in zip(seqs, ids, strict=True) if seq in left)
+            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, missing)
 
     def _put_pairs(self, pairs: Pairs) -> None:
         left = iter(pairs)
-        while given := dict(islice(left, _CHUNK)):
-            rows = self._store.rows(check_item_ids(list(given), self._collection.id_type))
-            if len(rows):
-                self._put(rows, [given[id] for id in rows.ids])
+        while given := dict(islice(left, ITEMS_PER_CHUNK)):
+            ids = inputs.check_item_ids(list(given), self._collection.id_type)
+            found = [(seq, given[id]) for id, seq in zip(ids, self._store.seqs(ids), strict=True) if seq is not None]
+            if found:
+                seqs, vectors = zip(*found, strict=True)
+                self._write(list(seqs), list(vectors))
 
-    def _put(self, rows: Rows, vectors: Any) -> None:
-        with self._collection._writing():
-            noted = self._noted()
-            new = check.check_rows(vectors, len(rows), False, None, self._store.setting("vector_dtype"))
+    def _write(self, seqs: list[int], vectors: Any) -> None:
+        with self._collection._changing():
+            noted, store = self._noted(), self._store
+            new = inputs.check_vectors(vectors, len(seqs), False, None, self._dtype)
             if noted["n_features"] not in (None, new.shape[1]):
                 raise InvalidFeaturesError(
                     f"The new vectors have {new.shape[1]} numbers, those before have {noted['n_features']}."
                 )
-            with self._store.writing():
-                self._store.put_new_vectors(replace(rows, vectors=new))
-                self._store.put_setting("migration", {**noted, "n_features": new.shape[1]})
+            there = store.are_items(np.array(seqs))
+            known = [seq for seq, here in zip(seqs, there.tolist(), strict=True) if here]
+            settings = {"migration": {**noted, "n_features": new.shape[1]}}
+            self._collection._commit(lambda: store.put_new_vectors(known, new[there]), settings)
 
+    # ------------------------------------------------------------------ hasher and codes
 
-class _Codes:
-    """A hasher that learns from the new vectors, and the codes of its encoder, as far as they have come."""
-
-    def __init__(self, collection: MigratingCollection, width: int | None) -> None:
-        self._store, self.n_unlearned = collection._store, collection._n_unlearned
-        self._limit = rows_at_a_time(width)
-        self.hasher = load_hasher(self._store.new_hasher())
-        self.generation: Generation | None = None
-        self.after = 0
-        """Sequence number up to which all items have a new vector, which the hasher has learned from."""
-        self._encoded: list[tuple[NDArray[np.int64], Codes]] = []
-        self._encoded_to, self._begun = 0, monotonic()
-
-    def learn(self) -> None:
+    def _learn(self) -> None:
         """Learn from the items that have come since."""
-        for rows in self._rows(self.after):
-            learn_stored(self.hasher, rows.vectors, rows.labels)
-            self.after = rows.seqs[-1]
+        limit = rows_per_chunk(self._store)
+        while len(rows := self._store.stream(self._learned_to, limit, self._dtype, NEW_STREAM)):
+            there = self._store.are_items(rows.seqs)
+            labels = [text for text, here in zip(rows.labels, there, strict=True) if here]
+            learn_rows(self._hasher, rows.vectors[there], labels)
+            self._learned_to = int(rows.seqs[-1])
 
-    def encode(self) -> None:
+    def _encode(self) -> None:
         """Encode the items that have come since, by what the hasher knew the first time."""
-        if self.generation is None:
+        if self._encoder is None:
             try:
-                self.generation = Generation(0, self.hasher.snapshot(), begun=self._begun)
+                self._encoder = self._hasher.snapshot()
             except NotLearnedError:
                 return
-        for rows in self._rows(self._encoded_to):
-            self._encoded.append((np.asarray(rows.seqs, np.int64), self.generation.encode(rows.vectors)))
-            self._encoded_to = rows.seqs[-1]
+        generation = Generation(0, self._encoder, self._collection._searcher.engine.put)
+        limit = rows_per_chunk(self._store)
+        while len(rows := self._store.stream(self._encoded_to, limit, self._dtype, NEW_STREAM)):
+            self._seqs.append(rows.seqs)
+            self._codes.append(generation.codes(rows.vectors))
+            self._encoded_to = int(rows.seqs[-1])
 
-    def _rows(self, after: int) -> Iterator[Rows]:
-        return in_pieces(self._store.new_vectors, self._limit, after)
+    def _swap(self) -> None:
+        """Put new vectors, hasher, codes and embedder in place of the old ones, in one transaction."""
+        collection, store, encoder = self._collection, self._store, self._encoder
+        searcher, width = collection._searcher, self._noted()["n_features"]
+        if width is None or not searcher.head.n_items:
+            raise InvalidInputError(
+                "All items were deleted before they had a new vector; add items and call migrate again, or call "
+                "collection.abandon_migration()."
+            )
+        if encoder is None and searcher.generation is not None:
+            raise NotLearnedError(
+                "The new hasher has learned nothing from the new vectors, as no item has a label; add labelled items, "
+                "and call migrate again."
+            )
+        seqs = np.concatenate(self._seqs)
+        known = searcher.catalogue.known(seqs)
+        seqs, codes = seqs[known], np.concatenate(self._codes)[known] if self._codes else np.empty((0, 0), np.uint8)
+        learner, world = Learner(store, self._hasher), collection._settings.get("n_migrations", 0) + 1
+        name = None if self._embedder is None else self._embedder.name
+        settings = {"embedder": name, "n_features": width, "feature_names": None, "migration": None}
+        settings |= {"new_hasher": None, "n_migrations": world}
+        if encoder is not None:
+            number, n_items, seconds = searcher.head.generation + 1, len(seqs), monotonic() - self._begun
+            record = EncoderRecord(number, encoder.version, datetime.now(UTC), n_items, seconds)
+            settings |= with_record(collection._settings, record)
 
-    def put_codes(self, generation: Generation) -> tuple[NDArray[np.int64], Codes]:
-        """Write the codes of all items there are, and return them with their sequence numbers."""
-        none = np.empty((0, code_width(generation.encoder.n_bits)), np.uint8)
-        seqs = np.concatenate([np.empty(0, np.int64), *(some for some, _ in self._encoded)])
-        codes = np.concatenate([none, *(some for _, some in self._encoded)])
-        after, kept = 0, [np.empty(0, np.intp)]
-        for rows in self._rows(0):
-            places = np.searchsorted(seqs, rows.seqs)
-            self._store.put_codes(generation.number, after, rows, codes[places])
-            after = rows.seqs[-1]
-            kept.append(places)
-        there = np.concatenate(kept)
-        return seqs[there], codes[there]
+        def write() -> dict[str, Any]:
+            store.end_migration(adopt=True)
+            if encoder is not None:
+                store.put_generation(encoder.to_bytes(), seqs, codes)
+            return learner.save(searcher.head.seq)
 
+        def take_over() -> None:
+            collection._documents.given, collection._learner = self._embedder, learner
+            if encoder is not None:
+                head = store.last_head()
+                searcher.replace(Generation(head.generation, encoder, searcher.engine.put, world), seqs, codes, head)
 
-def _document(id: Any, payload: str | None) -> Any:
-    value = json.loads(payload or "null")
-    if not isinstance(value, dict) or value.get(FIELD) is None:
-        raise InvalidInputError(
-            f"Item {id!r} has no {FIELD!r} in its payload to embed; pass its new vector with vectors=, which may go "
-            "together with embed=."
-        )
-    return value[FIELD]
+        collection._commit(write, settings, then=take_over)
+        collection._refresher.after_change()

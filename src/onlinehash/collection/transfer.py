@@ -1,31 +1,30 @@
-"""Items and documents of a file into a collection, and items out of it, in chunks."""
+"""Transfer: items of a file into a collection, and items and codes out of it, in chunks."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash import tables
-from onlinehash._validation import check_positive_int
-from onlinehash.collection import _validation as check
-from onlinehash.collection.check import readable_rows
+from onlinehash._internal.files import whole_file, write_bytes
+from onlinehash._internal.validation import check_positive_int
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.ids import check_item_ids
-from onlinehash.collection.stores.protocol import Place, Rows, rows_at_a_time
-from onlinehash.exceptions import InvalidInputError, OnlineHashError
-from onlinehash.tables.columns import Columns
-from onlinehash.tables.documents import DocumentChunk, integers_as_text, read_documents
-from onlinehash.tables.rows import Chunk, runs
-from onlinehash.types import Progress
+from onlinehash.collection.maintenance import readable_items
+from onlinehash.collection.types import Id, Item
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import FileFormatError, InvalidInputError, NotLearnedError, OnlineHashError, needs_extra
+from onlinehash.tables.columns import Chunk, Columns, integers_as_text, runs
+from onlinehash.types import Codes, Progress
 
 _log = logging.getLogger(__name__)
-
-AnyChunk = TypeVar("AnyChunk", Chunk, DocumentChunk)
 
 
 def import_items(
@@ -34,8 +33,9 @@ def import_items(
     *,
     id: str | None = None,
     vectors: str | None = None,
+    documents: str | None = None,
     labels: str | None = None,
-    payload: str | None = None,
+    payload: str | Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     header: bool | None = None,
     first_id: int | None = None,
@@ -51,8 +51,9 @@ def import_items(
     collection : Collection
     path : path
         ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``; see :func:`onlinehash.tables.read`.
-    id, vectors, labels, payload, ignore, header
-        What the file does not say by its names; see :class:`onlinehash.tables.Columns`.
+    id, vectors, documents, labels, payload, ignore, header
+        What the file does not say by its names; see :class:`onlinehash.tables.Columns`. With ``documents``, a column
+        of text or paths is embedded, if the collection has an embedder.
     first_id : int, optional
         Number the rows from here, where the file has no ids; needed if the collection has items already.
     batch : int, default=1000
@@ -70,7 +71,7 @@ def import_items(
     ...         import_items(pets, Path(folder, "pets.csv")), pets.get("tom")[0].labels
     (2, 'cat')
     """
-    columns = Columns(id, vectors, labels, payload, tuple(ignore), header)
+    columns = Columns(id, vectors, labels, payload, tuple(ignore), header, documents)
     done = 0
     for chunk in import_chunks(collection, path, columns, first_id=first_id, batch=batch):
         done += len(chunk)
@@ -87,18 +88,7 @@ def import_chunks(
     batch: int = 1000,
 ) -> Iterator[Chunk]:
     """Store the items of a file as :func:`import_items` does, and yield each batch once it is stored."""
-    check_positive_int("batch", batch)
-    return _stored(collection, path, tables.read(path, columns, batch_size=batch), first_id, _upsert)
-
-
-def _stored(
-    collection: Collection,
-    path: str | os.PathLike[str],
-    chunks: Iterator[AnyChunk],
-    first_id: int | None,
-    upsert: Callable[[Collection, str | os.PathLike[str], AnyChunk, slice], None],
-) -> Iterator[AnyChunk]:
-    """Store chunks, numbering the rows of those without ids, and yield each once it is stored."""
+    chunks = tables.read(path, columns, batch_size=check_positive_int("batch", batch))
     done, next_id = 0, first_id
     try:
         for chunk in chunks:
@@ -116,100 +106,32 @@ def _stored(
                 raise InvalidInputError(f"first_id={first_id}, but {path} has ids of its own; leave it out.")
             numbered = replace(chunk, ids=ids)
             for rows in runs(ids):  # a later row replaces an earlier one with its id
-                upsert(collection, path, numbered, rows)
+                _upsert(collection, path, numbered[rows])
                 done += len(ids[rows])
             yield numbered
     except OnlineHashError as error:
         said = f"The {done} items before were added and stay." if done > 1 else "The item before was added and stays."
-        said = said if done else "Nothing was added."
-        raise type(error)(f"{error} {said}") from error
+        raise type(error)(f"{error} {said if done else 'Nothing was added.'}") from error
 
 
-def _upsert(collection: Collection, path: str | os.PathLike[str], whole: Chunk, rows: slice) -> None:
-    """Store some rows of a chunk; if they are refused, name the faulty one."""
-    chunk = whole[rows].typed(collection.id_type, collection.label_kind)
+def _upsert(collection: Collection, path: str | os.PathLike[str], rows: Chunk) -> None:
+    """Store some rows; if they are refused, name the faulty one."""
+    chunk = rows.typed(collection.id_type, collection.label_kind)
+    if chunk.documents is not None and collection.id_type == "str":
+        chunk = replace(chunk, ids=integers_as_text(chunk.ids or ()))
+    if chunk.documents is not None and collection.label_kind == "str" and chunk.labels is not None:
+        chunk = replace(chunk, labels=integers_as_text(chunk.labels))
     try:
-        collection.upsert(chunk.ids, chunk.vectors, chunk.labels, chunk.payloads)
+        vectors = chunk.vectors if chunk.documents is None else None
+        collection.upsert(chunk.ids, vectors, chunk.labels, chunk.payloads, documents=chunk.documents)
     except InvalidInputError as error:
-        for i, place in enumerate(chunk.places):
+        for i, place in enumerate(chunk.places if chunk.documents is None else ()):
             row = chunk[i : i + 1]
             try:
-                check_item_ids(row.ids, collection.id_type)
-                dtype = collection._store.setting("vector_dtype")
-                check.check_rows(row.vectors, 1, False, collection.n_features, dtype)
-                check.check_label_column(row.labels, 1, False, collection.label_kind)
-                check.payload_texts(row.payloads, 1, False)
+                collection.check_input(row.ids, row.vectors, row.labels, row.payloads)
             except InvalidInputError as own:
                 raise type(own)(f"{path}, {chunk.unit} {place}: {own}") from own
         raise type(error)(f"{path}, {chunk.unit}s {chunk.places[0]} to {chunk.places[-1]}: {error}") from error
-
-
-def import_documents(
-    collection: Collection,
-    path: str | os.PathLike[str],
-    documents: str,
-    *,
-    id: str | None = None,
-    labels: str | None = None,
-    payload: str | None = None,
-    first_id: int | None = None,
-    batch: int = 1000,
-    progress: Progress = lambda done, total: None,
-) -> int:
-    r"""Store the documents of a file in a collection that has an embedder, and return their number.
-
-    Each batch is applied whole or not at all. An error names the rows, and how many items were stored before.
-
-    Parameters
-    ----------
-    collection : Collection
-    path : path
-        ``.csv`` with a header, ``.jsonl`` or ``.parquet``.
-    documents : str
-        Column of the documents.
-    id, labels, payload : str, optional
-        Columns; by default those with the usual names.
-    first_id : int, optional
-        Number the rows from here, where the file has no ids; needed if the collection has items already.
-    batch : int, default=1000
-        Items stored at a time.
-    progress : callable, optional
-        Called as ``progress(done, total)``, in items; the total is not known before the end.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from onlinehash import HCOH
-    >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder, "tickets.csv")
-    ...     _ = file.write_text("id,text,label\n7,where is my card?,card\n8,money back!,refund\n")
-    ...     with Collection.open(Path(folder, "tickets.oh"), HCOH(8, random_state=0), embed="char_ngrams") as tickets:
-    ...         import_documents(tickets, file, "text"), tickets.search("the card", k=1).ids
-    (2, [7])
-    """
-    check_positive_int("batch", batch)
-    columns, done = Columns(id=id, labels=labels, payload=payload), 0
-
-    def chunks() -> Iterator[DocumentChunk]:
-        for chunk in read_documents(Path(path), documents, columns, batch_size=batch):
-            as_text = chunk.ids is not None and collection.id_type == "str"
-            yield replace(chunk, ids=integers_as_text(chunk.ids or ())) if as_text else chunk
-
-    for chunk in _stored(collection, path, chunks(), first_id, _upsert_documents):
-        done += len(chunk)
-        progress(done, done)
-    return done
-
-
-def _upsert_documents(collection: Collection, path: str | os.PathLike[str], chunk: DocumentChunk, rows: slice) -> None:
-    ids, labels, payloads = (None if some is None else some[rows] for some in (chunk.ids, chunk.labels, chunk.payloads))
-    if collection.label_kind == "str" and labels is not None:
-        labels = integers_as_text(labels)
-    try:
-        collection.upsert(ids, None, labels, payloads, documents=chunk.documents[rows])
-    except InvalidInputError as error:
-        places = chunk.places[rows]
-        raise type(error)(f"{path}, rows {places[0]} to {places[-1]}: {error}") from error
 
 
 def export_items(
@@ -253,28 +175,131 @@ def export_items(
     some = labels is not None or where is not None
     if some and skip_damaged:
         raise InvalidInputError("skip_damaged writes all items that can be read; leave out labels and where.")
-    with collection._store.reading():
-        n_items = collection.count(where, labels=labels)
+    with collection.snapshot(labels=labels, where=where) as found:
+        problems, n_items = list[str](), len(found.rows)
         if not n_items:
             none = "No item passes" if some else "This collection is empty"
             raise InvalidInputError(f"{none}; there is nothing to write.")
-        problems: list[str] = []
         if skip_damaged:
-            n_items = sum(map(len, readable_rows(collection._store, problems)))
+            n_items = sum(map(len, readable_items(found.rows, found.read, problems)))
             for problem in problems:
                 _log.warning("Left out of %s: %s", path, problem)
-        among = collection._among(labels, where=where)
-        size = rows_at_a_time(collection.n_features)
-        rows = readable_rows(collection._store, []) if problems else collection._listed(Place(), among, size)
-        tables.write(path, _chunks(rows, n_items, progress), n_rows=n_items, label_type=collection.label_kind)
+        items = readable_items(found.rows, found.read, [] if skip_damaged else None)
+        tables.write(path, _chunks(items, n_items, progress), n_rows=n_items, label_type=collection.label_kind)
     return n_items
 
 
-def _chunks(parts: Iterable[Rows], total: int, progress: Progress) -> Iterator[Chunk]:
-    """Yield stored items as rows of a table."""
+def _chunks(items: Iterator[list[Item]], total: int, progress: Progress) -> Iterator[Chunk]:
+    """Yield items as rows of a table, some at a time."""
     done = 0
-    for rows in parts:
-        payloads = [None if text is None else json.loads(text) for text in rows.payloads]
-        yield Chunk(rows.ids, rows.vectors, list(map(check.labels_of, rows.labels)), payloads)
-        done += len(rows)
+    for some in filter(None, items):
+        ids, labels, vectors = [one.id for one in some], [one.labels for one in some], [one.vectors for one in some]
+        yield Chunk(ids, np.array(vectors), labels, [one.payload for one in some])
+        done += len(some)
         progress(done, total)
+
+
+class Coded(NamedTuple):
+    """Ids, their packed codes, and the encoder that made them."""
+
+    ids: list[Id]
+    codes: Codes
+    encoder: Encoder
+
+    def integers(self, path: Path) -> NDArray[np.int64]:
+        """Return integer ids as they are; others as positions, with the ids by line in a file beside ``path``."""
+        beside = path.with_name(f"{path.stem}.ids.jsonl")
+        numbers = [id for id in self.ids if isinstance(id, int)]
+        if numbers:
+            beside.unlink(missing_ok=True)  # of an earlier export
+            return np.array(numbers, np.int64)
+        write_bytes(beside, "".join(f"{json.dumps(id)}\n" for id in self.ids).encode())
+        return np.arange(len(self.ids))
+
+    def about(self) -> dict[str, str]:
+        """Return what describes the codes, as text."""
+        encoder = self.encoder
+        return {"n_bits": str(encoder.n_bits), "version": str(encoder.version), "method": encoder.method}
+
+
+def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
+    """Write the codes of a collection for another program, and return their number.
+
+    The encoder that made them is written beside them: of ``a.faiss``, to ``a.encoder.oh``.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path
+        Its ending names the format.
+
+        - ``.faiss``: an ``IndexBinaryIDMap``.
+        - ``.npz``: arrays ``ids``, ``codes``, ``n_bits``, ``version``.
+        - ``.parquet``: columns ``id`` and ``code``, of bytes.
+
+        In faiss ids are integers. Strings are written to a file beside, ``a.ids.jsonl``, one id per line; ids are then
+        positions from 0. Codes have whole bytes; the bits that fill up the last one are zero, and change no distance.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Collection.open(Path(folder, "pets.oh"), "hcoh") as pets:
+    ...     pets.upsert([7, 9], [[1.0, 0.5], [-1.0, 0.5]], ["dog", "cat"])
+    ...     export_codes(pets, Path(folder, "codes.npz"))
+    ...     sorted(path.name for path in Path(folder).glob("codes*"))
+    2
+    ['codes.encoder.oh', 'codes.npz']
+    """
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in FORMATS:
+        raise FileFormatError(f"{path} has the extension {target.suffix!r}; use one of {', '.join(FORMATS)}.")
+    ids, codes, encoder = collection.codes_and_encoder()
+    if encoder is None or not ids:
+        raise NotLearnedError("This collection has no codes yet; add items with labels first.")
+    write, package, extra = FORMATS[ending]
+    with needs_extra(package, extra):
+        write(target, Coded(ids, codes, encoder))
+    encoder.save(target.with_name(f"{target.stem}.encoder.oh"))
+    return len(ids)
+
+
+def _write_faiss(path: Path, coded: Coded) -> None:
+    import faiss
+
+    index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * coded.codes.shape[1]))
+    index.add_with_ids(coded.codes, coded.integers(path))
+    write_bytes(path, faiss.serialize_index_binary(index).tobytes())
+
+
+def _write_npz(path: Path, coded: Coded) -> None:
+    encoder, ids = coded.encoder, np.array(coded.ids)
+    if ids.tolist() != list(coded.ids):
+        raise InvalidInputError("Some ids end in a NUL, which NumPy drops; write the codes to a .parquet file.")
+    with whole_file(path) as file:
+        np.savez(file, ids=ids, codes=coded.codes, n_bits=encoder.n_bits, version=encoder.version)
+
+
+def _write_parquet(path: Path, coded: Coded) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    width, content = coded.codes.shape[1], pa.py_buffer(coded.codes.tobytes())
+    codes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(coded.ids), [None, content])
+    with whole_file(path) as file:
+        pq.write_table(_arrow_table(coded, codes), file)
+
+
+def _arrow_table(coded: Coded, codes: Any) -> Any:
+    import pyarrow as pa
+
+    about = {f"onlinehash.{name}": text for name, text in coded.about().items()}
+    return pa.table({"id": coded.ids, "code": codes}).replace_schema_metadata(about)
+
+
+FORMATS = {
+    ".faiss": (_write_faiss, "faiss", "faiss"),
+    ".npz": (_write_npz, "numpy", ""),
+    ".parquet": (_write_parquet, "pyarrow", ""),
+}
+"""By the ending of the path: what writes a file, whole or not at all; the package it needs, and the extra with that."""

@@ -86,7 +86,7 @@ class Stats:
     staleness : int
         Instances learned since that version.
     index : str
-        How codes are searched: ``"flat"`` or ``"buckets"`` in memory, ``"store"``, ``"faiss"`` or ``"milvus"``.
+        How codes are searched: ``"flat"`` or ``"buckets"`` in memory, ``"faiss"``, ``"gpu"`` or ``"milvus"``.
     refreshing : bool
         Whether a new generation is being made.
     progress : float

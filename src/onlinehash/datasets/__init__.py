@@ -1,17 +1,15 @@
 """Labelled data sets and the protocols that experiments run on them.
 
-A new data set is a new `Entry` in the catalogue.
+A new data set is a new entry of `catalogue.toml`.
 """
 
 from __future__ import annotations
 
 import os
 
-from onlinehash.datasets._catalogue import ENTRIES
-from onlinehash.datasets._entry import DatasetInfo
+from onlinehash.datasets._entry import DatasetInfo, entries
 from onlinehash.datasets.ann_benchmarks import HammingSet, load_hamming_set
-from onlinehash.datasets.dataset import Dataset, Split
-from onlinehash.datasets.protocols import PROTOCOLS, ProtocolSizes, SplitProtocol
+from onlinehash.datasets.dataset import PROTOCOLS, Dataset, ProtocolSizes, Split, SplitProtocol
 from onlinehash.exceptions import UnknownNameError
 from onlinehash.types import Progress
 
@@ -29,8 +27,6 @@ __all__ = [
     "load_hamming_set",
 ]
 
-_ENTRIES = {entry.name: entry for entry in ENTRIES}
-
 
 def dataset_names() -> tuple[str, ...]:
     """Return the names that `load_dataset` knows.
@@ -40,7 +36,7 @@ def dataset_names() -> tuple[str, ...]:
     >>> "mnist" in dataset_names()
     True
     """
-    return tuple(_ENTRIES)
+    return tuple(entries())
 
 
 def describe(*, data_dir: str | os.PathLike[str] | None = None) -> tuple[DatasetInfo, ...]:
@@ -57,7 +53,7 @@ def describe(*, data_dir: str | os.PathLike[str] | None = None) -> tuple[Dataset
     >>> digits.name, digits.n_samples, digits.n_features, digits.n_classes, digits.available
     ('digits', 1797, 64, 10, True)
     """
-    return tuple(entry.info(data_dir) for entry in _ENTRIES.values())
+    return tuple(entry.info(data_dir) for entry in entries().values())
 
 
 def load_dataset(
@@ -95,6 +91,6 @@ def load_dataset(
     >>> digits.X.shape, digits.X.dtype, digits.source
     ((1797, 64), dtype('float32'), 'scikit-learn')
     """
-    if name not in _ENTRIES:
-        raise UnknownNameError.among("data set", name, _ENTRIES)
-    return _ENTRIES[name].load(data_dir, download, progress)
+    if name not in entries():
+        raise UnknownNameError.among("data set", name, entries())
+    return entries()[name].load(data_dir, download, progress)

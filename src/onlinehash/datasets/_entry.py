@@ -1,18 +1,25 @@
-"""An entry of the catalogue: a description of a data set, and the files it loads from."""
+"""The catalogue: for each data set, a description and the files it loads from."""
 
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from onlinehash.datasets._origin import Origin
-from onlinehash.datasets.dataset import Dataset
+from onlinehash.datasets._idx import IdxFiles
+from onlinehash.datasets._mat import MatFile
+from onlinehash.datasets._origin import NpzFile, Origin, ScikitLearnDigits
+from onlinehash.datasets.dataset import Dataset, ProtocolSizes
 from onlinehash.datasets.files import ENVIRONMENT_VARIABLE, data_folder
-from onlinehash.datasets.protocols import ProtocolSizes
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.types import Progress
+
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (IdxFiles, MatFile, NpzFile, ScikitLearnDigits)}
 
 
 @dataclass(frozen=True)
@@ -121,3 +128,21 @@ class Entry(_Facts):
             f"for {wanted}. {self.obtain}{published} Put the file there, or set {ENVIRONMENT_VARIABLE} "
             "or data_dir to the folder that has it."
         )
+
+
+@cache
+def entries() -> dict[str, Entry]:
+    """Return the data sets of ``catalogue.toml``, by name."""
+    catalogue = tomllib.loads((files("onlinehash.datasets") / "catalogue.toml").read_text("utf-8"))
+    return {name: _entry(name, **facts) for name, facts in catalogue.items()}
+
+
+def _entry(name: str, *, origins: list[dict[str, Any]], sizes: dict[str, Any], **facts: Any) -> Entry:
+    made = []
+    for origin in origins:
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in origin.items()
+        }
+        made.append(_KINDS[given.pop("kind")](**given))
+    facts["class_names"] = tuple(facts.get("class_names", ()))
+    return Entry(name=name, origins=tuple(made), sizes=ProtocolSizes(**sizes), **facts)

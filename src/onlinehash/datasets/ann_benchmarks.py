@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_positive_int
+from onlinehash._internal.validation import check_positive_int
 from onlinehash.codes import pack_bits
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, needs_extra
 from onlinehash.types import Codes

@@ -12,7 +12,7 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.request import urlopen
 
-from onlinehash._files import whole_file
+from onlinehash._internal.files import whole_file
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 from onlinehash.types import Progress
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
-import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -57,12 +56,11 @@ def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], basel
         text = f"{split.database.X[0].nbytes}-byte vectors, cosine: {value:.2f}"
         ax.axhline(value, color="#777777", linewidth=1)
         ax.text(1.0, value + 0.012, text, color="#666666", fontsize=8.5)
-    heights = _apart([learned.curve.values[-1] for learned in results], 0.055)
-    for learned, height, (colour, style, marker) in zip(results, heights, _LOOKS, strict=False):
+    for learned, (colour, style, marker) in zip(results, _LOOKS, strict=False):
         x, y = learned.curve.instances, learned.curve.values
-        ax.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=4, linewidth=1.8)
         text = f"{learned.n_bits} bits: {y[-1]:.2f}"
-        ax.annotate(text, (last * 1.15, height), color=colour, fontsize=10, va="center", annotation_clip=False)
+        ax.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=4, linewidth=1.8, label=text)
+    ax.legend(loc="lower right", frameon=False)
     ax.set_xscale("log")
     ax.set_xlim(0.9, last * 1.05)
     ax.set_ylim(0, 1)
@@ -73,15 +71,6 @@ def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], basel
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     _title(ax, f"{results[0].method} on {data.name}: mAP rises as instances arrive")
-
-
-def _apart(heights: list[float], gap: float, top: float = 0.98) -> list[float]:
-    """Move labels down until they do not overlap and none is above the top."""
-    placed = list(heights)
-    for i in reversed(np.argsort(heights, kind="stable")):
-        placed[i] = min(placed[i], top)
-        top = placed[i] - gap
-    return placed
 
 
 def _searches(ax: Axes, data: Dataset, split: Split, examples: Examples, n_bits: int) -> None:

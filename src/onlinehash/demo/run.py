@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.datasets import Dataset, Split
-from onlinehash.demo.race import published_hcoh, small_hroh
 from onlinehash.encoders import Encoder
 from onlinehash.experiments.references import cosine_quality
 from onlinehash.experiments.run import Quality, learning_curve
-from onlinehash.hashers import OnlineHasher
+from onlinehash.hashers import HCOH, HROH, OnlineHasher
 from onlinehash.indexes import FlatIndex
 from onlinehash.metrics import Curve
 from onlinehash.types import SearchResult
@@ -22,7 +21,8 @@ from onlinehash.types import SearchResult
 METHODS = ("HROH", "HCOH")
 LENGTHS = (8, 16, 32, 64, 128)
 IMAGES = {"digits": (8, 8), "mnist": (28, 28), "fashion_mnist": (28, 28)}
-_MOST_PRODUCTS = 10_000_000  # beyond, ranking by cosine takes too long for a demo
+N_COMPONENTS = 256  # of HROH: fewer than its default
+_MAX_COSINES = 10_000_000  # beyond, ranking by cosine takes too long for a demo
 
 
 @dataclass
@@ -91,7 +91,7 @@ def warm_up(split: Split) -> None:
 def rank_by_features(split: Split) -> Quality | None:
     """Return the quality of the exact ranking of the vectors by cosine; None if that takes long."""
     queries, database = split.queries, split.database
-    if len(queries.X) * len(database.X) > _MOST_PRODUCTS:
+    if len(queries.X) * len(database.X) > _MAX_COSINES:
         return None
     return Quality(*cosine_quality(*queries, *database, map_at=split.map_at, precision_at=split.precision_at))
 
@@ -112,3 +112,13 @@ def image_shape(dataset: Dataset) -> tuple[int, int] | None:
     """Return the shape of the image in a row, if rows are images."""
     shape = IMAGES.get(dataset.name)
     return shape if shape and shape[0] * shape[1] == dataset.X.shape[1] else None
+
+
+def small_hroh(n_bits: int = 32, seed: int = 0) -> HROH:
+    """Return HROH with few components, enough for small images: a snapshot takes milliseconds."""
+    return HROH(n_bits, n_components=N_COMPONENTS, random_state=seed)
+
+
+def published_hcoh(split: Split, n_bits: int = 32, seed: int = 0) -> HCOH:
+    """Return HCOH with the published parameters for a data set."""
+    return HCOH(n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed)

@@ -21,26 +21,27 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from onlinehash.collection import Collection, WhenDrifted
+from onlinehash.collection import Collection
 from onlinehash.datasets import Dataset, Split, load_dataset
-from onlinehash.demo.race import Race, small_hroh
+from onlinehash.demo.run import published_hcoh, small_hroh
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
-from onlinehash.metrics import mean_average_precision
-from onlinehash.service.api_keys import ApiKeys
-from onlinehash.service.endpoints import demand_key
-from onlinehash.service.parsing import convert
+from onlinehash.hashers import OnlineHasher
+from onlinehash.metrics import Ranking, mean_average_precision
+from onlinehash.service.api_keys import ApiKeys, demand_key
+from onlinehash.service.requests import convert
 from onlinehash.types import Batch
 
 _IMAGES = {"digits": (8, 8), "mnist": (28, 28)}
-_MOST_ITEMS, _MOST_QUERIES = 3000, 200
+_MAX_ITEMS, _MAX_QUERIES = 3000, 200
 _FIRST_CLASSES, _NEXT_CLASS = 3, 50  # one more class after every 50 items
 _START, _STEP = 60, 10  # items at the start, and per point of the curve up to there
-_MOST_STEPS = 100
+_MAX_STEPS = 100
 _PATIENCE, _MOMENT = 1000, 0.002
 _SHOWN = 16  # newest items on the page
+_RACE_STEP = 25  # instances between two measurements of the race
 
-Answer = dict[str, Any]
+State = dict[str, Any]
 
 
 class Demo:
@@ -52,7 +53,7 @@ class Demo:
     Parameters
     ----------
     collection : Collection
-        Empty, with the hasher :func:`~onlinehash.demo.race.small_hroh`.
+        Empty, with the hasher :func:`~onlinehash.demo.run.small_hroh`.
     dataset : Dataset
         A data set of images.
 
@@ -73,12 +74,12 @@ class Demo:
         self.race = Race(split)
         self._lock = Lock()
         self._position = 0
-        self._points: list[Answer] = []
+        self._points: list[State] = []
         self._first_seen: dict[int, int] = {}
         self._used: tuple[int, float] | None = None
         self._fill()
 
-    def state(self) -> Answer:
+    def state(self) -> State:
         """Return the data set and all measurements; measure again if the codes were refreshed since."""
         with self._lock:
             encoder = self.collection.encoder
@@ -86,14 +87,14 @@ class Demo:
                 self._points.append(self._measure())
             return self._state(0) | self._unseen()
 
-    def step(self, n_items: int) -> Answer:
+    def step(self, n_items: int) -> State:
         """Add the next items of the stream; return the new measurements."""
         with self._lock:
             n_points = len(self._points)
             self._add(n_items)
             return self._state(n_points)
 
-    def reset(self) -> Answer:
+    def reset(self) -> State:
         """Start over with the first items and a new hasher."""
         with self._lock:
             self.collection.delete(range(_STEP, len(self._stream.X)), missing="ignore")
@@ -126,7 +127,7 @@ class Demo:
                 break
             sleep(_MOMENT)
 
-    def _measure(self) -> Answer:
+    def _measure(self) -> State:
         used, now = self.collection.encoder, self.collection.hasher.snapshot()
         assert used is not None, "labelled items make the first encoder at once"
         if self._used is None or self._used[0] != used.version:
@@ -138,7 +139,7 @@ class Demo:
         (X, y), (queries, labels) = self._database, self._queries
         return round(mean_average_precision(encoder.encode(queries), labels, encoder.encode(X), y), 4)
 
-    def _unseen(self) -> Answer:
+    def _unseen(self) -> State:
         """Return a query of a class that joins midway, whose code is shown before and after."""
         labels = np.unique(self._queries.y)
         label = int(labels[len(labels) // 2])
@@ -149,10 +150,10 @@ class Demo:
         }
         return {"unseen": {"id": "unseen", "labels": label, "vectors": X.tolist(), "payload": payload}}
 
-    def _payload(self, row: int) -> Answer:
+    def _payload(self, row: int) -> State:
         return {"image": picture(self._stream.X[row].reshape(self._shape))}
 
-    def _state(self, from_point: int) -> Answer:
+    def _state(self, from_point: int) -> State:
         rows = range(self._position - 1, max(-1, self._position - 1 - _SHOWN), -1)
         newest = [{"id": row, "labels": int(self._stream.y[row]), "payload": self._payload(row)} for row in rows]
         return {
@@ -166,6 +167,70 @@ class Demo:
             "arrived": newest,
             "points": self._points[from_point:],
         }
+
+
+class Race:
+    """HCOH and HROH on the same stream, sorted by class, measured on all classes seen so far.
+
+    Points are computed on first use and kept.
+
+    Parameters
+    ----------
+    split : Split
+        Its stream is learned in the order of the classes; database and queries give the mAP.
+
+    Examples
+    --------
+    >>> from onlinehash.datasets import load_dataset
+    >>> race = Race(load_dataset("digits").split())
+    >>> race.n_points, race.points(0, 2)[-1]["n"]
+    (60, 50)
+    """
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+        self._stream = split.stream.take(np.argsort(split.stream.y, kind="stable"))
+        self._learners: dict[str, OnlineHasher] = {"hcoh": published_hcoh(split), "hroh": small_hroh()}
+        self._points: list[State] = []
+        self._shuffled: float | None = None
+        self._lock = Lock()
+        self.n_points = -(-len(self._stream.X) // _RACE_STEP)
+
+    def points(self, start: int, n_points: int) -> list[State]:
+        """Return some points: instances learned, the current class, and the mAP of each hasher."""
+        with self._lock:
+            while len(self._points) < min(start + n_points, self.n_points):
+                self._points.append(self._advance(len(self._points) * _RACE_STEP))
+            return self._points[start : start + n_points]
+
+    def shuffled(self) -> float:
+        """Return the mAP that HCOH reaches on the same instances in random order."""
+        with self._lock:
+            if self._shuffled is None:
+                learner = published_hcoh(self._split).partial_fit(*self._split.stream)
+                seen = np.unique(self._stream.y)
+                self._shuffled = float(np.mean(list(self._measure(learner, seen).values())))
+            return self._shuffled
+
+    def _advance(self, start: int) -> State:
+        X, y = self._stream.take(slice(start, start + _RACE_STEP))
+        n_seen = start + len(X)
+        seen = np.unique(self._stream.y[:n_seen])
+        point: State = {"n": n_seen, "label": int(y[-1])}
+        for name, learner in self._learners.items():
+            by_class = self._measure(learner.partial_fit(X, y), seen)
+            point[name] = {"map": round(float(np.mean(list(by_class.values()))), 4), "by_class": by_class}
+        return point
+
+    def _measure(self, learner: OnlineHasher, seen: NDArray[np.int64]) -> dict[int, float]:
+        """Return the mAP per class, over the queries and items of the classes seen."""
+        encoder = learner.snapshot()
+        queries, database = (
+            batch.take(np.isin(batch.y, seen)) for batch in (self._split.queries, self._split.database)
+        )
+        ranking = Ranking(encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y)
+        averages = ranking.average_precision()
+        return {int(label): round(float(averages[queries.y == label].mean()), 4) for label in seen}
 
 
 @contextmanager
@@ -185,29 +250,29 @@ def open_demo(dataset: str | None = None) -> Iterator[Demo]:
         data = load_dataset("digits")
     with (
         TemporaryDirectory(prefix="onlinehash") as folder,
-        Collection.open(Path(folder) / "demo.oh", small_hroh(), WhenDrifted(every=40)) as collection,
+        Collection.open(Path(folder) / "demo.oh", small_hroh(), 40) as collection,
     ):
         yield Demo(collection, data)
 
 
 class _Step(msgspec.Struct, forbid_unknown_fields=True):
-    n: Annotated[int, msgspec.Meta(ge=1, le=_MOST_STEPS)] = 10
+    n: Annotated[int, msgspec.Meta(ge=1, le=_MAX_STEPS)] = 10
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True):
     start: Annotated[int, msgspec.Meta(ge=0)] = 0
-    n: Annotated[int, msgspec.Meta(ge=1, le=_MOST_STEPS)] = 1
+    n: Annotated[int, msgspec.Meta(ge=1, le=_MAX_STEPS)] = 1
 
 
 def make_demo_routes(demo: Demo, keys: ApiKeys) -> list[Route]:
     """Return the routes of the demo page, which are not part of the OpenAPI document."""
 
-    def race(asked: Answer) -> Answer:
+    def race(asked: State) -> State:
         part = convert(_Part, asked)
         points = demo.race.points(part.start, part.n)
         return {"n_points": demo.race.n_points, "shuffled": demo.race.shuffled(), "points": points}
 
-    def route(path: str, answer: Callable[[Answer], Answer], method: str = "GET") -> Route:
+    def route(path: str, answer: Callable[[State], State], method: str = "GET") -> Route:
         def respond(request: Request) -> Response:
             demand_key(request, keys, write=method == "POST")
             return JSONResponse(answer(dict(request.query_params)))
@@ -233,8 +298,8 @@ def picture(pixels: NDArray[np.floating]) -> str:
 
 def _head(split: Split) -> Split:
     """Return a part of a split, small enough to be measured while the page is open."""
-    stream, database = (batch.take(slice(_MOST_ITEMS)) for batch in (split.stream, split.database))
-    some = np.sort(np.random.default_rng(0).permutation(len(split.queries.X))[:_MOST_QUERIES])
+    stream, database = (batch.take(slice(_MAX_ITEMS)) for batch in (split.stream, split.database))
+    some = np.sort(np.random.default_rng(0).permutation(len(split.queries.X))[:_MAX_QUERIES])
     return replace(split, stream=stream, database=database, queries=split.queries.take(some))
 
 

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
-from onlinehash._files import whole_file
+from onlinehash._internal.files import whole_file
 from onlinehash.datasets import Dataset, Split
 from onlinehash.demo import run
 from onlinehash.demo.picture import paint
-from onlinehash.demo.race import N_COMPONENTS
-from onlinehash.demo.run import Examples, Learned, image_shape
+from onlinehash.demo.run import N_COMPONENTS, Examples, Learned
 from onlinehash.experiments.run import Quality
 
 _SHOWN = 32  # bits of the codes in the examples
 _FOUND = 5  # items per search
 _SPARKS = "▁▂▃▄▅▆▇█"
-_LARGEST = 16  # pixels per side of an image
-_BLOCKS = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
 
 
 def show(
@@ -90,58 +83,12 @@ def _rise(learned: Learned) -> str:
 
 
 def _print_examples(console: Console, data: Dataset, split: Split, examples: Examples) -> None:
-    shape = image_shape(data)
     for row, method in product(range(min(3, len(examples.queries))), examples.found):
-        query, matches = examples.queries[row], examples.found[method][row]
-        label = split.queries.y[query]
-        names = [f"{data.class_names[label]}"]
-        for id, distance in zip(matches.ids, matches.distances, strict=True):
-            found = split.database.y[id]
-            names.append(f"{data.class_names[found]} {'✓' if found == label else '✗'} {distance}")
-        if shape is None:
-            console.print(f"{method}, {names[0]}: {', '.join(names[1:])}\n", soft_wrap=True)
-            continue
-        rows = [split.queries.X[query], *split.database.X[matches.ids]]
-        pictures = [draw(row.reshape(shape), grey=console.color_system is not None) for row in rows]
-        width = len(pictures[0][0]) + 3
-        console.print(f"[bold]{method}[/]")
-        fitting = max(2, min(len(pictures), 80 // width))
-        for lines in zip(*pictures[:fitting], strict=True):
-            console.print(Text("   ").join(lines), soft_wrap=True)
-        console.print("".join(f"{name:{width}}" for name in names[:fitting]).rstrip() + "\n", soft_wrap=True)
-
-
-def draw(image: NDArray[Any], *, grey: bool) -> list[Text]:
-    """Return the lines of an image, two pixels per character, in shades of grey or in black and white.
-
-    Examples
-    --------
-    >>> [line.plain for line in draw(np.array([[1.0, 0.0], [1.0, 1.0]]), grey=False)]
-    ['█▄']
-    """
-    image = _shrink(image / max(float(image.max()), 1e-9))
-    if len(image) % 2:
-        image = np.vstack([image, np.zeros_like(image[:1])])
-    lines = []
-    for upper, lower in zip(image[::2], image[1::2], strict=True):
-        line = Text()
-        for top, bottom in zip(upper.tolist(), lower.tolist(), strict=True):
-            if grey:
-                line.append("▀", style=f"{_shade(top)} on {_shade(bottom)}")
-            else:
-                line.append(_BLOCKS[top > 0.4, bottom > 0.4])
-        lines.append(line)
-    return lines
-
-
-def _shrink(image: NDArray[Any]) -> NDArray[Any]:
-    """Average square blocks of pixels so that the image is small enough."""
-    factor = -(-len(image) // _LARGEST)
-    height, width = (side // factor for side in image.shape)
-    blocks = image[: height * factor, : width * factor].reshape(height, factor, width, factor)
-    return np.asarray(blocks.mean(axis=(1, 3)))
-
-
-def _shade(value: float) -> str:
-    level = round(255 * min(max(value, 0.0), 1.0))
-    return f"#{level:02x}{level:02x}{level:02x}"
+        label, matches = split.queries.y[examples.queries[row]], examples.found[method][row]
+        found = split.database.y[matches.ids]
+        texts = [
+            f"{data.class_names[other]} {'✓' if other == label else '✗'} {distance}"
+            for other, distance in zip(found, matches.distances, strict=True)
+        ]
+        console.print(f"[bold]{method}[/], {data.class_names[label]}: {', '.join(texts)}", soft_wrap=True)
+    console.print()

@@ -2,7 +2,7 @@
 
 A collection that is opened with ``embed=`` takes documents. An embedder is a name of this registry, a callable, an
 object with ``transform`` (scikit-learn) or ``encode`` (sentence-transformers), or an :class:`Embedder`. Register your
-own with :func:`register_embedder`.
+own with :func:`register_embedder`, or offer them from a package with the entry points ``onlinehash.embedders``.
 
 Examples
 --------
@@ -16,22 +16,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onlinehash.embedders import models
+from onlinehash._internal.plugins import plugins
 from onlinehash.embedders.embedder import Embedder, Function, is_document, name_of
 from onlinehash.exceptions import InvalidInputError, MissingExtraError, UnknownNameError
 
-# By kind: what takes the part of a name behind the colon, and an example of that part where it is needed.
-_KINDS: dict[str, tuple[Callable[[str], Function], str]] = {
-    "char_ngrams": (models.char_ngrams, ""),
-    "fastembed": (models.fastembed, "BAAI/bge-small-en-v1.5"),
-    "onnx": (models.onnx, "model.onnx"),
-    "sentence-transformers": (models.sentence_transformers, "all-MiniLM-L6-v2"),
-    "timm": (models.timm, "mobilenetv3_small_100"),
-    "torchvision": (models.torchvision, "resnet18"),
-    "wordllama": (models.wordllama, ""),
+EMBEDDERS = {
+    "char_ngrams": "onlinehash.embedders.models:char_ngrams",
+    "fastembed": "onlinehash.embedders.models:fastembed",
+    "onnx": "onlinehash.embedders.models:onnx",
+    "sentence-transformers": "onlinehash.embedders.models:sentence_transformers",
+    "timm": "onlinehash.embedders.models:timm",
+    "torchvision": "onlinehash.embedders.models:torchvision",
+    "wordllama": "onlinehash.embedders.models:wordllama",
 }
-_OF_IMAGES = ("onnx", "timm", "torchvision")
+"""Our embedders by kind: a function of the part of a name behind the colon.
+
+It may have the attributes ``takes``, "text" or "image", and ``example``, a model, if it needs one.
+"""
+
 _own: dict[str, Callable[[str], Function]] = {}
+
+
+def _maker(name: str) -> Any:
+    """Return what makes the embedders of a kind; None if there is none of that name."""
+    kind = name.partition(":")[0]
+    if kind in _own:
+        return _own[kind]
+    found = plugins("onlinehash.embedders", EMBEDDERS)
+    return found[kind].load() if kind in found else None
 
 
 def make_embedder(name: str) -> Embedder:
@@ -51,18 +63,19 @@ def make_embedder(name: str) -> Embedder:
     'char_ngrams:256'
     """
     kind, _, model = str(name).partition(":")
-    if kind in _own:
-        return Embedder(name, _own[kind](model))
-    if kind not in _KINDS:
+    make = _maker(kind)
+    if make is None:
         raise UnknownNameError.among("embedder", kind, known_embedders())
-    make, example = _KINDS[kind]
+    example = getattr(make, "example", "")
     if example and not model:
         raise InvalidInputError(f"Name the model: '{kind}:{example}'.")
     try:
         made = make(model)
     except ModuleNotFoundError as error:
+        if kind not in EMBEDDERS or kind in _own:
+            raise
         raise MissingExtraError.of(error.name or kind, kind) from error
-    return Embedder(name, made, "image" if kind in _OF_IMAGES else "text")
+    return Embedder(name, made, getattr(make, "takes", "text"))
 
 
 def documents_of(name: str) -> str | None:
@@ -73,8 +86,8 @@ def documents_of(name: str) -> str | None:
     >>> documents_of("torchvision:resnet18"), documents_of("mine")
     ('image', None)
     """
-    kind = name.partition(":")[0]
-    return "image" if kind in _OF_IMAGES else "text" if kind in known_embedders() else None
+    make = _maker(name)
+    return None if make is None else getattr(make, "takes", "text")
 
 
 def names_model(name: str) -> bool:
@@ -85,7 +98,7 @@ def names_model(name: str) -> bool:
     >>> names_model("torchvision:resnet18"), names_model("char_ngrams:256"), names_model("mine")
     (True, False, False)
     """
-    return bool(_KINDS.get(name.partition(":")[0], (None, ""))[1])
+    return bool(getattr(_maker(name), "example", ""))
 
 
 def register_embedder(kind: str, make: Callable[[str], Function]) -> None:
@@ -106,8 +119,8 @@ def register_embedder(kind: str, make: Callable[[str], Function]) -> None:
     >>> del _own["lengths"]
     """
     if not isinstance(kind, str) or not kind or ":" in kind:
-        raise InvalidInputError(f"kind={kind!r} is no name for embedders; use text without a colon.")
-    if kind in _KINDS:
+        raise InvalidInputError(f"kind={kind!r} is not a name for embedders; use text without a colon.")
+    if kind in plugins("onlinehash.embedders", EMBEDDERS):
         raise InvalidInputError(f"The name {kind!r} is taken; choose another.")
     _own[kind] = make
 
@@ -120,7 +133,7 @@ def known_embedders() -> list[str]:
     >>> "char_ngrams" in known_embedders()
     True
     """
-    return sorted(_KINDS.keys() | _own.keys())
+    return sorted(plugins("onlinehash.embedders", EMBEDDERS).keys() | _own.keys())
 
 
 def as_embedder(embed: Any) -> Embedder:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_choice
+from onlinehash._internal.validation import check_choice
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError
 
 Function = Callable[[list[Any]], Any]

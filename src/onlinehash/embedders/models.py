@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,9 +12,21 @@ from onlinehash.embedders.embedder import Function
 from onlinehash.embedders.images import image_array, open_image, pooled
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 
+Make = TypeVar("Make", bound=Callable[[str], Function])
+
 _N_FEATURES = 1024  # of char_ngrams
 _WIDTHS = (64, 128, 256)  # of wordllama
 _SIZE = 224  # of images, where an ONNX file leaves it open
+
+
+def _needs_model(example: str, takes: str = "text") -> Callable[[Make], Make]:
+    """Say which model a kind of embedder needs, by an example, and what it takes."""
+
+    def describe(make: Make) -> Make:
+        make.example, make.takes = example, takes  # type: ignore[attr-defined]
+        return make
+
+    return describe
 
 
 def char_ngrams(model: str) -> Function:
@@ -45,6 +58,7 @@ def char_ngrams(model: str) -> Function:
     return embed
 
 
+@_needs_model("BAAI/bge-small-en-v1.5")
 def fastembed(model: str) -> Function:
     """Return the function that embeds text with a model of fastembed, on ONNX Runtime."""
     from fastembed import TextEmbedding
@@ -53,6 +67,7 @@ def fastembed(model: str) -> Function:
     return lambda texts: list(loaded.embed(texts))
 
 
+@_needs_model("all-MiniLM-L6-v2")
 def sentence_transformers(model: str) -> Function:
     """Return the function that embeds text with a model of sentence-transformers, as vectors of unit length."""
     from sentence_transformers import SentenceTransformer
@@ -72,6 +87,7 @@ def wordllama(model: str) -> Function:
     return lambda texts: loaded.embed(texts, norm=True)
 
 
+@_needs_model("model.onnx", "image")
 def onnx(path: str) -> Function:
     """Return the function that embeds images with the first output of a network in an ONNX file, averaged over places.
 
@@ -104,6 +120,7 @@ def onnx(path: str) -> Function:
     return embed
 
 
+@_needs_model("mobilenetv3_small_100", "image")
 def timm(model: str) -> Function:
     """Return a pretrained network of timm without its classifier, with the transform it was trained with."""
     import timm
@@ -112,6 +129,7 @@ def timm(model: str) -> Function:
     return _embed_with(network, timm.data.create_transform(**timm.data.resolve_data_config({}, model=network)))
 
 
+@_needs_model("resnet18", "image")
 def torchvision(model: str) -> Function:
     """Return a pretrained network of torchvision without its classifier, with the transform of its weights."""
     import torch

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_codes
+from onlinehash._internal.validation import check_codes
 from onlinehash.codes import code_width, pack_bits, pack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, UnknownNameError
 from onlinehash.experiments.streams import labelled_rows
@@ -94,19 +94,18 @@ def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> No
             raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
 
 
-def class_file(name: str) -> Path | None:
-    """Return the source file of a class; None if it has none, because it is compiled or in an archive."""
+def class_digest(name: str) -> str | None:
+    """Return a digest of the source file of a class; None if it has none, because it is compiled or in an archive.
+
+    Modules that the file imports do not count.
+    """
     try:
         path = inspect.getsourcefile(load_class(name))
     except TypeError:
         return None
-    return Path(path) if path is not None and Path(path).is_file() else None
-
-
-def class_digest(name: str) -> str | None:
-    """Return a digest of the source file of a class; modules that the file imports do not count."""
-    path = class_file(name)
-    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    if path is None or not Path(path).is_file():
+        return None
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 
 def make_custom(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_features, check_finite, check_labels
+from onlinehash._internal.validation import check_features, check_finite, check_labels
 from onlinehash.datasets import Dataset, ProtocolSizes, describe, load_dataset
 from onlinehash.datasets.files import file_sha256
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, InvalidLabelsError
@@ -124,14 +124,16 @@ def data_digest(path: str, labels: str | None) -> str:
 
 def _files(path: str, labels: str | None) -> list[Path]:
     """Return the files of a data set; each must exist."""
-    files = [Path(path)]
-    if files[0].suffix.lower() == ".npy":
-        usual = [files[0].with_suffix(f".labels.{ending}") for ending in ("npy", "jsonl")]
-        files += [Path(labels)] if labels else [file for file in usual if file.is_file()]
-    for file in files:
-        if not file.is_file():
-            raise DataNotFoundError(f"There is no file {file}; paths start from the folder in which the command runs.")
-    return files
+    from onlinehash.tables import Columns
+    from onlinehash.tables.npy import files_beside
+
+    file = Path(path)
+    if not file.is_file():
+        raise DataNotFoundError(f"There is no file {file}; paths start from the folder in which the command runs.")
+    if file.suffix.lower() != ".npy":
+        return [file]
+    beside = files_beside(file, Columns(labels=labels))
+    return [beside[role] for role in ("vectors", "labels") if role in beside]
 
 
 @lru_cache

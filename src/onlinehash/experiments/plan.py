@@ -11,16 +11,15 @@ your own, see :mod:`onlinehash.experiments.own_data`.
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from onlinehash._validation import check_choice, check_positive_int
+from onlinehash._internal.validation import check_choice, check_positive_int
 from onlinehash.datasets import PROTOCOLS, dataset_names
 from onlinehash.exceptions import FileFormatError, InvalidInputError, OnlineHashError, UnknownNameError
 from onlinehash.experiments.custom import check_settings, class_digest, load_class
@@ -29,8 +28,6 @@ from onlinehash.experiments.references import REFERENCES
 from onlinehash.experiments.streams import STREAM_DEFAULTS, StreamOptions
 from onlinehash.hashers import HASHERS
 
-Parsed = TypeVar("Parsed")
-
 _CHOICES = {  # the first is the default
     "protocol": tuple(PROTOCOLS),
     "ranking": ("hamming", "asymmetric"),
@@ -38,12 +35,7 @@ _CHOICES = {  # the first is the default
     "queries": ("held out", "stream"),
     "inputs": ("given", "hroh"),
 }
-_EVALUATION = ("ranking", "database_codes")
-SHARED = (
-    *("dataset", "labels", "protocol", "checkpoints", "queries", "precision_at", "inputs"),
-    *_EVALUATION,
-    *STREAM_DEFAULTS,
-)
+SHARED = ("dataset", "labels", "checkpoints", "precision_at", *_CHOICES, *STREAM_DEFAULTS)
 """Settings of a plan that a method may override; other settings of a method are parameters of its hasher."""
 
 KEY = ("dataset", "method", "n_bits", "seed")
@@ -90,7 +82,8 @@ class Run(StreamOptions):
         the neighbours of a pool of sampled points, as that of FOH does. "centred" centres queries and database, each by
         its own mean, before bits are taken, as those of SDOH-HC and others do.
     inputs : {"given", "hroh"}
-        "hroh" gives the method the features that HROH learns from, see :mod:`onlinehash.experiments.inputs`.
+        "hroh" gives the method the features that HROH learns from, see
+        :class:`~onlinehash.experiments.run.WithHROHFeatures`.
     order, groups, drift, drift_angle, label_noise, missing_labels, unseen
         See :class:`~onlinehash.experiments.streams.StreamOptions`.
 
@@ -119,13 +112,6 @@ class Run(StreamOptions):
     def key(self) -> tuple[Any, ...]:
         """What identifies the run among the results of a plan."""
         return tuple(getattr(self, name) for name in KEY)
-
-    @property
-    def learned(self) -> str:
-        """What identifies the learned hasher: runs without a curve that only differ in their evaluation share one."""
-        evaluation = {"method"} if self.checkpoints else {"method", "precision_at", *_EVALUATION}
-        config = {name: value for name, value in self.config().items() if name not in evaluation}
-        return json.dumps(config, sort_keys=True, default=str)
 
     def config(self) -> dict[str, Any]:
         """Return the configuration that determines the result, as JSON.
@@ -169,17 +155,12 @@ def load_plan(path: Path) -> Plan:
     >>> load_plan(QUICK_PLAN).runs[0].dataset
     'digits'
     """
-    return parse_toml(path, "plan", parse_plan)
-
-
-def parse_toml(path: Path, kind: str, parse: Callable[[str, dict[str, Any]], Parsed]) -> Parsed:
-    """Return what is parsed from the name and the content of a TOML file; errors name the file."""
     try:
-        return parse(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
+        return parse_plan(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path} is not a {kind}: it is not UTF-8 text. Save it as UTF-8.") from error
+        raise FileFormatError(f"{path} is not a plan: it is not UTF-8 text. Save it as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
-        raise FileFormatError(f"{path} is not a {kind}: {error}. A {kind} is a TOML file.") from error
+        raise FileFormatError(f"{path} is not a plan: {error}. A plan is a TOML file.") from error
     except OnlineHashError as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -206,7 +187,7 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
     _check_shared({key: content[key] for key in SHARED if key in content})
     _whole_numbers("bits", content["bits"], least=1)
     _whole_numbers("seeds", content["seeds"], least=0)
-    title, notes = check_text("title", content.get("title", name)), check_text("notes", content.get("notes", ""))
+    title, notes = _text("title", content.get("title", name)), _text("notes", content.get("notes", ""))
     methods = content["methods"]
     if not isinstance(methods, dict) or not methods:
         raise FileFormatError(f"methods={methods!r} is not a table of methods; write [methods.HCOH].")
@@ -251,7 +232,7 @@ def _rows(method: str, settings: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> Iterator[Run]:
     own = dict(settings)
-    hasher = check_text("hasher", own.pop("hasher"))
+    hasher = _text("hasher", own.pop("hasher"))
     seeds = _whole_numbers("seeds", own.pop("seeds", content["seeds"]), least=0)
     bits = _whole_numbers("bits", own.get("bits", content["bits"]), least=1)
     shared = {key: own.pop(key, content.get(key)) for key in SHARED if key in content or key in own}
@@ -289,9 +270,9 @@ def _spelled(hasher: str) -> str:
 
 def _check_shared(shared: dict[str, Any]) -> None:
     """Check the shared settings, except stream options, which StreamOptions checks."""
-    dataset, labels = check_text("dataset", shared["dataset"]), shared.get("labels")
+    dataset, labels = _text("dataset", shared["dataset"]), shared.get("labels")
     if is_file_name(dataset):
-        find_dataset(dataset, None if labels is None else check_text("labels", labels))
+        find_dataset(dataset, None if labels is None else _text("labels", labels))
     elif labels is not None:
         raise InvalidInputError(
             f"labels={labels!r} is for a file of your own; the data set {dataset!r} has its labels."
@@ -310,8 +291,7 @@ def _check_shared(shared: dict[str, Any]) -> None:
         raise InvalidInputError(f"checkpoints={points!r} is not a number of points; use an integer of at least 0.")
 
 
-def check_text(name: str, value: Any) -> str:
-    """Return a setting that must be text."""
+def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise FileFormatError(f'{name}={value!r} is not text; write {name} = "...".')
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -12,10 +12,12 @@ from statistics import median
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.experiments import plots, tables
 from onlinehash.experiments.plan import Plan
-from onlinehash.experiments.report_tables import NO_PRINT, form_seconds, form_signed, html_table
 from onlinehash.experiments.results import Result, is_stale, read_results
 from onlinehash.experiments.tables import Cells, form_value
 
+_NO_PRINT = tables.Printed({})
+_STEPS = (0.01, 0.03, 0.1)  # differences at which the colour becomes stronger
+_MINUS = "\N{MINUS SIGN}"
 _CLOSE, _LARGE = 0.02, 0.05
 
 QUICK_PLAN = Path(__file__).parent / "quick.toml"
@@ -76,17 +78,11 @@ def _environments(results: Sequence[Result]) -> str:
             seen.setdefault(key, Counter())[value] += 1
     total = sum(sum(result["seconds"].values()) for result in results)
     facts = {
-        "runs": f"{len(results)}, {_duration(total)} of CPU time in all",
+        "runs": f"{len(results)}, {total / 3600:.2g} hours of CPU time",
         **{key: ", ".join(value for value, _ in values.most_common()) for key, values in seen.items()},
     }
     items = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in facts.items())
     return f'<dl class="facts">{items}</dl>'
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
@@ -96,7 +92,7 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
     state = f"{len(results)} of {len(plan.runs)} runs are done. " if len(results) < len(plan.runs) else ""
     n_stale = sum(map(is_stale, results))
     if n_stale:
-        state += f"Stale runs, whose source changed since or is unknown: {n_stale}. "
+        state += f"Stale runs, made before measured values changed: {n_stale}. "
     mean = f"Values are means of {len(seeds)} seeds." if len(seeds) > 1 else "One seed."
     protocols = ", ".join(sorted({result["config"]["protocol"] for result in results}))
     lines = [
@@ -123,7 +119,7 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
         name: tables.measured(tables.separate_references(part)[0], "mean_average_precision")
         for name, part in parts.items()
     }
-    n_bits = plots.timed_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
+    n_bits = plots.common_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
     methods = dict.fromkeys(method for cells in by_part.values() for method in cells)
     rows = {
         method: {
@@ -132,7 +128,9 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
         for method in methods
     }
     caption = f"mAP at {n_bits} bits, all streams"
-    table = html_table(caption, {m: row for m, row in rows.items() if row}, NO_PRINT, columns=dict(enumerate(by_part)))
+    table = _html_table(
+        caption, {m: row for m, row in rows.items() if row}, _NO_PRINT, columns=dict(enumerate(by_part))
+    )
     studied = tables.study(learned, "mean_average_precision")
     return table + (_figure_grid([_study_figure(learned, "mAP", studied)]) if studied else "")
 
@@ -143,19 +141,18 @@ def _part(results: list[Result]) -> str:
     label, precision_label = _at("mAP", metrics.get("map_at")), _at("Precision", metrics.get("precision_at"))
     ours = tables.measured(learned, "mean_average_precision")
     theirs, theirs_precision = (
-        tables.printed_for(dataset, measure) if tables.as_in_the_paper(results) else NO_PRINT
+        tables.printed_for(dataset, measure) if tables.as_in_the_paper(results) else _NO_PRINT
         for measure in ("mean_average_precision", "precision")
     )
     seconds = tables.learning_seconds(learned)
     found = tables.differences(ours, theirs.cells) if theirs.comparable else []
     studied = tables.study(learned, "mean_average_precision")
 
-    def table(caption: str, measure: str, printed: tables.Printed = NO_PRINT) -> str:
+    def table(caption: str, measure: str, printed: tables.Printed = _NO_PRINT) -> str:
         cells, of_references = (tables.measured(some, measure) for some in (learned, references))
-        return html_table(caption, cells, printed, references=of_references, seeds=tables.spread(learned, measure))
+        return _html_table(caption, cells, printed, references=of_references, seeds=tables.spread(learned, measure))
 
     parts = [
-        _story(ours, tables.areas(learned), {} if studied else seconds, label, theirs),
         _compared(found, label),
         _figures(results, label, studied),
         table(label, "mean_average_precision", theirs),
@@ -167,59 +164,12 @@ def _part(results: list[Result]) -> str:
     parts += [table(caption, name) for name, caption in tables.UNSEEN.items() if of_unseen]
     parts.append(_notes(ours, theirs))
     caption, printed = "CPU seconds to learn the stream", tables.printed_seconds(dataset)
-    times = "" if studied else html_table(caption, seconds, printed, form=form_seconds, rising=True)
+    times = "" if studied else _html_table(caption, seconds, printed, form=_form_seconds, rising=True)
     return "\n".join([*parts, times])
 
 
 def _at(measure: str, length: int | None) -> str:
     return measure if length is None else f"{measure}@{length}"
-
-
-def _story(ours: Cells, area: Cells, seconds: Cells, label: str, theirs: tables.Printed) -> str:
-    """Return a paragraph: the leading methods and the times."""
-    if not ours:
-        return ""
-    sentences = [f"<strong>{_lead(ours, f'has the highest {label}')}</strong>"]
-    in_paper = {method: row for method, row in ours.items() if tables.beside(method, ours, theirs.cells)}
-    if in_paper and _lead(in_paper, "") != _lead(ours, ""):
-        sentences.append("Among the methods of the paper, " + _lead(in_paper, "leads"))
-    if area:
-        among = "" if set(area) == set(ours) else f" among the {len(area)} methods that have one"
-        sentences.append(f"By the area under the learning curve{among}, {_lead(area, 'leads')}")
-    n_bits = plots.timed_length(seconds) if seconds else 0
-    times = {method: row[n_bits] for method, row in seconds.items() if n_bits in row}
-    if len(times) > 1:
-        fast, slow = min(times, key=lambda m: times[m]), max(times, key=lambda m: times[m])
-        middle = f", HCOH {form_seconds(times['HCOH'])} s" if "HCOH" in times and "HCOH" not in {fast, slow} else ""
-        sentences.append(
-            f"To learn the stream at {n_bits} bits, {escape(fast)} takes {form_seconds(times[fast])} s of CPU time"
-            f"{middle}, {escape(slow)} {form_seconds(times[slow])} s."
-        )
-    return f'<p class="story">{" ".join(sentences)}</p>'
-
-
-def _lead(cells: Cells, verb: str) -> str:
-    """Return the leading method per number of bits: 'HCOH leads at 8 (.5) and 16 bits (.6), LSH at 32 bits (.7).'."""
-    won: dict[str, list[tuple[int, float]]] = {}
-    for n_bits in tables.lengths_of(cells):
-        row = {method: values[n_bits] for method, values in cells.items() if n_bits in values}
-        best = max(row, key=lambda method: row[method])
-        won.setdefault(best, []).append((n_bits, row[best]))
-    if len(won) == 1:
-        (best, places), *_ = won.items()
-        if len(places) > 2:
-            (first, low), (last, high) = places[0], places[-1]
-            values = f"from {form_value(low)} at {first} bits to {form_value(high)} at {last} bits"
-            return f"{escape(best)} {verb} at every length, {values}."
-    phrases = []
-    for place, (method, places) in enumerate(won.items()):
-        at = _listed([f"{n_bits} ({form_value(value)})" for n_bits, value in places])
-        phrases.append(f"{escape(method)} {verb if place == 0 else ''} at {at}".replace("  ", " "))
-    return _listed(phrases) + " bits."
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
 def _compared(found: list[tables.Difference], label: str) -> str:
@@ -236,15 +186,13 @@ def _compared(found: list[tables.Difference], label: str) -> str:
     for difference in found:
         if abs(difference.size) >= _LARGE:
             farthest.setdefault(difference.method, []).append(difference)
-    if not farthest:
-        return f"<p>{text} None is farther than {form_value(max(sizes))}.</p>"
     items = [
         f"<li><b>{escape(method)}</b>: "
-        + _listed([f"{form_signed(d.size)} at {d.n_bits}" for d in sorted(cells, key=lambda d: d.n_bits)])
+        + ", ".join(f"{_form_signed(d.size)} at {d.n_bits}" for d in sorted(cells, key=lambda d: d.n_bits))
         + f" bits. {escape(tables.explanation(method))}</li>"
         for method, cells in farthest.items()
     ]
-    return f"<p>{text} Off by {form_value(_LARGE)} or more:</p><ul>{''.join(items)}</ul>"
+    return f"<p>{text} Off by {form_value(_LARGE)} or more:</p><ul>{''.join(items) or '<li>none</li>'}</ul>"
 
 
 def _notes(ours: Cells, theirs: tables.Printed) -> str:
@@ -267,8 +215,6 @@ def _figures(results: list[Result], label: str, studied: tables.Study | None) ->
     if len(tables.lengths_of(drawn)) > 1:
         area = plots.auc_against_bits(learned, label=f"area under the {label} curve")
         figures.append(_figure("Area under the learning curve", area))
-    if learned and studied is None:
-        figures.append(_figure("Time to learn the stream", plots.learning_time(learned)))
     if drawn:
         figures.append(_figure(f"{label} along the stream", plots.map_against_instances(learned, label=label)))
     return _figure_grid(figures)
@@ -285,3 +231,87 @@ def _figure(caption: str, svg: str) -> str:
 
 def _figure_grid(figures: Iterable[str]) -> str:
     return f'<div class="figures">{"".join(figures)}</div>'
+
+
+def _html_table(
+    caption: str,
+    ours: Cells,
+    theirs: tables.Printed,
+    *,
+    columns: dict[int, str] | None = None,
+    references: Cells | None = None,
+    seeds: dict[str, dict[int, list[float]]] | None = None,
+    form: Callable[[float], str] = form_value,
+    rising: bool = False,
+) -> str:
+    """Return a sortable table; a cell has the measured value, the printed value and their difference."""
+    lengths = tables.lengths_of(ours)
+    names = columns or {n_bits: f"{n_bits} bits" for n_bits in lengths}
+    choose = min if rising else max
+    best = {n_bits: choose(row[n_bits] for row in ours.values() if n_bits in row) for n_bits in lengths}
+    rows = []
+    for method, row in ours.items():
+        row_printed = tables.beside(method, ours, theirs.cells)
+        cells = []
+        for n_bits in lengths:
+            value, other = row.get(n_bits), row_printed.get(n_bits)
+            if value is None:
+                inner = "" if other is None else f'<span class="theirs">{form(other)}</span>'
+                cells.append(f'<td data-value="">&ndash;{inner}</td>')
+                continue
+            inner = f'<span class="{"ours best" if value == best[n_bits] else "ours"}">{form(value)}</span>'
+            if other is not None:
+                inner += f'<span class="theirs">{form(other)}</span>'
+                inner += _chip(value - other) if theirs.comparable else ""
+            all_seeds = (seeds or {}).get(method, {}).get(n_bits, [])
+            hint = f' title="seeds: {", ".join(map(form, all_seeds))}"' if len(all_seeds) > 1 else ""
+            cells.append(f'<td data-value="{value!r}"{hint}>{inner}</td>')
+        rows.append(f'<tr><th scope="row">{escape(method)}</th>{"".join(cells)}</tr>')
+    heads = "".join(
+        f'<th scope="col" aria-sort="none"><button type="button">{escape(name)}</button></th>'
+        for name in ("method", *(names[n_bits] for n_bits in lengths))
+    )
+    foot = "".join(
+        f'<tr><th scope="row">{escape(name)} <small class="theirs">{stored:,} bits per item</small></th>'
+        + f'<td><span class="ours">{form(value)}</span></td>' * len(lengths)
+        + "</tr>"
+        for name, row in (references or {}).items()
+        for stored, value in row.items()
+    )
+    compared = bool(tables.differences(ours, theirs.cells))
+    return (
+        '<div class="box"><table class="sortable">'
+        f"<caption><div>{escape(caption)}{_key(theirs, compared)}</div></caption>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>"
+        f"{f'<tfoot>{foot}</tfoot>' if foot else ''}</table></div>"
+    )
+
+
+def _key(theirs: tables.Printed, compared: bool) -> str:
+    """Return the legend of the cells."""
+    if not compared:
+        return ""
+    if not theirs.comparable:
+        return (
+            f"<small>The small values are {escape(theirs.label)}. They are for orientation only: what is measured here "
+            "is something else, so no difference is shown.</small>"
+        )
+    shades = " ".join(map(_chip, (*(-size for size in reversed(_STEPS)), *_STEPS)))
+    return f"<small>Below ours: {escape(theirs.label)}, and the difference, coloured from {shades} on.</small>"
+
+
+def _chip(difference: float) -> str:
+    strength = sum(abs(difference) >= step - 1e-12 for step in _STEPS)
+    direction = "up" if difference >= 0 else "down"
+    return f'<span class="diff {direction}{strength}">{_form_signed(difference)}</span>'
+
+
+def _form_signed(value: float) -> str:
+    """Return a difference with its sign."""
+    text = form_value(abs(value))
+    return text if text == ".000" else ("+" if value > 0 else _MINUS) + text
+
+
+def _form_seconds(value: float) -> str:
+    """Return seconds with about three digits."""
+    return f"{value:.4f}" if value < 0.01 else f"{value:.3f}" if value < 1 else f"{value:.3g}"

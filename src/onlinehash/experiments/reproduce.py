@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from itertools import chain
 from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 
@@ -21,13 +20,13 @@ from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.experiments.own_data import data_size
 from onlinehash.experiments.plan import Run, is_custom
 from onlinehash.experiments.results import (
+    EPOCH,
     Result,
     add_results,
     environment,
     is_stale,
     read_results,
     result_key,
-    source_of,
 )
 from onlinehash.experiments.run import make_method
 from onlinehash.experiments.run import run as do_run
@@ -67,7 +66,7 @@ def reproduce(
     path : path
         The ``.jsonl`` file of results.
     stale : bool, default=False
-        Whether to repeat runs whose result is stale: the source that determines them changed, or is unknown.
+        Whether to repeat runs whose result is stale: measured values may have changed since.
     n_workers : int, optional
         Number of processes; each uses one thread. By default, runs are done in this process, which notices Ctrl-C only
         between two steps of a method.
@@ -130,25 +129,21 @@ def check_parameters(runs: Iterable[Run]) -> None:
 
 def _do(runs: Sequence[Run], n_workers: int | None, made: list[Result]) -> Generator[None]:
     """Do runs and append their results, one per step; what is done when this stops early is appended too."""
-    together: dict[str, list[Run]] = {}
-    for run in runs:
-        together.setdefault(run.learned, []).append(run)
     if n_workers is None:
-        for run in chain.from_iterable(together.values()):
+        for run in runs:
             made.append(_result(run))
             yield
         return
     # A new interpreter per worker: a fork would inherit the threads of numerical libraries.
     pool = ProcessPoolExecutor(n_workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
-    waiting: set[Future[list[Result]]] = set()
+    waiting: set[Future[Result]] = set()
     try:
         with _interrupts_for_this_process():
-            waiting.update(pool.submit(_results, group) for group in together.values())
+            waiting.update(pool.submit(_result, run) for run in runs)
         for future in as_completed(list(waiting)):
-            results = future.result()
-            made += results
+            made.append(future.result())
             waiting.discard(future)
-            yield from (None for _ in results)
+            yield
     except BrokenProcessPool as error:
         raise OnlineHashError(
             "A worker process ended before its run was done, possibly out of memory. Use fewer workers; finished runs "
@@ -161,7 +156,7 @@ def _do(runs: Sequence[Run], n_workers: int | None, made: list[Result]) -> Gener
     finally:
         pool.shutdown(cancel_futures=True)
         done = (future for future in waiting if future.done() and not future.cancelled())
-        made += (result for future in done if future.exception() is None for result in future.result())
+        made += (future.result() for future in done if future.exception() is None)
 
 
 @contextmanager
@@ -191,16 +186,10 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _results(runs: Sequence[Run]) -> list[Result]:
-    """Do runs that share a learned hasher."""
-    return [_result(run) for run in runs]
-
-
 def _result(run: Run) -> Result:
     with threadpool_limits(1):
         try:
             measured = do_run(run)
         except OnlineHashError as error:
             raise type(error)(f"Method {run.method!r}, {run.n_bits} bits, seed {run.seed}: {error}") from error
-    config = run.config()
-    return {"config": config, **measured, "environment": environment(), "source": source_of(config)}
+    return {"config": run.config(), **measured, "environment": environment(), "epoch": EPOCH}

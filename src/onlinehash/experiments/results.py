@@ -1,8 +1,11 @@
 """Results: one JSON-lines file per plan.
 
 The first lines are environments: a number, then the machine, the versions and the commit. Every other line is one run:
-its configuration, what was measured, the number of its environment, and the digest of the source that made it. Runs are
-sorted by data set, method, number of bits and seed.
+its configuration, what was measured, the number of its environment, and its epoch. Runs are sorted by data set, method,
+number of bits and seed.
+
+A result counts for a run if the configurations are equal; that of a run with files of the user has their digests. It is
+stale if its epoch is before :data:`EPOCH`.
 """
 
 from __future__ import annotations
@@ -17,13 +20,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from onlinehash._files import whole_file
+from onlinehash._internal.files import whole_file
 from onlinehash.exceptions import FileFormatError
 from onlinehash.experiments.plan import KEY, Run
-from onlinehash.experiments.sources import source_digest
 
 _PACKAGES = ("onlinehash", "numpy", "scipy", "numba", "scikit-learn")
-_FIELDS = {"config", "metrics", "curve", "seconds", "environment", "source"}
+_FIELDS = {"config", "metrics", "curve", "seconds", "environment"}
+
+EPOCH = 1
+"""Number of times that results became obsolete; raise it when a change of the library changes measured values."""
 
 Result = dict[str, Any]
 
@@ -57,15 +62,8 @@ def add_results(path: Path, results: Iterable[Result]) -> None:
 
 
 def is_stale(result: Result) -> bool:
-    """Return whether the source that determines a run changed since its result, or is unknown."""
-    source = result["source"]
-    return source is None or source != source_of(result["config"])
-
-
-def source_of(config: dict[str, Any]) -> str:
-    """Return the digest of the source that determines a run."""
-    hashers = [config["hasher"], *(["hroh"] if config.get("inputs") == "hroh" else [])]
-    return "+".join(source_digest(hasher, config["dataset"]) for hasher in hashers)
+    """Return whether measured values may have changed since a result was made."""
+    return bool(result.get("epoch", 0) < EPOCH)
 
 
 def _read(path: Path) -> dict[tuple[Any, ...], Result]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,11 @@ from onlinehash.datasets import Dataset, Split
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments.custom import Frozen, Learner, make_custom
-from onlinehash.experiments.inputs import WithHROHFeatures
 from onlinehash.experiments.own_data import find_dataset
 from onlinehash.experiments.plan import Run, is_custom
-from onlinehash.experiments.references import REFERENCES, cosine_quality, takes_bits
+from onlinehash.experiments.references import REFERENCES, ReferenceEncoder, cosine_quality, takes_bits
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.streams import labelled_rows, make_stream, unseen_classes
+from onlinehash.experiments.streams import chunks, labelled_rows, make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
 from onlinehash.metrics import AsymmetricRanking, Curve, Prequential, Ranking, checkpoints
 from onlinehash.types import Batch, Features, Labels
@@ -138,18 +137,21 @@ def run(run: Run) -> Result:
     """
     whole = _split(run)
     split = make_stream(whole, run, run.seed)
-    learned = _learned(run, split)
+    _warm_up(run, split)
+    learner = make_learner(run, split)
+    curve, learning_seconds = _learn(run, learner, split)
     start = process_time()
-    sides = _encoded(learned.encoder, split, run.ranking)
+    encoder = learner.snapshot()
+    sides = _encoded(encoder, split, run.ranking)
     if run.database_codes == "labels":
-        sides = (*sides[:2], _codes_of_labels(learned.learner, split.database.y), sides[3])
+        sides = (*sides[:2], _codes_of_labels(learner, split.database.y), sides[3])
     elif run.database_codes == "candidates":
         near = _candidates(sides[0], sides[2], len(whole.stream.y), run.seed)
         sides = (*sides[:2], sides[2][near], sides[3][near])
     elif run.database_codes == "centred":
-        queries, database = (_centred_codes(learned.encoder, side.X) for side in (split.queries, split.database))
+        queries, database = (_centred_codes(encoder, side.X) for side in (split.queries, split.database))
         sides = (queries, sides[1], database, sides[3])
-    encoding_seconds = learned.snapshot_seconds + process_time() - start
+    encoding_seconds = process_time() - start
     start = process_time()
     expected = _quality(sides, split, "expected")
     stable = _quality(sides, split, "stable") if _is_packed(sides[0]) else expected
@@ -159,59 +161,38 @@ def run(run: Run) -> Result:
     elif len(whole.stream.y) < len(sides[3]) == len(split.database.y):
         new = slice(len(whole.stream.y), None)
         metrics["new_items"] = asdict(_quality((*sides[:2], sides[2][new], sides[3][new]), split, "expected"))
-    evaluation_seconds = process_time() - start
     return {
         "n_instances": len(split.stream.y),
         "metrics": metrics,
-        "curve": learned.curve,
-        "seconds": {"learning": learned.seconds, "encoding": encoding_seconds, "evaluation": evaluation_seconds},
+        "curve": curve,
+        "seconds": {
+            "learning": learning_seconds,
+            "encoding": encoding_seconds,
+            "evaluation": process_time() - start,
+        },
     }
 
 
-class _Learned(NamedTuple):
-    """A method after its stream, what identifies it, and what learning took."""
-
-    key: str
-    learner: Learner
-    encoder: Frozen
-    curve: dict[str, Any] | None
-    seconds: float
-    snapshot_seconds: float
-
-
-_last: list[_Learned] = []  # the last one: runs that only differ in their evaluation are consecutive
-
-
-def _learned(run: Run, split: Split) -> _Learned:
-    """Return the method of a run after its stream."""
-    if _last and _last[0].key == run.learned:
-        return _last[0]
-    _last.clear()
-    _warm_up(run, split)
-    learner, curve = make_learner(run, split), None
+def _learn(run: Run, learner: Learner, split: Split) -> tuple[dict[str, Any] | None, float]:
+    """Learn the stream of a split; return the learning curve, if the run has one, and the CPU seconds of learning."""
+    if not run.checkpoints:
+        start = process_time()
+        learner.partial_fit(*split.stream)
+        return None, process_time() - start
     # The same points for all seeds, so that their mean is a curve.
-    points = checkpoints(len(split.stream.X), run.checkpoints, seed=0).tolist() if run.checkpoints else []
-    if run.queries == "stream" and points:
-        drawn, precisions, start = Curve(), [], process_time()
+    points = checkpoints(len(split.stream.X), run.checkpoints, seed=0).tolist()
+    drawn, more, seconds = Curve(), {}, 0.0
+    if run.queries == "stream":
+        precisions, start = [], process_time()
         for n, quality in prequential_curve(learner, split.stream, points):
             drawn.add(n, quality.mean_average_precision)
             precisions.append(quality.precision)
-        seconds = process_time() - start  # with the searches
-        curve = asdict(drawn) | {"auc": drawn.auc(), "mean": drawn.mean(), "precision_at_10": precisions}
-    elif points:
-        drawn, seconds = Curve(), 0.0
+        seconds, more = process_time() - start, {"precision_at_10": precisions}  # with the searches
+    else:
         for point in learning_curve(learner, split, points, ranking=run.ranking):
             drawn.add(point.n_instances, point.quality.mean_average_precision)
             seconds = point.learning_seconds
-        curve = asdict(drawn) | {"auc": drawn.auc(), "mean": drawn.mean()}
-    else:
-        start = process_time()
-        learner.partial_fit(*split.stream)
-        seconds = process_time() - start
-    start = process_time()
-    encoder = learner.snapshot()
-    _last.append(_Learned(run.learned, learner, encoder, curve, seconds, process_time() - start))
-    return _last[0]
+    return asdict(drawn) | {"auc": drawn.auc(), "mean": drawn.mean()} | more, seconds
 
 
 def _warm_up(run: Run, split: Split) -> None:
@@ -227,7 +208,7 @@ def make_learner(run: Run, split: Split) -> Learner:
     """Return the untrained method of a run; preprocessing defaults to that of the split."""
     if run.inputs == "hroh":
         plain = replace(run, inputs="given", params={"preprocess": "running"} | run.params)
-        return WithHROHFeatures(make_learner(plain, split), run.seed)
+        return WithHROHFeatures(make_learner(plain, split), split.stream.X, run.seed)
     classes = np.unique(split.database.y)
     if is_custom(run.hasher):
         return make_custom(
@@ -244,6 +225,49 @@ def make_method(run: Run, params: dict[str, Any]) -> Learner:
     if takes_bits(run.hasher):
         params = {"n_bits": run.n_bits, "random_state": run.seed} | params
     return (REFERENCES | HASHERS)[run.hasher](**params)
+
+
+class WithHROHFeatures:
+    """Map rows as HROH does by default, then pass them to a learner: the unit row and 2048 Fourier features of it.
+
+    Parameters
+    ----------
+    learner : Learner
+    X : array, shape (n_samples, n_features)
+        The stream, from whose first rows HROH takes its bandwidth.
+    random_state : int
+        Seed of the features.
+
+    Examples
+    --------
+    >>> from onlinehash import LSH, load_dataset
+    >>> split = load_dataset("digits").split()
+    >>> matched = WithHROHFeatures(LSH(16, preprocess="none", random_state=0), split.stream.X, random_state=0)
+    >>> matched.partial_fit(*split.stream).snapshot().encode(split.queries.X).shape
+    (200, 2)
+    """
+
+    def __init__(self, learner: Learner, X: Features, random_state: int) -> None:
+        self.learner = learner
+        hroh = HASHERS["hroh"](n_bits=8, preprocess="unit", random_state=random_state)
+        # The bandwidth follows from the rows, whatever their labels.
+        self.features: Any = hroh.partial_fit(X[:256], np.arange(len(X[:256])) % 2).snapshot().features
+
+    def partial_fit(self, X: Features, y: Labels) -> WithHROHFeatures:
+        """Learn from the next rows of the stream."""
+        for rows in self._blocks(X):
+            self.learner.partial_fit(self.features.transform(X[rows]), y[rows])
+        return self
+
+    def snapshot(self) -> Frozen:
+        """Return an encoder of raw rows."""
+        encode = self.learner.snapshot().encode
+        return ReferenceEncoder(
+            lambda X: np.concatenate([encode(self.features.transform(X[rows])) for rows in self._blocks(X)])
+        )
+
+    def _blocks(self, X: Features) -> Iterator[slice]:
+        return chunks(X, 1 << 22, self.features.n_outputs)
 
 
 Sides = tuple[NDArray[Any], Labels, NDArray[Any], Labels]

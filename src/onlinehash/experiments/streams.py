@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_choice
+from onlinehash._internal.validation import check_choice
 from onlinehash.datasets import Split
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Batch, Features, Labels
 
-_CHUNK = 1 << 20  # elements of X processed at a time
+_ELEMENTS_PER_CHUNK = 1 << 20
 
 _GROUPS, _ROTATION, _NOISE, _MISSING, _UNSEEN = range(1, 6)  # one random generator per option
 
@@ -147,40 +147,21 @@ def turn_towards(X: Features, degrees: float, seed: int) -> None:
     with the opposite sign. Norms, and angles between rows rotated by the same angle, do not change. Costs
     O(n_features) per row.
     """
-    angles = np.linspace(-degrees, 0.0, len(X)) if len(X) > 1 else np.zeros(len(X))
-    _rotate(X, angles, seed)
-
-
-def chunks(X: Features, size: int = _CHUNK, width: int | None = None) -> Iterator[slice]:
-    """Return slices of rows that have about ``size`` elements together, in ``width`` columns instead of their own."""
-    step = max(1, size // (width or X.shape[1]))
-    return (slice(start, start + step) for start in range(0, len(X), step))
-
-
-def rotated(X: Features, degrees: float, seed: int) -> Features:
-    """Return rows rotated by one angle, in the planes of :func:`turn_towards`.
-
-    Examples
-    --------
-    >>> np.abs(rotated(np.array([[1.0, 0.0]]), 90, seed=0)).round(6)
-    array([[0., 1.]])
-    """
-    X = X.copy()
-    _rotate(X, np.full(len(X), float(degrees)), seed)
-    return X
-
-
-def _rotate(X: Features, degrees: NDArray[np.float64], seed: int) -> None:
-    """Rotate every row in place by an angle of its own."""
+    angles = np.radians(np.linspace(-degrees, 0.0, len(X)) if len(X) > 1 else np.zeros(len(X)))[:, np.newaxis]
     n_features = X.shape[1]
     pairs = np.random.default_rng([seed, _ROTATION]).permutation(n_features)[: n_features // 2 * 2]
     first, second = pairs.reshape(2, -1)
-    angles = np.radians(degrees)[:, np.newaxis]
     for rows in chunks(X):
         cos, sin = (part.astype(X.dtype) for part in (np.cos(angles[rows]), np.sin(angles[rows])))
         a, b = X[rows, first], X[rows, second]
         X[rows, first] = cos * a - sin * b
         X[rows, second] = sin * a + cos * b
+
+
+def chunks(X: Features, size: int | None = None, width: int | None = None) -> Iterator[slice]:
+    """Return slices of rows that have about ``size`` elements together, in ``width`` columns instead of their own."""
+    step = max(1, (size or _ELEMENTS_PER_CHUNK) // (width or X.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(X), step))
 
 
 def with_wrong_labels(y: Labels, share: float, seed: int) -> Labels:

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from onlinehash._kernel import kernel, read_only
-from onlinehash._validation import check_choice
+from onlinehash._internal.kernels import kernel, read_only
+from onlinehash._internal.validation import check_choice
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Features
 
-LEAST, MOST = 1e-60, 1e60
+MIN_SQUARES, MAX_SQUARES = 1e-60, 1e60
 """Squared lengths between which no square, and no scale in single precision, overflows or vanishes."""
 
 
@@ -70,19 +70,11 @@ class Centring:
         self.learn(X, out)
         return out
 
-    def subtract(self, X: Features) -> Features:
-        """Return X less the mean; only very short and long rows are scaled: enough where signs of projections count."""
-        out = np.empty(X.shape, X.dtype)
-        self._write(X, out, scaled=False)
-        return out
-
     def learn(self, X: Features, out: Features) -> None:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
-        self._write(X, out, scaled=True)
-
-    def _write(self, X: Features, out: Features, *, scaled: bool) -> None:
-        _check_fit(X, self.mean, out)
-        if not _centre(read_only(X), read_only(self.mean), scaled, out):
+        if X.shape[1] != len(self.mean) or len(out) < len(X) or out.shape[1] < X.shape[1]:
+            raise _misfit(X, self.mean, out)
+        if not _centre(read_only(X), read_only(self.mean), out):
             _scale_odd(out[: len(X), : X.shape[1]])
 
     def freeze(self) -> Centring:
@@ -111,16 +103,26 @@ class RunningCentring:
     array([2., 1.])
     """
 
-    def __init__(self, mean: NDArray[np.float64], n_seen: int = 0) -> None:
+    def __init__(self, mean: NDArray[np.float64], n_seen: float = 0) -> None:
         self.mean = mean
         self.n_seen = n_seen
 
-    def learn(self, X: Features, out: Features) -> None:
-        """Update the mean row by row, and write the centred rows to the head of ``out``."""
-        _check_fit(X, self.mean, out)
-        if not _centre_running(read_only(X), self.mean, self.n_seen, out, np.empty(X.shape[1], out.dtype)):
-            _scale_odd(out[: len(X), : X.shape[1]])
-        self.n_seen += len(X)
+    def learn(self, X: Features, out: Features, weights: NDArray[np.float64] | None = None) -> None:
+        """Update the mean row by row, and write the centred rows to the head of ``out``; weights repeat rows."""
+        n_rows, n_features = X.shape
+        if n_features != len(self.mean) or len(out) < n_rows or out.shape[1] < n_features:
+            raise _misfit(X, self.mean, out)
+        if weights is None:
+            shares = 1.0 / np.arange(self.n_seen + 1.0, self.n_seen + n_rows + 0.5)
+            self.n_seen += n_rows
+        else:
+            seen = self.n_seen + np.cumsum(weights)
+            shares = weights / seen
+            self.n_seen = float(seen[-1])
+        rows = np.ascontiguousarray(X).view()
+        rows.flags.writeable = False
+        if not _centre_running(rows, self.mean, shares, out, np.empty(n_features, out.dtype)):
+            _scale_odd(out[:n_rows, :n_features])
 
     def freeze(self) -> Centring:
         """Return the map with the current mean."""
@@ -159,30 +161,28 @@ def make_features(preprocess: Any, n_features: int, dtype: DTypeLike = np.float6
     return Centring(mean)
 
 
-def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
-    """Raise if the shapes of rows, mean and output do not fit: compiled loops do not check."""
-    fits = X.ndim == out.ndim == 2 and mean.shape == X.shape[1:]
-    if not (fits and len(out) >= len(X) and out.shape[1] >= X.shape[1]):
-        raise InvalidInputError(
-            f"X of shape {X.shape}, a mean of shape {mean.shape} and an output of shape {out.shape} do not fit; the "
-            "mean has one value per feature, and the output holds all rows."
-        )
+def _misfit(X: Features, mean: NDArray[np.float64], out: Features) -> InvalidInputError:
+    """Return the error of shapes that do not fit: compiled loops do not check."""
+    return InvalidInputError(
+        f"X of shape {X.shape}, a mean of shape {mean.shape} and an output of shape {out.shape} do not fit; the mean "
+        "has one value per feature, and the output holds all rows."
+    )
 
 
 def _scale_odd(rows: Features) -> None:
     """Scale the rows that the loops below leave alone, in place: those that are very short or long, but not zero."""
     with np.errstate(over="ignore"):
         squares = np.square(rows, dtype=np.float64).sum(axis=1)
-    usual = (squares > 2.0 * LEAST) & (squares < MOST / 2.0)  # the loops add in another order
+    usual = (squares > 2.0 * MIN_SQUARES) & (squares < MAX_SQUARES / 2.0)  # the loops add in another order
     for i in np.flatnonzero(~usual):
-        largest = np.abs(rows[i]).max()
-        if largest > 0.0:
-            rows[i] /= largest
-            rows[i] /= np.linalg.norm(rows[i])
+        row = rows[i].astype(np.float64)  # the scale of a very short row is beyond single precision
+        if row.any():
+            row /= np.abs(row).max()
+            rows[i] = row / np.linalg.norm(row)
 
 
 @kernel(fastmath={"contract", "reassoc", "nsz"})
-def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> bool:
+def _centre(X: Any, mean: Any, out: Any) -> bool:
     n_rows, n_features = X.shape
     none_odd = True
     for i in range(n_rows):
@@ -192,8 +192,8 @@ def _centre(X: Any, mean: Any, scaled: bool, out: Any) -> bool:
             centred = x[f] - mean[f]
             row[f] = centred
             squares += centred * centred
-        is_usual = (squares > LEAST) & (squares < MOST)
-        if scaled and is_usual:
+        is_usual = (squares > MIN_SQUARES) & (squares < MAX_SQUARES)
+        if is_usual:
             scale = row.dtype.type(1.0 / np.sqrt(squares))
             for f in range(n_features):
                 row[f] *= scale
@@ -210,17 +210,14 @@ def _is_zero(row: Any) -> bool:
 
 
 @kernel()
-def _centre_running(X: Any, mean: Any, n_seen: int, out: Any, spare: Any) -> bool:
+def _centre_running(X: Any, mean: Any, shares: Any, out: Any, spare: Any) -> bool:
     n_rows = X.shape[0]
     all_usual = True
     for i in range(0, n_rows, 2):
-        share0, share1 = 1.0 / (n_seen + i + 1), 1.0 / (n_seen + i + 2)
-        x1, out1 = X[i], spare  # the last row has no second
+        x1, share1, out1 = X[i], 0.0, spare  # the last row has no second
         if i + 1 < n_rows:
-            x1, out1 = X[i + 1], out[i + 1]
-        else:
-            share1 = 0.0
-        all_usual &= _centre_pair(X[i], x1, mean, share0, share1, out[i], out1)
+            x1, share1, out1 = X[i + 1], shares[i + 1], out[i + 1]
+        all_usual &= _centre_pair(X[i], x1, mean, shares[i], share1, out[i], out1)
     return all_usual
 
 
@@ -237,8 +234,8 @@ def _centre_pair(x0: Any, x1: Any, mean: Any, share0: float, share1: float, out0
         out0[f], out1[f] = centred0, centred1
         squares0 += centred0 * centred0
         squares1 += centred1 * centred1
-    is_usual0 = (squares0 > LEAST) & (squares0 < MOST)
-    is_usual1 = (squares1 > LEAST) & (squares1 < MOST)
+    is_usual0 = (squares0 > MIN_SQUARES) & (squares0 < MAX_SQUARES)
+    is_usual1 = (squares1 > MIN_SQUARES) & (squares1 < MAX_SQUARES)
     scale0 = out0.dtype.type(1.0 / np.sqrt(squares0) if is_usual0 else 1.0)
     scale1 = out1.dtype.type(1.0 / np.sqrt(squares1) if is_usual1 else 1.0)
     for f in range(n_features):

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onlinehash._arrays import DeviceArray, Place, namespace, to_host
-from onlinehash.features.anchors import Anchors
-from onlinehash.features.centring import LEAST, MOST, Centring, Identity, RunningCentring
-from onlinehash.features.fourier import Fourier, HadamardFourier
-from onlinehash.features.inputs import WithInputs
+from onlinehash._internal.arrays import DeviceArray, Place, namespace, to_host
+from onlinehash.features.centring import MAX_SQUARES, MIN_SQUARES, Centring, Identity, RunningCentring
+from onlinehash.features.maps import Anchors, Fourier, HadamardFourier, WithInputs
 
 DeviceMap = Callable[[DeviceArray], DeviceArray]
 """A function that maps rows where they are."""
@@ -61,13 +60,16 @@ def _place_curved(features: Anchors | Fourier | HadamardFourier, place: Place, d
     return lambda rows: xp.cos(rows @ turned + phases[None, :]) * scale
 
 
-def centre_running(centring: RunningCentring, X: DeviceArray) -> DeviceArray:
+def centre_running(
+    centring: RunningCentring, X: DeviceArray, weights: NDArray[np.float64] | None = None
+) -> DeviceArray:
     """Update the running mean with rows on a device, and return them centred, in double precision."""
     xp, place = namespace(X), Place.of(X)
-    rows, n_rows = place.to(X, "float64"), X.shape[0]
-    seen = place.put(np.arange(centring.n_seen + 1.0, centring.n_seen + n_rows + 1.0))
-    means = (xp.cumulative_sum(rows, axis=0) + place.put(centring.n_seen * centring.mean)[None, :]) / seen[:, None]
-    centring.mean, centring.n_seen = to_host(means[-1, :]), centring.n_seen + n_rows
+    rows, counts = place.to(X, "float64"), np.ones(X.shape[0]) if weights is None else weights
+    seen = centring.n_seen + np.cumsum(counts)
+    sums = xp.cumulative_sum(rows * place.put(counts)[:, None], axis=0)
+    means = (sums + place.put(centring.n_seen * centring.mean)[None, :]) / place.put(seen)[:, None]
+    centring.mean, centring.n_seen = to_host(means[-1, :]), float(seen[-1])
     return _to_unit_length(rows - means, None)
 
 
@@ -79,7 +81,7 @@ def _to_unit_length(rows: DeviceArray, mean: DeviceArray | None) -> DeviceArray:
         rows = rows - mean[None, :]
     with np.errstate(over="ignore"):
         squares = xp.sum(rows * rows, axis=1)
-    odd = ~((squares > LEAST) & (squares < MOST))
+    odd = ~((squares > MIN_SQUARES) & (squares < MAX_SQUARES))
     if bool(xp.any(odd)):
         largest = xp.max(xp.abs(rows), axis=1)
         rows = rows / xp.where(odd & (largest > 0.0), largest, xp.ones_like(largest))[:, None]

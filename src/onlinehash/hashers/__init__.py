@@ -1,20 +1,21 @@
 """Hashers: one method per file, one contract for all.
 
-A new method is a new file and an entry in the registry; register your own with :func:`register_hasher`.
+A new method is a new file and an entry in the registry. A method of another package is found by its entry point in the
+group ``onlinehash.hashers``, or once it is registered with :func:`register_hasher`.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from onlinehash._files import Arrays, Source
+from onlinehash._internal.files import Arrays, Source
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNameError
 from onlinehash.hashers._base import OnlineHasher
 from onlinehash.hashers._saving import read_hasher, unpack_hasher
-from onlinehash.hashers._weighted import WeightedHasher
 from onlinehash.hashers.adapthash import AdaptHash
 from onlinehash.hashers.bsodh import BSODH
 from onlinehash.hashers.foh import FOH
@@ -41,8 +42,9 @@ _Class = TypeVar("_Class", bound=type[OnlineHasher])
 def register_hasher(hasher: _Class) -> _Class:
     """Register a hasher class of your own under its name; also usable as a class decorator.
 
-    :func:`make_hasher`, :func:`load_hasher` and :meth:`onlinehash.Collection.open` then find it, in this process. Test
-    it with :func:`onlinehash.checks.check_hasher`.
+    :func:`make_hasher`, :func:`load_hasher` and :meth:`onlinehash.Collection.open` then find it, in this process. An
+    installed package needs no call where it declares an entry point of the hasher's name in the group
+    ``onlinehash.hashers``. Test a hasher with :func:`onlinehash.checks.check_hasher`.
 
     Parameters
     ----------
@@ -98,9 +100,10 @@ def make_hasher(name: str, **params: Any) -> OnlineHasher:
     """
     if not isinstance(name, str):
         raise UnknownNameError(f"{name!r} is not the name of a hasher. Known: {', '.join(sorted(HASHERS))}.")
-    if name.lower() not in HASHERS:
-        raise UnknownNameError.among("hasher", name, HASHERS)
-    hasher = HASHERS[name.lower()]
+    hasher = _find_hasher(name.lower())
+    if hasher is None:
+        plug_ins = [point.name for point in entry_points(group="onlinehash.hashers")]
+        raise UnknownNameError.among("hasher", name, sorted({*HASHERS, *plug_ins}))
     known = hasher._get_param_names()
     if unknown := params.keys() - known:
         raise UnknownNameError.among(f"parameter of {hasher.name}", min(unknown), known)
@@ -143,12 +146,21 @@ def load_encoder(source: Source) -> Encoder:
 
 def _unpack(source: Source, header: dict[str, Any], arrays: Arrays) -> OnlineHasher:
     method = header.get("method")
-    if method not in HASHERS:
+    hasher = _find_hasher(str(method))
+    if hasher is None:
         raise FileFormatError(
             f"The hasher {method!r} is not registered here; import the module that defines it and call register_hasher "
             "before."
         )
-    return unpack_hasher(HASHERS[method], source, header, arrays)
+    return unpack_hasher(hasher, source, header, arrays)
+
+
+def _find_hasher(name: str) -> type[OnlineHasher] | None:
+    """Return the class of a name: one that is registered, or else one that an installed package offers."""
+    if name not in HASHERS:
+        for point in entry_points(group="onlinehash.hashers", name=name):
+            register_hasher(point.load())
+    return HASHERS.get(name)
 
 
 __all__ = [
@@ -168,7 +180,6 @@ __all__ = [
     "MIHash",
     "OnlineHasher",
     "SketchHash",
-    "WeightedHasher",
     "load_encoder",
     "load_hasher",
     "make_hasher",

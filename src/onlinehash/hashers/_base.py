@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,26 +15,90 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
-from onlinehash._containers import check_feature_names
-from onlinehash._files import Arrays, Source, write_bytes
-from onlinehash._validation import check_features, check_targets, precision_of
-from onlinehash.codes import unpack_bits, unpack_signs
-from onlinehash.codes.packing import code_width
+from onlinehash._internal.arrays import Place, is_on_device, to_host, way_to_host
+from onlinehash._internal.files import Arrays, Source, write_bytes
+from onlinehash._internal.threads import single_threaded_products
+from onlinehash._internal.validation import (
+    as_array,
+    check_feature_names,
+    check_features,
+    check_finite,
+    check_targets,
+    precision_of,
+)
+from onlinehash.codebooks import ClassTable
+from onlinehash.codes import code_width, unpack_bits, unpack_signs
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import NotLearnedError
+from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError, NotLearnedError
 from onlinehash.features import StreamFeatures, make_features
 from onlinehash.hashers._parameters import (
     Changeable,
+    check_changed,
     check_code_length,
     check_output,
-    demand_same_parameters,
     draw_seed,
     frozen_value,
 )
-from onlinehash.hashers._rows import HeadPart, Mask, Rows, Weights, check_rows, check_values, join_head, single_row
-from onlinehash.hashers._saving import pack_hasher, read_hasher, unpack_hasher
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Codes, Features, Targets
+from onlinehash.hashers._saving import HeadPart, Weights, join_head, pack_hasher, read_hasher, unpack_hasher
+from onlinehash.types import Codes, Features, Labels, LabelSets, Signs, Targets
+
+# What a method is written with.
+__all__ = ["Arrays", "Changeable", "Encoder", "Features", "HasherNotLearnedError", "LabelSets"]
+__all__ += ["Labels", "Mask", "OnlineHasher", "Rows", "Signs", "Targets", "Weights"]
+
+Mask = NDArray[np.bool_] | None
+"""Which rows to learn from; None for all."""
+
+VALUES_PER_CHUNK = 1 << 22  # a memory-mapped X is never read whole
+VALUES_PER_CHUNK_ON_DEVICE = 1 << 26
+
+
+class Rows(NamedTuple):
+    """Checked rows of a stream with their targets and weights; those on the host are plain NumPy arrays."""
+
+    X: NDArray[Any]
+    targets: Targets
+    weights: Weights
+
+    def take(self, index: slice | NDArray[Any]) -> Rows:
+        """Return some of the rows."""
+        X, weights = self.X, self.weights
+        if type(X) is np.ndarray:
+            X = X[index]
+        elif isinstance(index, slice):
+            start, stop, _ = index.indices(X.shape[0])
+            X = X[start:stop, :]
+        else:
+            place = Place.of(X)
+            X = place.xp.take(X, place.put(np.flatnonzero(index)), axis=0)
+        return Rows(X, take_targets(self.targets, index), None if weights is None else weights[index])
+
+    def chunks(self, counted: Mask, dtype: np.dtype[Any]) -> Iterator[Rows]:
+        """Yield the rows that count, in chunks, in a precision; rows on a device stay as they are."""
+        n_rows, n_features = self.X.shape
+        on_host = type(self.X) is np.ndarray
+        step = max(1, (VALUES_PER_CHUNK if on_host else VALUES_PER_CHUNK_ON_DEVICE) // n_features)
+        for start in range(0, n_rows, step):
+            chunk = self if n_rows <= step else self.take(slice(start, start + step))
+            if counted is not None:
+                chunk = chunk.take(counted[start : start + step])
+            yield Rows(np.ascontiguousarray(chunk.X, dtype), *chunk[1:]) if on_host else chunk
+
+    def head_part(self) -> HeadPart:
+        """Return a copy of the rows, with labels as JSON can hold them."""
+        labels: list[Any]
+        if self.targets is None:
+            labels = [None] * self.X.shape[0]
+        elif isinstance(self.targets, LabelSets):
+            labels = [list(labels) for labels in self.targets]
+        else:
+            labels = self.targets.tolist()
+        return to_host(self.X) if is_on_device(self.X) else self.X.copy(), labels, self.weights
+
+
+def take_targets(targets: Any, index: slice | NDArray[Any]) -> Any:
+    """Return the targets of some rows."""
+    return targets.take(index) if isinstance(targets, LabelSets) else None if targets is None else targets[index]
 
 
 class HasherNotLearnedError(NotLearnedError, NotFittedError):  # type: ignore[misc]
@@ -62,7 +127,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Whether the method has ``empty_clone()``, ``merge(other)`` and ``split_points(n_rows)``, so that parts of a
         stream can be learned separately and merged.
     takes_weights : bool
-        Whether ``fit`` and ``partial_fit`` take ``sample_weight``, as those of :class:`WeightedHasher` do.
+        Whether ``fit`` and ``partial_fit`` take ``sample_weight``, as those of :class:`HROH` do.
     learns_on_device : bool
         Whether ``partial_fit`` takes arrays of PyTorch and CuPy on a GPU, and computes there.
     changeable : mapping from name to check
@@ -91,7 +156,6 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """
 
     name: ClassVar[str]
-    traits: ClassVar[Traits]
     supervised: ClassVar[bool] = True
     multi_label: ClassVar[bool] = False
     unlearns: ClassVar[bool] = False
@@ -136,9 +200,6 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _open(self, head: Features, targets: Targets) -> None:
         """Initialise the state from the head of the stream, which is learned from right after."""
 
-    def _admit(self, targets: Targets) -> None:
-        """Raise if there are labels that cannot be learned from; nothing has changed yet."""
-
     def _is_waiting(self) -> bool:
         """Return whether rows wait that :meth:`_finish` would learn from."""
         return False
@@ -163,7 +224,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X : array-like of shape (n_samples, n_features)
         y : labels, as in :meth:`partial_fit`
         """
-        return self._fit(X, y, None)
+        return self._fit(X, y)
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn from the next instances of the stream: one row or many.
@@ -180,10 +241,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             a list of lists of labels, or a 0/1 indicator matrix of shape (n_samples, n_classes). Unsupervised methods
             ignore it.
         """
-        return self._partial_fit(X, y, None)
+        self._absorb(*self._check_next(X, y, None))
+        if type(X) is not np.ndarray:
+            self._keep_names(X)
+        return self
 
-    def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> Self:
-        checked = check_rows(self, X, y, sample_weight, None)
+    def _fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        checked = self._check_rows(X, y, sample_weight, None)
         fresh = type(self)(**self.get_params(deep=False))  # if learning fails, nothing is lost
         fresh._absorb(*checked)
         for name in ("n_samples_seen_", "_learned_with", "feature_names_in_", *(f"_{name}" for name in self._saved)):
@@ -192,39 +256,57 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._keep_names(X)
         return self
 
-    def _partial_fit(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> Self:
-        self._absorb(*self._check_next(X, y, sample_weight))
-        self._keep_names(X)
-        return self
-
-    def _check_next(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> tuple[Rows, Mask]:
+    def _check_next(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Rows, Mask, int]:
         """Check the next rows of the stream: a table of them, or a single one with its label."""
         self._demand_same_parameters()
-        check_feature_names(X, getattr(self, "feature_names_in_", None))
-        return check_rows(self, *single_row(X, y), sample_weight, getattr(self, "n_features_in_", None))
+        if type(X) is not np.ndarray:
+            check_feature_names(X, getattr(self, "feature_names_in_", None))
+            if not is_on_device(X):
+                X = as_array(X)
+        if X.ndim == 1 and np.ndim(y) == 0:
+            X = X[None, ...]
+            if y is not None:
+                y = np.array([y]) if type(y) is int or isinstance(y, np.integer) else [y]
+        return self._check_rows(X, y, sample_weight, getattr(self, "n_features_in_", None))
 
-    def _learn_checked(self, X: NDArray[Any], targets: Targets, labelled: Mask) -> None:
-        """Learn from rows that a collection has checked; those without labels are left out, and not counted."""
-        rows = Rows(X, targets if self.supervised else None, None)
-        if self.supervised and labelled is not None:
-            rows = rows.take(labelled)
-        if self._takes_raw_rows and len(rows.X):
-            check_values(self, rows.X, self._dtype if self.__sklearn_is_fitted__() else precision_of(rows.X))
-        if len(rows.X):
-            self._absorb(rows, None)
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, n_features: int | None
+    ) -> tuple[Rows, Mask, int]:
+        """Return rows to learn from, a mask of those that count, and the number of rows without a label."""
+        owner = type(self).__name__
+        if type(X) is not np.ndarray:
+            check_feature_names(X)
+            if is_on_device(X) and not self.learns_on_device:
+                raise InvalidFeaturesError(
+                    f"X is on {X.device}, but {owner} learns on the CPU, by compiled loops; pass {way_to_host(X, 'X')}."
+                )
+        rows = check_features(X, n_features=n_features, owner=owner, on_device=True)
+        n_rows = rows.shape[0]
+        targets: Targets = None
+        labelled: Mask = None
+        if self.supervised:
+            if type(y) is not np.ndarray and self.learns_on_device and is_on_device(y):
+                y = to_host(y)
+            targets, labelled = check_targets(y, n_rows)
+            if isinstance(targets, LabelSets) and not self.multi_label:
+                raise InvalidLabelsError(f"{owner} learns from one label per row; y holds several.")
+        elif y is not None and (len(y) if hasattr(y, "__len__") else np.asarray(y).size) != n_rows:
+            raise InvalidLabelsError(f"X has {n_rows} rows, y has another length; pass one label per row, or none.")
+        dtype = precision_of(rows) if n_features is None else self._dtype
+        check_finite(rows, dtype, raw=isinstance(self.preprocess, str) and self.preprocess == "none")
+        counted, n_unlabelled = labelled, 0 if labelled is None else n_rows - int(labelled.sum())
+        weights: Weights = None
+        if sample_weight is not None:
+            weights = _check_weights(sample_weight, n_rows, labelled)
+            if not weights.all():
+                counted = weights > 0.0 if labelled is None else labelled & (weights > 0.0)
+        return Rows(rows, targets, weights), counted, n_unlabelled
 
-    @property
-    def _takes_raw_rows(self) -> bool:
-        """Whether rows are learned from as they are."""
-        return isinstance(self.preprocess, str) and self.preprocess == "none"
-
-    def _absorb(self, rows: Rows, labelled: Mask) -> None:
+    def _absorb(self, rows: Rows, counted: Mask, n_unlabelled: int) -> None:
         """Learn from checked rows; if the first ones are refused, the hasher is as before."""
         n_rows, n_features = rows.X.shape
-        n_unlabelled = 0 if labelled is None else n_rows - int(labelled.sum())
-        counted = rows.counted(labelled)
         n_counted = n_rows if counted is None else int(counted.sum())
-        if n_counted and not self.__sklearn_is_fitted__():
+        if n_counted and "n_samples_seen_" not in self.__dict__:
             before = dict(self.__dict__)
             try:
                 self._prepare(n_features, precision_of(rows.X), self._draw_seed())
@@ -244,6 +326,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         for name, check in self.changeable.items():
             check(name, getattr(self, name))
         self.seed_, self._dtype = seed, dtype
+        self._classes: ClassTable | None = None  # new labels are admitted to it, or refused, before anything is learned
         self._features: StreamFeatures = make_features(self.preprocess, n_features, dtype)
         self._start(n_features)
         self._head: list[HeadPart] | None = [] if self._head_size() else None
@@ -254,11 +337,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _take(self, rows: Rows, counted: Mask) -> None:
         """Learn from checked rows in chunks, leaving out those that do not count."""
-        self._admit(rows.labels(counted))
-        for chunk in rows.chunks(counted, self._dtype):
-            rest = chunk if self._head is None else self._collect(chunk)
-            if rest.X.shape[0]:
-                self._learn(*rest)
+        if self._classes is not None and rows.targets is not None:
+            self._classes.admit(rows.targets if counted is None else take_targets(rows.targets, counted))
+        with single_threaded_products(rows.X.shape[0]):
+            for chunk in rows.chunks(counted, self._dtype):
+                rest = chunk if self._head is None else self._collect(chunk)
+                if rest.X.shape[0]:
+                    self._learn(*rest)
 
     def _collect(self, rows: Rows) -> Rows:
         """Keep rows until the head of the stream is complete, then learn from it; return the rows after the head."""
@@ -297,7 +382,9 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _demand_same_parameters(self, *besides: str) -> None:
         """Raise if a parameter, other than those named, was changed since learning began and may not change."""
-        demand_same_parameters(self, self.__dict__.get("_learned_with", {}), besides)
+        for name, before in self.__dict__.get("_learned_with", {}).items():
+            if getattr(self, name) is not before and name not in besides:
+                check_changed(self, name, before)
 
     # ------------------------------------------------------------------ hashing
 
@@ -310,12 +397,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._demand_learned()
         self._demand_same_parameters()
         final = self
-        if self._head is not None or self._is_waiting():
-            final = copy.deepcopy(self)
-            if final._head is not None:
-                final._open_head()
-            final._finish()
-        names, encoder = getattr(self, "feature_names_in_", None), final._encoder()
+        with single_threaded_products():
+            if self._head is not None or self._is_waiting():
+                final = copy.deepcopy(self)
+                if final._head is not None:
+                    final._open_head()
+                final._finish()
+            names, encoder = getattr(self, "feature_names_in_", None), final._encoder()
         return encoder if names is None else replace(encoder, feature_names=tuple(names))
 
     @property
@@ -392,3 +480,20 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.target_tags.required = self.supervised
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _check_weights(sample_weight: Any, n_rows: int, labelled: Mask) -> NDArray[np.float64]:
+    """Return one weight per row, none of them negative."""
+    try:
+        weights = np.asarray(to_host(sample_weight) if is_on_device(sample_weight) else sample_weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"sample_weight holds something that is not a number: {error}.") from error
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(
+            f"sample_weight has shape {weights.shape}; X has {n_rows} rows, pass one weight per row."
+        )
+    if not weights[labelled if labelled is not None else slice(None)].any():
+        raise InvalidInputError("sample_weight is zero for every row that has a label; nothing would be learned.")
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise InvalidInputError("sample_weight holds a value that is negative or not finite; use weights from 0.")
+    return weights

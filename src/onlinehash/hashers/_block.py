@@ -14,69 +14,130 @@ BLAS.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._kernel import kernel
-from onlinehash.exceptions import InvalidInputError
+from onlinehash._internal.kernels import kernel
+from onlinehash._internal.validation import check_positive, check_positive_int
+from onlinehash.codebooks import ClassTable, make_codebook
+from onlinehash.hashers._base import Arrays, Changeable, Encoder, Features, OnlineHasher, Targets, Weights
+from onlinehash.hashers._mixins import LinearHasher, WithCodewords
 
-Replay = Callable[[NDArray[Any], NDArray[Any]], None]
-"""Called as ``replay(Z, K)``: turns the projections Z of a block into its gradients G, in place."""
-
-BLOCK = 32  # rows; best of 16 to 64: as fast as 16 from 1024 features on, a fifth faster at 128
-_LINE = 64  # bytes of a line of the cache
-
-
-def aligned_zeros(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return zeros that begin at a line of the cache: where they do not, updates take up to a quarter longer."""
-    size = n_rows * n_columns * dtype.itemsize
-    memory = np.zeros(size + _LINE, np.uint8)
-    start = -memory.ctypes.data % _LINE
-    return memory[start : start + size].view(dtype).reshape(n_rows, n_columns)
+ROWS_PER_BLOCK = 32  # best of 16 to 64: as fast as 16 from 1024 features on, a fifth faster at 128
 
 
-def block_rows(n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return a zeroed array for the rows of a block, with a few unused columns.
+class CodewordHasher(WithCodewords, LinearHasher):
+    """Base class of methods that learn towards codewords by rank-one steps.
 
-    Every row begins at a line of the cache. There is one line more than needed, because rows a power of two apart would
-    share the same few cache sets.
+    A method implements :meth:`_replay`, which computes the gradients of a block from its projections. Rows that do not
+    fill a batch wait in the block; there are none with ``batch_size=1``.
     """
-    in_line = _LINE // dtype.itemsize
-    return aligned_zeros(n_rows, (-(-n_columns // in_line) + 1) * in_line, dtype)
 
+    changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
+    rows_per_block: ClassVar[int] = ROWS_PER_BLOCK
+    _uses_lengths: ClassVar[bool] = False  # the squared lengths of rows, the diagonal of their Gram matrix
+    learning_rate: float
+    batch_size: int = 1
+    fit_bias: bool = False
 
-class BlockUpdate:
-    """Scratch memory for the updates of weights of ``n_bits`` columns, for blocks of up to ``n_rows``."""
+    def _start(self, n_features: int) -> None:
+        check_positive_int("batch_size", self.batch_size)
+        self._classes = ClassTable(make_codebook(self.codebook, self.n_bits, self.seed_))
+        self._make_room(n_features)
 
-    def __init__(self, n_rows: int, n_bits: int, dtype: np.dtype[Any]) -> None:
-        self._gram = np.zeros((n_rows, n_rows), dtype)
-        self._projections = np.zeros((n_rows, n_bits), dtype)
+    def _make_room(self, n_inputs: int) -> None:
+        """Allocate the weights and the block for rows of ``n_inputs``."""
+        n_columns = n_inputs + bool(self.fit_bias)
+        capacity = max(self.batch_size, self.rows_per_block - self.rows_per_block % self.batch_size)
+        # Differs from Alg. 1 of HCOH: the bias starts at zero, not at a Gaussian that would drown unit rows.
+        self._weights = np.zeros((self.n_bits, n_columns), self._dtype).T
+        self._weights[:n_inputs] = self._starting_weights(n_inputs)
+        self._rows = np.ones((capacity, n_columns), self._dtype)
+        self._targets = np.zeros((capacity, self.n_bits), self._dtype)
+        self._n_waiting = 0
+        self._projections = np.zeros((capacity, self.n_bits), self._dtype)
+        self._gram = np.zeros((capacity, capacity), self._dtype)
 
-    def apply(
-        self, weights: NDArray[Any], rows: NDArray[Any], n_rows: int, replay: Replay, *, sequential: bool
-    ) -> NDArray[Any]:
-        """Replay the first ``n_rows`` of ``rows``, change ``weights`` in place, and return G.
+    @abstractmethod
+    def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
+        """Turn the projections of a block into its gradients, in place."""
 
-        Weights in Fortran order are fast. With ``sequential=False`` the rows are one batch: they do not affect each
-        other, and K is not computed.
-        """
-        n_columns, n_bits = weights.shape
-        fits = n_bits == self._projections.shape[1] and n_columns <= rows.shape[1]
-        if not fits or n_rows > min(len(rows), len(self._projections)):
-            raise InvalidInputError(
-                f"{n_rows} rows of shape {rows.shape} and weights of shape {weights.shape} do not fit a block of "
-                f"{len(self._projections)} rows and {self._projections.shape[1]} bits."
-            )
-        columns, gradients = weights.T, self._projections[:n_rows]
-        _products(rows, columns, n_rows, n_bits, n_columns, False, gradients)
-        if sequential:
-            _products(rows, rows, n_rows, n_rows, n_columns, True, self._gram)
-        replay(gradients, self._gram)
-        _subtract_products(columns, rows, n_columns, gradients)
+    def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
+        assert targets is not None
+        signs = self._classes.targets(targets)
+        capacity = len(self._targets)
+        start = 0
+        while start < len(X):
+            stop = min(len(X), start + capacity - self._n_waiting)
+            first, last = self._n_waiting, self._n_waiting + stop - start
+            self._write_inputs(X[start:stop], self._rows[first:last])
+            self._targets[first:last] = signs[start:stop]
+            self._n_waiting = last % self.batch_size
+            if last > self._n_waiting:
+                self._step(last - self._n_waiting)
+            if self._n_waiting:
+                waiting = slice(last - self._n_waiting, last)
+                self._rows[: self._n_waiting] = self._rows[waiting]
+                self._targets[: self._n_waiting] = self._targets[waiting]
+            start = stop
+
+    def _write_inputs(self, X: Features, out: Features) -> None:
+        """Write the inputs of the projection, from the next rows of the stream, to the first columns of ``out``."""
+        self._features.learn(X, out)
+
+    def _step(self, n_rows: int) -> NDArray[Any]:
+        """Learn from the first rows of the block, batch by batch, and return their gradients."""
+        batch_size = min(self.batch_size, n_rows)
+        columns, gradients, gram = self._weights.T, self._projections[:n_rows], self._gram
+        products(self._rows, columns, n_rows, self.n_bits, len(self._weights), False, gradients)
+        if n_rows > batch_size or self._uses_lengths:  # rows of one batch do not affect each other
+            products(self._rows, self._rows, n_rows, n_rows, len(self._weights), True, gram)
+        self._replay(gradients, gram, self._targets, batch_size)
+        subtract_products(columns, self._rows, len(self._weights), gradients)
         return gradients
+
+    def _is_waiting(self) -> bool:
+        return self._n_waiting > 0
+
+    def _finish(self) -> None:
+        if self._n_waiting:
+            self._step(self._n_waiting)
+
+    def _encoder(self) -> Encoder:
+        n_inputs = len(self._weights) - bool(self.fit_bias)
+        weights = self._weights[:n_inputs].copy()
+        intercept = self._weights[n_inputs].copy() if self.fit_bias else None
+        return Encoder(weights, intercept, self._frozen_features(), self.version_, self.name)
+
+    @property
+    def weights_(self) -> NDArray[Any]:
+        """Hash functions, one per column, in the precision of the first batch; whole batches only."""
+        return super().weights_[: len(self._weights) - bool(self.fit_bias)]
+
+    @property
+    def intercept_(self) -> NDArray[Any]:
+        """Intercept per bit; zeros without ``fit_bias``."""
+        self._demand_learned()
+        return np.asarray(self._weights[len(self._weights) - bool(self.fit_bias) :].sum(axis=0))
+
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        waiting = slice(0, self._n_waiting)
+        arrays = {
+            "weights": self._weights,
+            "waiting_rows": self._rows[waiting],
+            "waiting_targets": self._targets[waiting],
+        }
+        return {"labels": self._classes.labels}, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        self._classes.restore(state["labels"])
+        self._weights[:] = arrays["weights"]
+        self._n_waiting = len(arrays["waiting_rows"])
+        self._rows[: self._n_waiting] = arrays["waiting_rows"]
+        self._targets[: self._n_waiting] = arrays["waiting_targets"]
 
 
 @kernel(fastmath={"contract"}, inner=True)
@@ -126,40 +187,8 @@ def subtract_earlier(projections: Any, gram: Any, i: int, n_earlier: int) -> Non
             row[b] -= k * earlier[b]
 
 
-def write_products(rows: NDArray[Any], others: NDArray[Any], n_columns: int, out: NDArray[Any]) -> None:
-    """Write the products of the first columns of rows and others, as many of both as ``out`` holds."""
-    n_rows, n_others = out.shape
-    if n_rows > len(rows) or n_others > len(others) or n_columns > min(rows.shape[1], others.shape[1]):
-        raise InvalidInputError(
-            f"Rows of shape {rows.shape} and others of shape {others.shape} do not have the products of {n_columns} "
-            f"columns for an output of shape {out.shape}."
-        )
-    _products(rows, others, n_rows, n_others, n_columns, False, out)
-
-
-def lower_gram(rows: NDArray[Any], n_rows: int, n_columns: int, out: NDArray[Any]) -> None:
-    """Write the lower triangle of ``rows @ rows.T``, in 0.3 of the time of BLAS for such flat blocks."""
-    if len(rows) < n_rows or rows.shape[1] < n_columns or min(out.shape) < n_rows:
-        raise InvalidInputError(
-            f"Rows of shape {rows.shape} and output of shape {out.shape} do not hold {n_rows} rows of {n_columns} "
-            "columns."
-        )
-    _products(rows, rows, n_rows, n_rows, n_columns, True, out)
-
-
-def subtract_products(weights: NDArray[Any], rows: NDArray[Any], n_columns: int, gradients: NDArray[Any]) -> None:
-    """Subtract ``rows.T @ gradients`` from the first weights, in place; fast in Fortran order, for 4, 8, ... bits."""
-    fits = gradients.shape[1] == weights.shape[1] and len(gradients) <= len(rows)
-    if not fits or n_columns > min(len(weights), rows.shape[1]):
-        raise InvalidInputError(
-            f"Rows of shape {rows.shape} and gradients of shape {gradients.shape} do not fit {n_columns} columns of "
-            f"weights of shape {weights.shape}."
-        )
-    _subtract_products(weights.T, rows, n_columns, gradients)
-
-
 @kernel(fastmath={"contract", "reassoc", "nsz"})
-def _products(left: Any, right: Any, n_left: int, n_right: int, n_columns: int, lower: bool, out: Any) -> None:
+def products(left: Any, right: Any, n_left: int, n_right: int, n_columns: int, lower: bool, out: Any) -> None:
     """Write ``left @ right.T``, or its lower triangle, by tiles of 4 x 4; tiles at the edge repeat the last row."""
     zero = left.dtype.type(0)
     for j in range(0, n_right, 4):
@@ -202,7 +231,7 @@ def _products(left: Any, right: Any, n_left: int, n_right: int, n_columns: int, 
 
 
 @kernel(fastmath={"contract"})
-def _subtract_products(weights: Any, rows: Any, n_columns: int, gradients: Any) -> None:
+def subtract_products(weights: Any, rows: Any, n_columns: int, gradients: Any) -> None:
     """Subtract ``gradients.T @ rows`` from weights, one row per bit, by tiles of 4 bits x 4 rows."""
     n_rows, n_bits = gradients.shape
     n_tiled = n_rows - n_rows % 4

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from onlinehash._validation import check_choice, check_n_bits
+from onlinehash._internal.validation import check_choice, check_n_bits
 from onlinehash.exceptions import InvalidInputError
 
 MAX_BITS = 1 << 14
@@ -51,20 +51,19 @@ def frozen_value(value: Any) -> Any:
     return np.array(value) if _is_array(value) else value
 
 
-def demand_same_parameters(hasher: Any, learned_with: Mapping[str, Any], besides: tuple[str, ...]) -> None:
-    """Raise if a parameter, other than those named, was changed since learning began; check those that may change."""
-    for name, before in learned_with.items():
-        value = getattr(hasher, name)
-        if name in besides or _is_same(before, value):
-            continue
-        if name not in hasher.changeable:
-            way = f"with_{name.removeprefix('n_')}"
-            other = f", or {way}({_shown(value)})" if hasattr(hasher, way) else ""
-            raise InvalidInputError(
-                f"{name}={_shown(value)} was changed after {type(hasher).__name__} learned with "
-                f"{name}={_shown(before)}; call fit to start again{other}."
-            )
-        hasher.changeable[name](name, value)
+def check_changed(hasher: Any, name: str, before: Any) -> None:
+    """Check a parameter that may have changed since learning began: it has the same value, or one it may change to."""
+    value = getattr(hasher, name)
+    if _is_same(before, value):
+        return
+    if name not in hasher.changeable:
+        way = f"with_{name.removeprefix('n_')}"
+        other = f", or {way}({_shown(value)})" if hasattr(hasher, way) else ""
+        raise InvalidInputError(
+            f"{name}={_shown(value)} was changed after {type(hasher).__name__} learned with "
+            f"{name}={_shown(before)}; call fit to start again{other}."
+        )
+    hasher.changeable[name](name, value)
 
 
 def _is_array(value: Any) -> bool:
@@ -72,8 +71,6 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(np.array_equal(one[label], other[label]) for label in one)
     return np.array_equal(one, other) if _is_array(one) or _is_array(other) else bool(one == other)

@@ -1,28 +1,68 @@
-"""Ridge regression from sums over a stream: the sums, the penalty they ask for, and the solution."""
+"""The sums behind HROH: ridge regression from sums over a stream, in the memory of the host or of a GPU."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
-from onlinehash._kernel import kernel
-from onlinehash._lapack import add_gram, factor, solve
-from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._block import aligned_zeros, block_rows, lower_gram, subtract_products, write_products
+from onlinehash._internal.arrays import (
+    DeviceArray,
+    Place,
+    cholesky,
+    cholesky_solve,
+    device_memory,
+    is_on_device,
+    to_host,
+)
+from onlinehash._internal.kernels import kernel
+from onlinehash._internal.threads import single_threaded_products
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
+from onlinehash.features import WithInputs, place_features
+from onlinehash.hashers._base import Arrays, Features
+
+if TYPE_CHECKING:
+    from onlinehash.hashers._class_bits import SettlingClasses
 
 Matrix = NDArray[np.float64]
 
-_N_PROBES = 16  # random right-hand sides that stand for all classes, and for the trace
-_GRID = np.power(10.0, np.arange(-6, 5) / 2)  # penalties to choose from, for rows of unit length
-_START = 4
-_TOLERANCE = 1.02
-_STRIP = 96
-_SINGLE = np.dtype(np.float32)
+HOST = Place("numpy", "cpu", "cpu")
+"""The memory of the host, where sums are NumPy arrays."""
+
+CONSTANT = 0.5
+"""Value of the feature that does the centring: the penalty on it is soft."""
+
+ROWS_PER_BLOCK = 256
+"""Rows that wait on the host to be summed together."""
+
+ROWS_PER_SUM = 1024  # summed at once where they come at once; on a device more
+ROWS_PER_SUM_ON_DEVICE = 1 << 15
+VALUES_PER_SUM_ON_DEVICE = 1 << 27
+FIRST_SETTLING = 1024  # instances after which codewords are fixed for the first time; then at every doubling
 NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
+
+_N_PROBES = 16  # random right-hand sides that stand for all classes, and for the trace
+_PENALTIES = np.power(10.0, np.arange(-6, 5) / 2)  # to choose from, for rows of unit length
+_FIRST_PENALTY = 4  # place of the one that is tried first
+_TOLERATED_ERROR = 1.02
+_ROWS_PER_SOLVE = 256
+_ROUNDING = 1e-10  # of the sums of squares, after any number of additions
+_MEMBERS = ("owner", "number", "share", "weight")
+
+
+def next_settling(n_summed: int) -> int:
+    """Return the number of instances at which codewords are fixed next.
+
+    Examples
+    --------
+    >>> next_settling(0), next_settling(1024), next_settling(3000)
+    (1024, 2048, 4096)
+    """
+    return max(FIRST_SETTLING, 1 << n_summed.bit_length())
 
 
 @dataclass(frozen=True)
@@ -50,51 +90,25 @@ class Members:
 
     def followed_by(self, other: Members, n_rows: int) -> Members:
         """Return the members of these ``n_rows`` rows followed by others."""
-        return Members(
-            np.concatenate([self.owner, other.owner + n_rows]),
-            np.concatenate([self.number, other.number]),
-            np.concatenate([self.share, other.share]),
-            np.concatenate([self.weight, other.weight]),
-        )
-
-    def fits(self, n_rows: int) -> bool:
-        """Return whether all entries belong to one of ``n_rows`` rows and to a class."""
-        return not len(self.owner) or bool(
-            self.owner.min() >= 0 and self.owner.max() < n_rows and self.number.min() >= 0
-        )
-
-    def times(self, factors: Matrix) -> Members:
-        """Return a copy with the weights scaled."""
-        return replace(self, weight=self.weight * factors)
+        later = replace(other, owner=other.owner + n_rows)
+        return Members(*(np.concatenate([getattr(each, name) for each in (self, later)]) for name in _MEMBERS))
 
     def counts(self, n_classes: int) -> Matrix:
         """Return the total weight of the rows of each class."""
         return np.asarray(np.bincount(self.number, self.share * self.weight[self.owner], n_classes), np.float64)
 
-    def targets(self, codewords: NDArray[Any]) -> Matrix:
-        """Return the mean codeword of every row, shape (n_rows, n_bits).
-
-        Examples
-        --------
-        >>> members = Members(np.array([0, 0]), np.array([0, 1]), np.array([0.5, 0.5]), np.ones(1))
-        >>> members.targets(np.array([[1, 1], [1, -1]]))
-        array([[1., 0.]])
-        """
-        targets = np.zeros((len(self.weight), codewords.shape[1]))
-        np.add.at(targets, self.owner, self.share[:, None] * codewords[self.number])
-        return targets
-
 
 class RidgeStatistics:
     """All that ridge regression on class codewords needs to know of a stream, whatever the codewords.
 
-    Sums in double precision: they may be added to those of another stream, and rows may be taken out again.
+    Sums in double precision: they may be added to those of another stream, and rows may be taken out again. What grows
+    with the square of the features is at a place: on the host, or on a device of an array library.
 
     Attributes
     ----------
-    gram : ndarray of shape (n_inputs, n_inputs)
-        Sum of w z z^T over rows z of weight w; the lower triangle.
-    sums : ndarray of shape (n_classes, n_inputs)
+    gram : array of shape (n_inputs, n_inputs)
+        Sum of w z z^T over rows z of weight w.
+    sums : array of shape (n_classes, n_inputs)
         Sum of w z over the rows of each class.
     counts : ndarray of shape (n_classes,)
         Sum of w over the rows of each class.
@@ -110,52 +124,69 @@ class RidgeStatistics:
     (array([[13.]]), array([[5.]]))
     """
 
-    def __init__(self, n_inputs: int) -> None:
-        self.gram: Matrix = np.zeros((n_inputs, n_inputs), order="F")
-        self.sums: Matrix = np.zeros((0, n_inputs))
+    def __init__(self, n_inputs: int, place: Place = HOST) -> None:
+        self.place, self.n_inputs = place, n_inputs
+        with device_memory(f"A matrix of {n_inputs} x {n_inputs} sums"):
+            self.gram: DeviceArray = self._zeros(n_inputs)
+        self.sums: DeviceArray = self._zeros(0)
         self.counts: Matrix = np.zeros(0)
         self.total = 0.0
         self.squares = 0.0
 
-    @property
-    def n_inputs(self) -> int:
-        """Number of features."""
-        return len(self.gram)
+    def _zeros(self, n_rows: int) -> DeviceArray:
+        xp = self.place.xp
+        return xp.zeros((n_rows, self.n_inputs), dtype=xp.float64, device=self.place.device)
+
+    def __deepcopy__(self, memo: Any) -> RidgeStatistics:
+        twin, xp = object.__new__(type(self)), self.place.xp
+        twin.__dict__.update(self.__dict__)
+        twin.gram, twin.sums = (xp.asarray(each, copy=True) for each in (self.gram, self.sums))
+        twin.counts = self.counts.copy()
+        return twin
 
     def trace(self) -> float:
         """Return the trace of the Gram matrix."""
-        return float(np.trace(self.gram))
+        return float(self.place.xp.linalg.trace(self.gram))
 
-    def on_host(self) -> RidgeStatistics:
-        """Return the statistics in the memory of the host: these."""
-        return self
-
-    def add(self, rows: Matrix, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
+    def add(self, rows: DeviceArray, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
         """Add rows, or with ``sign=-1`` subtract them, after multiplying the sums by ``decay``."""
-        entries = {len(members.owner), len(members.number), len(members.share)}
-        if rows.shape != (len(members.weight), self.sums.shape[1]) or len(entries) > 1 or not members.fits(len(rows)):
-            raise InvalidInputError(
-                f"Rows of shape {rows.shape} do not fit the classes of {len(members.weight)} rows, and sums of "
-                f"{self.sums.shape[1]} features."
-            )
+        place, xp, weights = self.place, self.place.xp, members.weight
         self.grow(int(members.number.max(initial=-1)) + 1)
-        weights = members.weight
-        scaled = rows if (weights == 1.0).all() else rows * np.sqrt(weights)[:, None]
-        self.gram = add_gram(sign, scaled, decay, self.gram)
+        scaled = rows if (weights == 1.0).all() else rows * place.put(np.sqrt(weights))[:, None]
+        product = scaled.T @ scaled
+        shares = sign * members.share * weights[members.owner]
+        sums = None
+        if place != HOST:
+            if len(members.owner) != len(weights):  # rows of several classes come once for each
+                rows = xp.take(rows, place.put(members.owner), axis=0)
+            is_of = place.put(members.number)[:, None] == place.put(np.arange(len(self.counts)))[None, :]
+            sums = (xp.astype(is_of, xp.float64) * place.put(shares)[:, None]).T @ rows
+        # All that needs memory is done: from here on nothing fails.
         if decay != 1.0:
+            self.gram *= decay
             self.sums *= decay
             self.counts *= decay
-        shares = sign * members.share * weights[members.owner]
-        _add_to_classes(rows, members.owner, members.number, shares, self.sums, self.counts)
+        if sign > 0.0:
+            self.gram += product
+        else:
+            self.gram -= product
+        if sums is None:
+            _add_to_classes(rows, members.owner, members.number, shares, self.sums)
+        else:
+            self.sums += sums
+        self.counts += np.bincount(members.number, shares, len(self.counts))
         self.total = decay * self.total + sign * float(weights.sum())
         self.squares = decay * self.squares + float(shares @ members.share)
 
     def merge(self, other: RidgeStatistics, numbers: NDArray[np.intp]) -> None:
-        """Add the sums of another stream; its class ``i`` is class ``numbers[i]`` here."""
+        """Add the sums of another stream, wherever they are; its class ``i`` is class ``numbers[i]`` here."""
         self.grow(int(numbers.max(initial=-1)) + 1)
-        self.gram += other.gram
-        self.sums[numbers[: len(other.sums)]] += other.sums
-        self.counts[numbers[: len(other.counts)]] += other.counts
+        numbers = numbers[: len(other.counts)]
+        sums = np.zeros((len(self.counts), self.n_inputs))
+        sums[numbers] = _on_host(other.sums)
+        self.gram += self.place.to(other.gram, "float64")
+        self.sums += self.place.put(sums)
+        self.counts[numbers] += other.counts
         self.total += other.total
         self.squares += other.squares
 
@@ -163,14 +194,14 @@ class RidgeStatistics:
         """Make room for more classes."""
         more = n_classes - len(self.counts)
         if more > 0:
-            self.sums = np.vstack([self.sums, np.zeros((more, self.sums.shape[1]))])
+            self.sums = self.place.xp.concat([self.sums, self._zeros(more)], axis=0)
             self.counts = np.concatenate([self.counts, np.zeros(more)])
 
     def leading(self, n_inputs: int) -> RidgeStatistics:
-        """Return a copy of the statistics of the first ``n_inputs`` features."""
+        """Return a copy of the statistics of the first ``n_inputs`` features, on the host."""
         part = RidgeStatistics(n_inputs)
-        part.gram = self.gram[:n_inputs, :n_inputs].copy(order="F")
-        part.sums, part.counts = self.sums[:, :n_inputs].copy(), self.counts.copy()
+        part.gram = np.array(_on_host(self.gram[:n_inputs, :n_inputs]))
+        part.sums, part.counts = np.array(_on_host(self.sums[:, :n_inputs])), self.counts.copy()
         part.total, part.squares = self.total, self.squares
         return part
 
@@ -179,46 +210,67 @@ class RidgeStatistics:
         """Numbers of the classes that have rows."""
         return np.flatnonzero(self.counts > NOTHING)
 
+    def class_sums(self, classes: NDArray[np.intp]) -> Matrix:
+        """Return the sums of some classes, on the host."""
+        return np.asarray(_on_host(self.sums)[classes])
+
     def demand_sums_of_rows(self, tolerance: float) -> None:
         """Raise if these are the sums of no rows, beyond a tolerance in squares: after too much was taken out.
 
         Over any rows, A - sum of S_c S_c^T / n_c, the scatter around the class means, has no negative eigenvalue, and a
         class without rows has no sum. Costs one Cholesky factor.
         """
-        gone = np.delete(self.sums, self.seen, axis=0)
-        if np.square(gone).sum() > tolerance or not self._is_scatter(tolerance):
+        seen = self.seen
+        gone = np.delete(_on_host(self.sums), seen, axis=0)
+        means = self.place.put(self.class_sums(seen) / np.sqrt(self.counts[seen])[:, None])
+        if np.square(gone).sum() > tolerance or self._factor(self.gram - means.T @ means, tolerance) is None:
             raise InvalidInputError(
                 "These rows were not learned with these labels and weights: without them, the sums would be those of "
                 "no rows at all. Nothing was unlearned."
             )
 
-    def _is_scatter(self, tolerance: float) -> bool:
-        """Return whether the scatter around the class means, plus a tolerance, has a Cholesky factor."""
-        scatter = self.gram.copy(order="F")
-        means = self.sums[self.seen] / np.sqrt(self.counts[self.seen])[:, None]
-        scatter = add_gram(-1.0, means, 1.0, scatter)
-        scatter[np.diag_indices_from(scatter)] += tolerance
-        return factor(scatter) is not None
-
     def towards(self, codewords: NDArray[Any]) -> Matrix:
         """Return the sum of z t^T over all rows, for the codewords t of their classes."""
-        n_classes = len(self.counts)
-        return np.asarray(self.sums.T @ codewords[:n_classes].astype(np.float64))
+        return np.asarray(_on_host(self.sums).T @ codewords[: len(self.counts)].astype(np.float64))
 
-    def factor(self, penalty: float) -> RidgeFactor:
-        """Return the Cholesky factor of the Gram matrix plus ``penalty`` times the identity.
+    def _factor(self, matrix: DeviceArray, diagonal: float) -> DeviceArray | None:
+        """Return the Cholesky factor of a matrix plus a multiple of the identity, or None if it has none."""
+        xp = self.place.xp
+        if self.place == HOST:
+            system = matrix.copy()
+            system.flat[:: self.n_inputs + 1] += diagonal
+            try:
+                with single_threaded_products():
+                    return np.linalg.cholesky(system)
+            except np.linalg.LinAlgError:
+                return None
+        with device_memory(f"A Cholesky factor of {self.n_inputs} features"):
+            identity = xp.eye(self.n_inputs, dtype=xp.float64, device=self.place.device)
+            return cholesky(matrix + float(diagonal) * identity)
+
+    def solve(self, penalty: float, towards: Matrix) -> Matrix:
+        """Return (A + penalty I)^-1 times the columns given, for the Gram matrix A, by a Cholesky factor.
 
         Raises :class:`InvalidInputError` when the sums are those of no set of rows, after rows were taken out that had
         never been added.
         """
-        system = self.gram.copy(order="F")
-        system[np.diag_indices_from(system)] += penalty
-        lower = factor(system)
+        lower = self._factor(self.gram, penalty)
         if lower is None:
             raise InvalidInputError(
                 "The statistics are not those of any rows. Were rows unlearned that had not been learned?"
             )
-        return RidgeFactor(lower, penalty)
+        if self.place != HOST:
+            return to_host(cholesky_solve(lower, self.place.put(towards)))
+        # In strips, of products that other threads run beside: the triangular solves of SciPy hold the interpreter.
+        solved = np.array(towards, np.float64)
+        strips = [slice(i, min(i + _ROWS_PER_SOLVE, len(lower))) for i in range(0, len(lower), _ROWS_PER_SOLVE)]
+        for at in strips:
+            rest = solved[at] - lower[at, : at.start] @ solved[: at.start]
+            solved[at] = solve_triangular(lower[at, at], rest, lower=True, check_finite=False)
+        for at in reversed(strips):
+            rest = solved[at] - lower[at.stop :, at].T @ solved[at.stop :]
+            solved[at] = solve_triangular(lower[at, at], rest, lower=True, trans=1, check_finite=False)
+        return solved
 
     def choose_penalty(self, seed: int, classes: NDArray[np.intp]) -> float:
         """Return the least penalty whose generalised cross-validation error is within 2 % of the best.
@@ -234,7 +286,7 @@ class RidgeStatistics:
         rng = np.random.default_rng([seed, 6])
         signs = np.array([-1.0, 1.0])
         noise: Matrix = rng.choice(signs, (self.n_inputs, _N_PROBES))
-        towards = self.sums[classes].T @ rng.choice(signs, (len(classes), _N_PROBES))
+        towards = self.class_sums(classes).T @ rng.choice(signs, (len(classes), _N_PROBES))
         length = self.trace()
         if not (self.total > 0.0 and length > 0.0):
             return 1.0  # all rows were forgotten
@@ -243,23 +295,22 @@ class RidgeStatistics:
 
         def error(place: int) -> float:
             if place not in errors:
-                errors[place] = self._error(scale * _GRID[place], noise, towards)
+                errors[place] = self._error(scale * _PENALTIES[place], noise, towards)
             return errors[place]
 
-        best, last = _START, len(_GRID) - 1
+        best, last = _FIRST_PENALTY, len(_PENALTIES) - 1
         while best > 0 and error(best - 1) < error(best):
             best -= 1
         while best < last and error(best + 1) < error(best):
             best += 1
         least = best
-        while least > 0 and error(least - 1) <= _TOLERANCE * error(best):
+        while least > 0 and error(least - 1) <= _TOLERATED_ERROR * error(best):
             least -= 1
-        return float(scale * _GRID[least])
+        return float(scale * _PENALTIES[least])
 
     def _error(self, penalty: float, noise: Matrix, towards: Matrix) -> float:
         """Return the generalised cross-validation error of a penalty, up to a factor."""
-        factor = self.factor(penalty)
-        solved = factor.solve(np.hstack([noise, towards]))
+        solved = self.solve(penalty, np.hstack([noise, towards]))
         inverse, weights = solved[:, :_N_PROBES], solved[:, _N_PROBES:]
         free = self.total - len(noise) + penalty * float((inverse * noise).sum()) / _N_PROBES
         # |t - z w|^2 = |t|^2 - 2 b.w + w (A + p) w - p |w|^2, and (A + p) w = b
@@ -269,89 +320,171 @@ class RidgeStatistics:
         return max(residual, 0.0) / max(free, 1e-9 * self.total) ** 2
 
 
-class RidgeFactor:
-    """The Cholesky factor L of A + penalty I, which solves for any right-hand side, and for a few rows more.
+class StreamSums:
+    """Add rows to ridge statistics in blocks, and let classes settle on codewords as rows come in.
 
-    Parameters
-    ----------
-    lower : ndarray of shape (n_inputs, n_inputs)
-        L, in Fortran order; what is above its diagonal is never read.
-    penalty : float
+    ``n_features`` is the width of the preprocessed rows, which ``features`` map; a constant follows as the last
+    feature. ``n_summed`` rows have ever been added to the statistics, and ``n_waiting`` more wait for their block. On a
+    device none waits, because even one row fills a GPU, and features are computed in double precision.
     """
 
-    def __init__(self, lower: Matrix, penalty: float) -> None:
-        self.lower = lower
-        self.penalty = penalty
-        self._strips: _Strips | None = None
+    def __init__(self, n_features: int, features: WithInputs | None, decay: float, place: Place = HOST) -> None:
+        self._n_features, self._features, self._decay, self.place = n_features, features, decay, place
+        n_inputs = (n_features if features is None else features.n_outputs) + 1
+        self.statistics = RidgeStatistics(n_inputs, place)
+        self.members = Members.of_none()
+        self.n_waiting = 0
+        self.n_summed = 0
+        self._block: Matrix = np.full((ROWS_PER_BLOCK if place == HOST else 0, n_inputs), CONSTANT)
+        self._rows_per_sum = ROWS_PER_SUM
+        self._map: Any = None
+        if place != HOST:
+            self._rows_per_sum = min(ROWS_PER_SUM_ON_DEVICE, max(1, VALUES_PER_SUM_ON_DEVICE // n_inputs))
+            self._map = None if features is None else place_features(features, place, "float64")
 
-    def solve(self, towards: Matrix) -> Matrix:
-        """Return (A + penalty I)^-1 times the columns given."""
-        return solve(self.lower, towards)
+    def moved_to(self, place: Place) -> StreamSums:
+        """Return the sums at another place; no row waits."""
+        moved = StreamSums(self._n_features, self._features, self._decay, place)
+        moved.statistics.merge(self.statistics, np.arange(len(self.statistics.counts)))
+        moved.n_summed = self.n_summed
+        return moved
 
-    def solve_with(self, weights: Matrix, rows: Matrix, counts: Matrix, targets: Matrix) -> Matrix:
-        """Return the solution after a few rows more, from the solution without them.
+    def learn(self, rows: Any, members: Members, classes: SettlingClasses) -> None:
+        """Add preprocessed rows; on the host, an incomplete block waits."""
+        start, n_rows = 0, rows.shape[0]
+        with device_memory(f"The features of {min(self._rows_per_sum, n_rows)} rows"):
+            while start < n_rows:
+                to_settling = next_settling(self.n_summed) - self.n_summed
+                many = not self.n_waiting and n_rows - start >= self._rows_per_sum
+                if many or self.place != HOST:
+                    stop = min(n_rows, start + min(self._rows_per_sum, to_settling))
+                    self._sum(self._mapped(rows[start:stop, :]), members.between(start, stop), classes)
+                else:
+                    block = min(ROWS_PER_BLOCK, to_settling)
+                    stop = min(n_rows, start + block - self.n_waiting)
+                    last = self.n_waiting + stop - start
+                    self._write(rows[start:stop], self._block[self.n_waiting : last])
+                    self.members = self.members.followed_by(members.between(start, stop), self.n_waiting)
+                    self.n_waiting = last
+                    if last == block:
+                        self.flush(classes)
+                start = stop
 
-        With U the new rows times the roots of what they count, and t their targets likewise, the solution moves by
-        (A + p)^-1 U^T (I + U (A + p)^-1 U^T)^-1 (t - U w). That takes one triangular solve with the rows
-        instead of a new factor; single precision is enough for a small change.
-        """
-        n_rows, n_inputs = rows.shape
-        roots = np.sqrt(counts)[:, None]
-        if self._strips is None:
-            self._strips = _Strips(self.lower)
-        half = block_rows(n_rows, n_inputs, _SINGLE)
-        half[:, :n_inputs] = rows
-        outputs = half[:, :n_inputs] @ weights.astype(_SINGLE)
-        half *= roots.astype(_SINGLE)
-        self._strips.solve(half)
-        inner = np.zeros((n_rows, n_rows), _SINGLE)  # only the lower triangle is written and read
-        lower_gram(half, n_rows, n_inputs, inner)
-        np.fill_diagonal(inner, inner.diagonal() + 1)
-        residuals = lapack.dposv(inner.astype(np.float64), roots * (targets - outputs), lower=1)[1]
-        return np.asarray(weights + self._strips.solve_transposed(residuals.T.astype(_SINGLE) @ half).T)
+    def flush(self, classes: SettlingClasses) -> None:
+        """Add the rows that wait."""
+        if self.n_waiting:
+            self._sum(self._block[: self.n_waiting], self.members, classes)
+            self.members, self.n_waiting = Members.of_none(), 0
+
+    def merge(self, other: StreamSums, numbers: Any, classes: SettlingClasses) -> None:
+        """Add the sums of another stream, of which no row waits; its class ``i`` is class ``numbers[i]`` here."""
+        self.statistics.merge(other.statistics, numbers)
+        self._count(other.n_summed, classes)
+
+    def subtract(self, rows: Features, members: Members) -> None:
+        """Take preprocessed rows out; raise if what is left cannot be the sums of any rows."""
+        before, n_rows = self.statistics.trace(), rows.shape[0]
+        for start in range(0, n_rows, self._rows_per_sum):
+            stop = min(start + self._rows_per_sum, n_rows)
+            self.statistics.add(self._mapped(rows[start:stop, :]), members.between(start, stop), sign=-1.0)
+        # Rows may be computed a little differently than when they were learned: those on a device perhaps on the host.
+        eps = np.finfo(np.float32 if is_on_device(rows) else rows.dtype).eps
+        taken = before - self.statistics.trace()
+        self.statistics.demand_sums_of_rows(float(np.sqrt(eps)) * taken + _ROUNDING * before)
+
+    def demand_enough(self, to_unlearn: Members, labels: list[int | str]) -> None:
+        """Raise if a class has fewer rows than are to be unlearned."""
+        learned, lost = self.counts(len(labels)), to_unlearn.counts(len(labels))
+        worst = int(np.argmin(learned - lost))
+        if lost[worst] > learned[worst] + NOTHING:
+            raise InvalidLabelsError(
+                f"There are {lost[worst]:g} rows of class {labels[worst]!r} to unlearn, but only "
+                f"{learned[worst]:g} were learned."
+            )
+
+    def counts(self, n_classes: int) -> Matrix:
+        """Return the total weight of the rows of each class, those that wait included."""
+        counts = self.members.counts(n_classes)
+        counts[: len(self.statistics.counts)] += self.statistics.counts
+        return counts
+
+    def complete(self, n_inputs: int | None = None) -> RidgeStatistics:
+        """Return the statistics, or those of the first ``n_inputs`` features, with the rows that wait."""
+        if n_inputs is None and not self.n_waiting:
+            return self.statistics
+        statistics = copy.deepcopy(self.statistics) if n_inputs is None else self.statistics.leading(n_inputs)
+        if self.n_waiting:
+            waiting = np.ascontiguousarray(self._block[: self.n_waiting, :n_inputs])
+            self._add_to(statistics, waiting, self.members)
+        return statistics
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return a JSON part and arrays."""
+        sums = self.statistics
+        arrays: Arrays = {
+            "gram": lapack.dtrttp(_on_host(sums.gram), uplo="L")[0],
+            "sums": _on_host(sums.sums),
+            "counts": sums.counts,
+            "waiting_rows": self._block[: self.n_waiting],
+        }
+        arrays |= {f"waiting_{name}": getattr(self.members, name) for name in _MEMBERS}
+        return {"total": sums.total, "squares": sums.squares, "n_summed": self.n_summed}, arrays
+
+    def restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        """Take back what :meth:`state` returned."""
+        sums = self.statistics
+        lower = np.tril(lapack.dtpttr(sums.n_inputs, arrays["gram"], uplo="L")[0])
+        sums.gram = lower + np.tril(lower, -1).T
+        sums.sums, sums.counts = np.array(arrays["sums"]), np.array(arrays["counts"])
+        sums.total, sums.squares, self.n_summed = state["total"], state["squares"], state["n_summed"]
+        self.members = Members(*(arrays[f"waiting_{name}"] for name in _MEMBERS))
+        self.n_waiting = len(arrays["waiting_rows"])
+        self._block[: self.n_waiting] = arrays["waiting_rows"]
+
+    def _mapped(self, rows: Any) -> Any:
+        """Return the features of preprocessed rows, the constant last."""
+        xp, place = self.place.xp, self.place
+        if place != HOST:
+            rows = place.to(rows, "float64")
+            constant = xp.full((rows.shape[0], 1), CONSTANT, dtype=xp.float64, device=place.device)
+            return xp.concat([rows if self._map is None else self._map(rows), constant], axis=1)
+        mapped = np.full((len(rows), self.statistics.n_inputs), CONSTANT)
+        self._write(rows, mapped)
+        return mapped
+
+    def _write(self, rows: Features, out: Matrix) -> None:
+        """Write the features of preprocessed rows; they are computed in the precision of the stream."""
+        out[:, :-1] = rows if self._features is None else self._features.map(rows)
+
+    def _sum(self, rows: Matrix, members: Members, classes: SettlingClasses) -> None:
+        self._add_to(self.statistics, rows, members)
+        self._count(len(members.weight), classes)
+
+    def _count(self, n_rows: int, classes: SettlingClasses) -> None:
+        """Count rows that were added; when enough have been, let classes settle on their codewords."""
+        settling = next_settling(self.n_summed)
+        self.n_summed += n_rows
+        if self.n_summed >= settling and classes.provisional:
+            classes.settle(self.statistics)
+
+    def _add_to(self, statistics: RidgeStatistics, rows: Matrix, members: Members) -> None:
+        """Add rows to statistics, which fade by the decay of as many rows."""
+        n_rows = len(members.weight)
+        if self._decay < 1.0:
+            faded = members.weight * self._decay ** np.arange(n_rows - 1.0, -1.0, -1.0)
+            members = replace(members, weight=faded)
+        with single_threaded_products(n_rows):
+            statistics.add(rows, members, decay=self._decay**n_rows)
 
 
-class _Strips:
-    """A lower triangle L in single precision, prepared for solves that are products of flat matrices.
-
-    A strip of rows [M D], with D on the diagonal, is kept as [-D^-1 M, D^-1]: times what is solved before the strip and
-    the right-hand side in it, that is the solution in the strip. Faster than the triangular solves of BLAS; right-hand
-    sides are rows here.
-    """
-
-    def __init__(self, lower: Matrix) -> None:
-        n_rows = len(lower)
-        self._lower = block_rows(n_rows, n_rows, _SINGLE)
-        self._lower[:, :n_rows] = lower
-        self._strips = [slice(start, min(start + _STRIP, n_rows)) for start in range(0, n_rows, _STRIP)]
-        for at in self._strips:
-            inverse = np.tril(lapack.strtri(self._lower[at, at], lower=1)[0])
-            self._lower[at, : at.start] = -inverse @ self._lower[at, : at.start]
-            self._lower[at, at] = inverse
-
-    def solve(self, rows: NDArray[np.float32]) -> None:
-        """Multiply the rows of a block by L^-T, in place."""
-        for at in self._strips:
-            solved = np.empty((len(rows), at.stop - at.start), _SINGLE)
-            write_products(rows, self._lower[at], at.stop, solved)
-            rows[:, at] = solved
-
-    def solve_transposed(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the rows of a block times L^-1, without its unused columns."""
-        n_rows, n_inputs = len(rows), len(self._lower)
-        solved = aligned_zeros(-(-n_rows // 4) * 4, rows.shape[1], _SINGLE)
-        solved[:n_rows] = rows
-        for at in reversed(self._strips):
-            left = -solved[:, at].T
-            solved[:, at] = 0.0
-            subtract_products(solved.T, self._lower[at], at.stop, np.ascontiguousarray(left))
-        return solved[:n_rows, :n_inputs]
+def _on_host(array: DeviceArray) -> Matrix:
+    """Return an array of the host, or the copy there of one on a device."""
+    return to_host(array) if is_on_device(array) else array
 
 
 @kernel()
-def _add_to_classes(rows: Any, owner: Any, number: Any, shares: Any, sums: Any, counts: Any) -> None:
+def _add_to_classes(rows: Any, owner: Any, number: Any, shares: Any, sums: Any) -> None:
     for j in range(len(owner)):
         row, total, share = rows[owner[j]], sums[number[j]], shares[j]
-        counts[number[j]] += share
         for f in range(len(row)):
             total[f] += share * row[f]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onlinehash._files import Arrays, Source, complete, name_of, pack_arrays, read_arrays
-from onlinehash._validation import plain_label
+from onlinehash._internal.files import Arrays, Source, complete, name_of, pack_arrays, read_arrays
+from onlinehash._internal.validation import plain_label
 from onlinehash.exceptions import FileFormatError
 from onlinehash.features import RunningCentring
-from onlinehash.hashers._rows import join_head
 
 if TYPE_CHECKING:
     from onlinehash.encoders import Encoder
@@ -21,6 +21,21 @@ _LAYOUT = 1
 _COUNTERS = ("n_features_in_", "n_samples_seen_", "n_unlabelled_", "seed_")
 
 _Hasher = TypeVar("_Hasher", bound="OnlineHasher")
+
+Weights = NDArray[np.float64] | None
+"""The weight of each row; None if all are 1."""
+
+HeadPart = tuple[NDArray[Any], list[Any], Weights]
+"""Rows, labels as JSON and weights of a part of the head of a stream."""
+
+
+def join_head(parts: Sequence[HeadPart]) -> HeadPart:
+    """Return the parts of the head of a stream as one."""
+    rows = np.concatenate([rows for rows, _, _ in parts])
+    labels = [label for _, labels, _ in parts for label in labels]
+    if all(weights is None for _, _, weights in parts):
+        return rows, labels, None
+    return rows, labels, np.concatenate([np.ones(len(x)) if weights is None else weights for x, _, weights in parts])
 
 
 def pack_hasher(hasher: OnlineHasher, encoder: Encoder | None = None) -> bytes:

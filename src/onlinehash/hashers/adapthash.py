@@ -7,14 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from onlinehash._validation import check_positive
+from onlinehash._internal.validation import check_positive
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._batches import BatchHasher
-from onlinehash.hashers._linear import LinearHasher
-from onlinehash.hashers._parameters import Changeable
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, Labels
+from onlinehash.hashers._base import Changeable, Features, Labels, OnlineHasher
+from onlinehash.hashers._mixins import BatchHasher, LinearHasher
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -56,12 +52,6 @@ class AdaptHash(LinearHasher, BatchHasher):
     """
 
     name: ClassVar[str] = "adapthash"
-    traits: ClassVar[Traits] = Traits(
-        takes="pairs of rows",
-        cost="O(d r^2) per pair with a loss",
-        memory="O(d r)",
-        shines="labels that only say whether two items belong together",
-    )
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
 
     whole_batches = True  # nothing can be learned from half a pair

@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_positive
-from onlinehash.hashers._batches import BatchHasher
-from onlinehash.hashers._linear import LinearHasher
-from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, Labels
+from onlinehash._internal.validation import check_positive
+from onlinehash.hashers._base import Features, Labels
+from onlinehash.hashers._mixins import BatchHasher, LinearHasher, Matrix, WithNumberedClasses
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -60,12 +57,10 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
     """
 
     name: ClassVar[str] = "bsodh"
-    traits: ClassVar[Traits] = Traits(
-        takes="batches of 2000", cost="O(d^2 + r^2)", memory="O(d r + classes r)", shines="large batches, few classes"
-    )
 
     whole_batches = True  # the regression uses one batch only: a few rows would replace what a whole batch taught
-    _saved = ("weights", "counts", "codes", "sums", "gram")
+    _saved: ClassVar[tuple[str, ...]] = ("weights", "counts", "codes", "sums", "gram")
+    _positive: ClassVar[tuple[str, ...]] = ("similar_weight", "fit_weight", "regularisation")
 
     batch_size: int = 2000
     similar_weight: float = 1.2
@@ -75,53 +70,65 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
-        for name in ("similar_weight", "fit_weight", "regularisation"):
+        for name in self._positive:
             check_positive(name, getattr(self, name))
         if self.dissimilar_weight != 0:
             check_positive("dissimilar_weight", self.dissimilar_weight)
         self._start_weights(n_features)
-        self._numbering = Numbering()
+        self._numbers = {}
+        self._start_memory()
+
+    def _start_memory(self) -> None:
         self._counts = np.zeros(0)  # earlier items of each class
         self._codes = np.zeros((0, self.n_bits))  # the code of the first of them
         self._sums = np.zeros((0, self.n_bits))  # the sum of their codes
         self._gram = np.zeros((self.n_bits, self.n_bits))  # E^T E
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
-        numbers = self._numbering.numbers(labels)
-        self._grow(len(self._numbering))
+        numbers = self._number(labels.tolist())
         X = rows.astype(np.float64)
-        codes = np.where(X @ self._weights >= 0, 1.0, -1.0)
-        if self._counts.any():
-            codes = self._discrete_codes(X, codes, numbers)
+        codes = _signs(X @ self._weights)
+        if len(self._codes):
+            start, wanted, gram = self._wanted_codes(codes, numbers)
+            codes = descend(start, wanted + self.fit_weight * X @ self._weights, gram)
             self._recode_earlier_items(codes, numbers)
             ridge = self.fit_weight * X.T @ X + self.regularisation * np.eye(X.shape[1])
-            self._weights = np.linalg.solve(ridge, self.fit_weight * X.T @ codes).astype(self._dtype)
+            self._set_weights(np.linalg.solve(ridge, self.fit_weight * X.T @ codes))
         self._remember(codes, numbers)
 
-    def _discrete_codes(self, X: NDArray[Any], codes: NDArray[Any], numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the codes of a batch, found bit by bit; a row starts from the code of an item of its class."""
+    def _set_weights(self, weights: NDArray[Any]) -> None:
+        self._weights = weights.astype(self._dtype)
+
+    def _wanted_codes(self, codes: Matrix, numbers: NDArray[np.int64]) -> tuple[Matrix, Matrix, Matrix]:
+        """Return the codes that a batch starts from, what its labels ask for, and the Gram matrix of earlier codes.
+
+        A row starts from the code of an item of its class.
+        """
+        self._grow()
         known = self._counts[numbers] > 0
         codes[known] = self._codes[numbers[known]]
-        similar = self.n_bits * (self.similar_weight + self.dissimilar_weight) * self._sums[numbers]
-        dissimilar = self.n_bits * self.dissimilar_weight * self._sums.sum(axis=0)
-        wanted = similar - dissimilar + self.fit_weight * X @ self._weights
-        gram = self._gram - np.diag(np.diag(self._gram))
-        for k in range(self.n_bits):
-            codes[:, k] = np.where(wanted[:, k] - codes @ gram[k] >= 0, 1.0, -1.0)
-        return codes
+        return codes, self.n_bits * self._similarities(self._sums)[numbers], self._gram.copy()
 
-    def _recode_earlier_items(self, codes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+    def _recode_earlier_items(self, codes: Matrix, numbers: NDArray[np.int64]) -> None:
         """Update the code of all earlier items of every class by their similarity to the batch."""
-        in_batch = np.zeros_like(self._sums)
-        np.add.at(in_batch, numbers, codes)
-        scores = (self.similar_weight + self.dissimilar_weight) * in_batch
-        scores -= self.dissimilar_weight * in_batch.sum(axis=0)
-        self._codes = np.where(scores >= 0, 1.0, -1.0)
+        self._codes = _signs(self._similarities(self._sums_of(codes, numbers)))
         self._sums = self._counts[:, None] * self._codes
         self._gram = self._codes.T @ self._sums
 
-    def _remember(self, codes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+    def _sums_of(self, codes: Matrix, numbers: NDArray[np.int64]) -> Matrix:
+        """Return the sum of the codes of each class."""
+        sums = np.zeros((len(self._numbers), self.n_bits))
+        np.add.at(sums, numbers, codes)
+        return sums
+
+    def _similarities(self, sums: Matrix) -> Matrix:
+        """Return the rows of S times the codes of items, whose sums per class are given, one row per class."""
+        both = self.similar_weight + self.dissimilar_weight
+        return np.asarray(both * sums - self.dissimilar_weight * sums.sum(axis=0))
+
+    def _remember(self, codes: Matrix, numbers: NDArray[np.int64]) -> None:
         """Add a batch to the earlier items."""
+        self._grow()
         new, first = np.unique(numbers, return_index=True)
         fresh = self._counts[new] == 0
         self._codes[new[fresh]] = codes[first[fresh]]
@@ -129,9 +136,19 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
         np.add.at(self._sums, numbers, codes)
         self._gram += codes.T @ codes
 
-    def _grow(self, n_classes: int) -> None:
-        more = n_classes - len(self._counts)
-        if more > 0:
-            self._counts = np.concatenate([self._counts, np.zeros(more)])
-            self._codes = np.vstack([self._codes, np.zeros((more, self.n_bits))])
-            self._sums = np.vstack([self._sums, np.zeros((more, self.n_bits))])
+    def _grow(self) -> None:
+        more = len(self._numbers) - len(self._counts)
+        self._counts = np.pad(self._counts, (0, more))
+        self._codes, self._sums = (np.pad(each, ((0, more), (0, 0))) for each in (self._codes, self._sums))
+
+
+def descend(codes: Matrix, wanted: Matrix, gram: Matrix) -> Matrix:
+    """Return codes found bit by bit (discrete cyclic descent), each given the others."""
+    np.fill_diagonal(gram, 0.0)
+    for k in range(codes.shape[1]):
+        codes[:, k] = _signs(wanted[:, k] - codes @ gram[k])
+    return codes
+
+
+def _signs(values: NDArray[Any]) -> Matrix:
+    return np.where(values >= 0, 1.0, -1.0)

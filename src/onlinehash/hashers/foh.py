@@ -8,17 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_positive
-from onlinehash.encoders import Encoder
-from onlinehash.hashers._batches import BatchHasher
-from onlinehash.hashers._linear import LinearHasher
-from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, Labels
+from onlinehash.hashers._base import Encoder
+from onlinehash.hashers._mixins import Matrix
+from onlinehash.hashers.bsodh import BSODH
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FOH(WithNumberedClasses, LinearHasher, BatchHasher):
+class FOH(BSODH):
     """Learn codes of every new batch from their similarity to all earlier items and from their labels.
 
     :class:`BSODH` with two additions: codes are also regressed on the labels, and the hash functions are the mean over
@@ -70,104 +66,69 @@ class FOH(WithNumberedClasses, LinearHasher, BatchHasher):
     """
 
     name: ClassVar[str] = "foh"
-    traits: ClassVar[Traits] = Traits(
-        takes="batches of 2000",
-        cost="O(d^2 + r^2)",
-        memory="O(d r), and r per group of equal codes of a class",
-        shines="large batches, few classes",
-    )
 
-    whole_batches = True  # a regression uses one batch only, and all batches have the same weight in the mean
     _saved = ("weights", "sum", "label_codes", "codes", "classes_of", "members")
+    _positive = (*BSODH._positive, "label_weight", "earlier_label_weight", "label_regularisation")
 
-    batch_size: int = 2000
     similar_weight: float = 1.6
-    dissimilar_weight: float = 0.2
     fit_weight: float = 0.8
     label_weight: float = 1.2
     earlier_label_weight: float = 0.5
     regularisation: float = 0.6
     label_regularisation: float = 0.6
 
-    def _start(self, n_features: int) -> None:
-        super()._start(n_features)
-        weights = ("similar_weight", "fit_weight", "label_weight", "earlier_label_weight")
-        for name in (*weights, "regularisation", "label_regularisation"):
-            check_positive(name, getattr(self, name))
-        if self.dissimilar_weight != 0:
-            check_positive("dissimilar_weight", self.dissimilar_weight)
-        self._start_weights(n_features)
+    def _start_memory(self) -> None:
         self._sum = self._weights.astype(np.float64)
-        self._numbering = Numbering()
         self._label_codes = np.zeros((0, self.n_bits))  # "P"
         # Groups of earlier items of equal class and code, in order of their first items.
         self._members = np.zeros(0, np.int64)
         self._classes_of = np.zeros(0, np.int64)
         self._codes = np.zeros((0, self.n_bits))
 
-    def _learn_batch(self, rows: Features, labels: Labels) -> None:
-        numbers = self._numbering.numbers(labels)
-        self._draw_label_codes()
-        X = rows.astype(np.float64)
-        codes = _signs(X @ self._weights)
-        if len(self._members):
-            codes = self._discrete_codes(X, codes, numbers)
-            self._recode_earlier_items(codes, numbers)
-            self._project_labels(codes, numbers)
-            ridge = self.fit_weight * X.T @ X + self.regularisation * np.eye(X.shape[1])
-            weights = np.linalg.solve(ridge, self.fit_weight * X.T @ codes)
-            self._weights = weights.astype(self._dtype)
-            self._sum += weights
-        self._remember(codes, numbers, np.ones(len(codes), np.int64))
+    def _set_weights(self, weights: NDArray[Any]) -> None:
+        super()._set_weights(weights)
+        self._sum += weights
 
     def _draw_label_codes(self) -> None:
         """Give new classes a random row of P; every class has a generator of its own."""
-        for number in range(len(self._label_codes), len(self._numbering)):
+        for number in range(len(self._label_codes), len(self._numbers)):
             row = np.random.default_rng([self.seed_, number, 6]).standard_normal((1, self.n_bits))
             self._label_codes = np.vstack([self._label_codes, row / np.linalg.norm(row)])
 
-    def _discrete_codes(self, X: NDArray[Any], codes: NDArray[Any], numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the codes of a batch, found bit by bit; a row starts from the code of the first item of its class."""
+    def _wanted_codes(self, codes: Matrix, numbers: NDArray[np.int64]) -> tuple[Matrix, Matrix, Matrix]:
+        """Do as BSODH, and ask for the codes of the labels; a row starts from the code of the first of its class."""
+        self._draw_label_codes()
         known, first = np.unique(self._classes_of, return_index=True)
-        start = np.zeros((len(self._numbering), self.n_bits))
+        start = np.zeros((len(self._numbers), self.n_bits))
         start[known] = self._codes[first]
         codes = np.where(np.isin(numbers, known)[:, None], start[numbers], codes)
-        similarity = self.n_bits * self._similarities(self._members[:, None] * self._codes, self._classes_of, numbers)
-        wanted = similarity + self.fit_weight * X @ self._weights + self.label_weight * self._label_codes[numbers]
-        gram = self._codes.T @ (self._members[:, None] * self._codes)
-        np.fill_diagonal(gram, 0.0)
-        for k in range(self.n_bits):
-            codes[:, k] = _signs(wanted[:, k] - codes @ gram[k])
-        return codes
+        repeated = self._members[:, None] * self._codes
+        similarity = self.n_bits * self._similarities(self._sums_of(repeated, self._classes_of))
+        wanted = (similarity + self.label_weight * self._label_codes)[numbers]
+        return codes, wanted, self._codes.T @ repeated
 
-    def _recode_earlier_items(self, codes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
-        similarity = self.n_bits * self._similarities(codes, numbers, self._classes_of)
-        # Differs from the released code, which subtracts this term: it should pull codes towards their labels.
-        labels = self.earlier_label_weight * self._label_codes[self._classes_of]
-        recoded = _signs(2 * (similarity + labels) - self._codes @ (codes.T @ codes))
+    def _recode_earlier_items(self, codes: Matrix, numbers: NDArray[np.int64]) -> None:
+        """Update the codes of the groups by their similarity to the batch, then regress all codes on the labels."""
+        similarity = self.n_bits * self._similarities(self._sums_of(codes, numbers))
+        # Differs from the released code, which subtracts the second term: it should pull codes towards their labels.
+        pull = (similarity + self.earlier_label_weight * self._label_codes)[self._classes_of]
+        recoded = np.where(2 * pull - self._codes @ (codes.T @ codes) >= 0, 1.0, -1.0)
         classes_of, members = self._classes_of, self._members
         self._codes, self._classes_of, self._members = recoded[:0], classes_of[:0], members[:0]
-        self._remember(recoded, classes_of, members)
-
-    def _similarities(
-        self, codes: NDArray[Any], classes_of: NDArray[np.int64], numbers: NDArray[np.int64]
-    ) -> NDArray[Any]:
-        """Return S times codes: those of rows of classes ``numbers`` with items of classes ``classes_of``."""
-        sums = np.zeros((len(self._numbering), self.n_bits))
-        np.add.at(sums, classes_of, codes)
-        both = self.similar_weight + self.dissimilar_weight
-        return np.asarray(both * sums[numbers] - self.dissimilar_weight * sums.sum(axis=0))
-
-    def _project_labels(self, codes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
-        """Regress the codes on the labels; classes do not overlap, so that each is a mean of its own."""
-        sums, counts = np.zeros((len(self._numbering), self.n_bits)), np.zeros(len(self._numbering))
-        np.add.at(sums, numbers, self.label_weight * codes)
-        np.add.at(counts, numbers, self.label_weight)
+        self._group(recoded, classes_of, members)
+        # Classes do not overlap, so that the regression is a mean per class.
+        sums = self._sums_of(self.label_weight * codes, numbers)
         np.add.at(sums, self._classes_of, self.earlier_label_weight * self._members[:, None] * self._codes)
+        counts = np.zeros(len(self._numbers))
+        np.add.at(counts, numbers, self.label_weight)
         np.add.at(counts, self._classes_of, self.earlier_label_weight * self._members)
         self._label_codes = sums / (counts + self.label_regularisation)[:, None]
 
-    def _remember(self, codes: NDArray[Any], numbers: NDArray[np.int64], members: NDArray[np.int64]) -> None:
+    def _remember(self, codes: Matrix, numbers: NDArray[np.int64]) -> None:
+        self._draw_label_codes()
+        self._group(codes, numbers, np.ones(len(codes), np.int64))
+
+    def _group(self, codes: Matrix, numbers: NDArray[np.int64], members: NDArray[np.int64]) -> None:
         """Add items to the groups of equal class and code."""
         classes_of = np.concatenate([self._classes_of, numbers])
         codes = np.vstack([self._codes, codes])
@@ -181,7 +142,3 @@ class FOH(WithNumberedClasses, LinearHasher, BatchHasher):
     def _encoder(self) -> Encoder:
         # The mean but for a factor, on which codes do not depend.
         return Encoder(self._sum.astype(self._dtype), None, self._frozen_features(), self.version_, self.name)
-
-
-def _signs(values: NDArray[Any]) -> NDArray[np.float64]:
-    return np.where(values >= 0, 1.0, -1.0)

@@ -7,12 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from onlinehash._validation import check_positive_int
-from onlinehash._walsh import walsh_hadamard
-from onlinehash.hashers._principal import Matrix
-from onlinehash.hashers._sketch import SketchHasher
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features
+from onlinehash._internal.validation import check_positive_int
+from onlinehash._internal.walsh import walsh_hadamard
+from onlinehash.hashers._base import Features
+from onlinehash.hashers._mixins import Matrix
+from onlinehash.hashers._principal import SketchHasher
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -40,10 +39,8 @@ class FROSH(SketchHasher):
 
     Attributes
     ----------
-    sketch_ : ndarray of shape (n_rows, n_features)
-        Rows of the sketch in use.
-    mean_ : ndarray of shape (n_features,)
-        Mean of the preprocessed rows.
+    sketch_, mean_
+        As in :class:`SketchHash`.
 
     References
     ----------
@@ -61,12 +58,6 @@ class FROSH(SketchHasher):
     """
 
     name: ClassVar[str] = "frosh"
-    traits: ClassVar[Traits] = Traits(
-        takes="chunks of 256",
-        cost="O(d sketch_size)",
-        memory="O(d sketch_size)",
-        shines="no labels, many features: a cheaper SketchHash",
-    )
 
     chunk_size: int = 256
 

@@ -8,10 +8,8 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._kernel import kernel
-from onlinehash.hashers._block import apply_tanh, subtract_earlier
-from onlinehash.hashers._codeword import CodewordHasher
-from onlinehash.hashers._traits import Traits
+from onlinehash._internal.kernels import kernel
+from onlinehash.hashers._block import CodewordHasher, apply_tanh, subtract_earlier
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -83,12 +81,6 @@ class HCOH(CodewordHasher):
     """
 
     name: ClassVar[str] = "hcoh"
-    traits: ClassVar[Traits] = Traits(
-        takes="single rows",
-        cost="O(d r)",
-        memory="O(d r)",
-        shines="labelled streams in mixed order, new classes at any time",
-    )
 
     learning_rate: float = 0.2
     batch_size: int = 1

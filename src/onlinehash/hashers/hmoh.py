@@ -9,17 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._files import Arrays
-from onlinehash._kernel import kernel
-from onlinehash._validation import check_positive, check_positive_int
-from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError
+from onlinehash._internal.kernels import kernel
+from onlinehash._internal.validation import check_positive, check_positive_int
 from onlinehash.features import Anchors
-from onlinehash.hashers._anchors import WithAnchors, head_rows, mean_squared_distance
-from onlinehash.hashers._block import subtract_earlier, subtract_products
-from onlinehash.hashers._codeword import CodewordHasher
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, Targets
+from onlinehash.hashers._base import Arrays, Encoder, Features, Targets
+from onlinehash.hashers._block import CodewordHasher, subtract_earlier, subtract_products
+from onlinehash.hashers._mixins import WithAnchors, head_rows, mean_squared_distance
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -71,13 +66,7 @@ class HMOH(WithAnchors, CodewordHasher):
     """
 
     name: ClassVar[str] = "hmoh"
-    traits: ClassVar[Traits] = Traits(
-        takes="single rows; anchors optional",
-        cost="O(d r), with anchors O(d anchors)",
-        memory="O(d r)",
-        shines="labelled streams that a line does not separate (with anchors)",
-    )
-    block: ClassVar[int] = 40  # larger than for HCOH, because every block adds all weights to their sum
+    rows_per_block: ClassVar[int] = 40  # larger than for HCOH, because every block adds all weights to their sum
 
     learning_rate: float = 0.1
     batch_size: int = 1
@@ -113,14 +102,10 @@ class HMOH(WithAnchors, CodewordHasher):
         if self._anchors is None:
             self._features.learn(X, out)
         else:
-            self._anchors.write(self._preprocessed(X), out)
+            out[:, : self._anchors.n_outputs] = self._anchors.map(self._preprocessed(X))
 
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
         rate = self._dtype.type(self.learning_rate / batch_size)
-        if len(self._mistakes) != projections.shape[1]:
-            raise InvalidInputError(
-                f"There are {len(self._mistakes)} counts of mistakes for {projections.shape[1]} bits."
-            )
         _replay(projections, gram, targets, batch_size, rate, self._mistakes)
 
     def _step(self, n_rows: int) -> NDArray[Any]:
@@ -129,7 +114,7 @@ class HMOH(WithAnchors, CodewordHasher):
         batch_size = min(self.batch_size, n_rows)
         n_steps = -(-n_rows // batch_size)
         step_of_row = (np.arange(n_rows) // batch_size).astype(self._dtype)
-        subtract_products(self._sum, self._rows, len(self._sum), -step_of_row[:, None] * gradients)
+        subtract_products(self._sum.T, self._rows, len(self._sum), -step_of_row[:, None] * gradients)
         self._sum += self._dtype.type(n_steps) * self._weights
         return gradients
 

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._arrays import Place, is_on_device
-from onlinehash._files import Arrays
-from onlinehash._threads import single_threaded_factors
-from onlinehash._validation import check_choice, check_non_negative_int, check_positive, check_positive_int
+from onlinehash._internal.arrays import Place, is_on_device
+from onlinehash._internal.validation import check_choice, check_non_negative_int, check_positive, check_positive_int
 from onlinehash.codebooks import make_codebook
-from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError
-from onlinehash.features import Anchors, Fourier, HadamardFourier, WithInputs
-from onlinehash.hashers._anchors import head_rows, median_squared_distance
-from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._codeword_assignment import SettlingClasses
-from onlinehash.hashers._from_sums import FromSums
-from onlinehash.hashers._general_bits import general_directions
-from onlinehash.hashers._parameters import Changeable
-from onlinehash.hashers._ridge import NOTHING, Matrix, RidgeStatistics
-from onlinehash.hashers._rows import Mask, Rows, Weights
-from onlinehash.hashers._scores import check_sharpness, choose_sharpness
-from onlinehash.hashers._solution import RidgeSolution
-from onlinehash.hashers._stream_sums import CONSTANT, StreamSums
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, Signs, Targets
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
+from onlinehash.features import (
+    Anchors,
+    Centring,
+    Fourier,
+    HadamardFourier,
+    RunningCentring,
+    WithInputs,
+    centre_running,
+    place_features,
+)
+from onlinehash.hashers._base import Arrays, Changeable, Encoder, Mask, OnlineHasher, Rows, Weights
+from onlinehash.hashers._class_bits import SettlingClasses, check_sharpness, choose_sharpness, general_directions
+from onlinehash.hashers._mixins import WithCodewords, head_rows, median_squared_distance
+from onlinehash.hashers._parameters import check_code_length
+from onlinehash.hashers._ridge import (
+    CONSTANT,
+    HOST,
+    NOTHING,
+    ROWS_PER_BLOCK,
+    Matrix,
+    Members,
+    RidgeStatistics,
+    StreamSums,
+    next_settling,
+)
+from onlinehash.types import Features, LabelSets, Signs, Targets
 
-_HEAD = 256  # rows from which the bandwidth is taken
+HEAD_ROWS = 256  # from which the bandwidth is taken
 
 
 def _check_penalty(name: str, value: Any) -> None:
@@ -39,16 +49,18 @@ def _check_penalty(name: str, value: Any) -> None:
         check_positive(name, value)
 
 
-class _Solved(NamedTuple):
-    """A solution, the penalty as it was given, and the codewords it was solved for."""
+class _Solution(NamedTuple):
+    """Columns of weights, one per class or one per bit, the codewords of all classes, and what was solved."""
 
-    alpha: float | None
-    solution: RidgeSolution
+    columns: Matrix
     codewords: Signs
+    by_class: bool
+    alpha: float | None
+    penalty: float
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HROH(FromSums):
+class HROH(WithCodewords):
     """Learn by ridge regression on classes and their codewords, from sums over the stream.
 
     With z = phi(x) the features of a row and t the codeword of its class, all that is kept is::
@@ -61,8 +73,8 @@ class HROH(FromSums):
     (:meth:`with_bits`, :meth:`with_codebook`). There is no learning rate, and the penalty lambda follows from the sums.
 
     By default phi(x) is the row, scaled to unit length, a constant, and 2048 random Fourier features of it. With m
-    features in all, an instance costs O(m^2), a snapshot O(m^3 / 3); a snapshot soon after another only updates
-    it. Memory is O(m^2): 64 MB for m = 2800.
+    features in all, an instance costs O(m^2), a snapshot O(m^3 / 3) for each penalty
+    that is compared. Memory is O(m^2): 64 MB for m = 2800.
 
     Rows of PyTorch or CuPy that are on a GPU are learned from there. The sums then stay on that GPU; later rows that
     are elsewhere are copied to it. A saved hasher is loaded into the memory of the host. Snapshots are the same on both
@@ -131,14 +143,9 @@ class HROH(FromSums):
     """
 
     name: ClassVar[str] = "hroh"
-    traits: ClassVar[Traits] = Traits(
-        takes="single rows, in any order",
-        cost="O(m^2), a snapshot O(m^3); m = d + 2048",
-        memory="O(m^2)",
-        shines="most labelled streams; sorted ones, new classes, few bits",
-    )
     unlearns: ClassVar[bool] = True
     merges: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     learns_on_device: ClassVar[bool] = True
     changeable: ClassVar[Changeable] = {
         **OnlineHasher.changeable,
@@ -159,9 +166,29 @@ class HROH(FromSums):
 
     # ------------------------------------------------------------------ learning
 
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Discard what was learned and learn from X; see :meth:`partial_fit`."""
+        return self._fit(X, y, sample_weight)
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from the next instances of the stream: one row or many.
+
+        Parameters
+        ----------
+        X, y : as in every hasher
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights, not all of them 0. A row of weight 2 adds as much to the sums, and to the running mean
+            of ``preprocess="running"``, as two rows; a row of weight 0 is left out, and so is its class. Instances are
+            counted as rows, whatever their weights. With a running mean, one row of weight 2 is not exactly two rows:
+            the mean moves between these.
+        """
+        self._absorb(*self._check_next(X, y, sample_weight))
+        self._keep_names(X)
+        return self
+
     def _take(self, rows: Rows, counted: Mask) -> None:
         if is_on_device(rows.X) and self._place is None:
-            self._place = Place.of(rows.X)
+            self._place: Place | None = Place.of(rows.X)
         super()._take(rows, counted)
 
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
@@ -176,17 +203,17 @@ class HROH(FromSums):
         if not 0.0 < check_positive("decay", self.decay) <= 1.0:
             raise InvalidInputError(f"decay={self.decay!r} is more than 1; what came before cannot gain weight.")
         self._n_features = n_features
-        self._classes = self._make_classes([], {})
+        self._classes: SettlingClasses = self._make_classes()
         self.n_unlearned_ = 0
-        self._map = None
+        self._map: WithInputs | None = None
         self._place = None
-        self._solved: _Solved | None = None
+        self._solved: _Solution | None = None
         if self.features == "none":
             self._set_map(None)
         elif self.features != "anchors" and self.bandwidth is not None:
             self._set_map(self._draw_map(self.bandwidth))
 
-    def _make_classes(self, labels: list[int | str], settled: dict[int, int]) -> SettlingClasses:
+    def _make_classes(self) -> SettlingClasses:
         n_general = check_non_negative_int("general_bits", self.general_bits)
         if n_general >= self.n_bits:
             raise InvalidInputError(
@@ -198,7 +225,7 @@ class HROH(FromSums):
             )
         codebook = make_codebook(self.codebook, self._n_class_bits, self.seed_)
         learned = self.assignment == "learned" and not isinstance(self.codebook, Mapping)
-        return SettlingClasses(codebook, labels, settled, n_compared=self._n_class_bits if learned else 0)
+        return SettlingClasses(codebook, n_compared=self._n_class_bits if learned else 0)
 
     @property
     def _n_class_bits(self) -> int:
@@ -207,11 +234,11 @@ class HROH(FromSums):
     def _head_size(self) -> int:
         if self.features == "none" or self._map is not None:
             return 0
-        return max(_HEAD, self.n_components) if self.features == "anchors" else _HEAD
+        return max(HEAD_ROWS, self.n_components) if self.features == "anchors" else HEAD_ROWS
 
     def _open(self, head: Features, targets: Targets) -> None:
         rows = head_rows(self._features, head)
-        bandwidth = self.bandwidth or median_squared_distance(rows[:_HEAD])
+        bandwidth = self.bandwidth or median_squared_distance(rows[:HEAD_ROWS])
         anchors = rows[: self.n_components] if self.features == "anchors" else None
         self._set_map(self._draw_map(bandwidth, anchors))
 
@@ -230,7 +257,7 @@ class HROH(FromSums):
         self._solved = None
         if self._place is not None:
             self._move_to(self._place)
-        self._sums.learn(self._preprocessed(X), self._members(targets, weights), self._classes)
+        self._sums.learn(self._centred(X, weights), self._members(targets, weights), self._classes)
 
     # ------------------------------------------------------------------ hashing
 
@@ -238,7 +265,7 @@ class HROH(FromSums):
     def codewords_(self) -> NDArray[np.int8]:
         """The codeword of each class, in the order of ``classes_``; provisional until the class keeps it."""
         self._demand_learned()
-        words = self._completed()._solution()[1] if self._classes.provisional else self._classes.codewords
+        words = self._completed()._solution().codewords if self._classes.provisional else self._classes.codewords
         return words.copy()
 
     @property
@@ -259,7 +286,7 @@ class HROH(FromSums):
 
     def _encoder(self) -> Encoder:
         sharpness = self._sharpness()
-        weights, words, by_class = self._solution()
+        weights, words, by_class = self._solution()[:3]
         if sharpness:
             seen = self._seen()  # a class that was unlearned leaves no trace
             weights, words = weights[:, seen], words[seen]
@@ -285,39 +312,277 @@ class HROH(FromSums):
             sharpness=sharpness,
         )
 
-    def _solution(self) -> tuple[Matrix, Signs, bool]:
-        """Return the weights of all classes or bits, the codewords, and which of the two the weights are.
-
-        They are those for all rows, and a deterministic function of the sums and the rows that wait: a few of these
-        move the solution for the others, many are added to a copy. Only the solution for the sums is kept.
-        """
-        sums = self._sums
-        if not sums.few_waiting:
-            solved = self._solve(sums.complete())
-            return solved.solution.columns(solved.codewords), solved.codewords, solved.solution.by_class
-        kept = self._solved
-        if kept is None or (kept.alpha, kept.solution.by_class) != (self.alpha, self._by_class(sums.statistics)):
-            self._solved = kept = self._solve(sums.statistics)
-        words = self._classes.followed_by_new(kept.codewords)
-        solution = kept.solution
-        columns = solution.with_rows(sums.rows, sums.members, words) if sums.n_waiting else solution.columns(words)
-        return columns, words, solution.by_class
-
-    def _by_class(self, statistics: RidgeStatistics) -> bool:
-        """Return whether to solve for the classes: if their scores are sharpened, or if they are fewer than bits."""
-        return self._sharpness() > 0.0 or len(statistics.counts) < self._n_class_bits
-
-    def _solve(self, statistics: RidgeStatistics) -> _Solved:
-        codewords = self._classes.assigned(statistics)
-        words = None if self._by_class(statistics) else codewords
-        with single_threaded_factors(len(statistics.gram)):
-            penalty = self.alpha or statistics.choose_penalty(self.seed_, self._in_order(statistics))
-            return _Solved(self.alpha, RidgeSolution(statistics, float(penalty), words), codewords)
+    def _solution(self) -> _Solution:
+        """Return the solution for all rows, a deterministic function of the sums and of the rows that wait."""
+        n_classes = len(self._classes)
+        by_class = self._sharpness() > 0.0 or n_classes < self._n_class_bits
+        if self._solved is None or (self._solved.alpha, self._solved.by_class) != (self.alpha, by_class):
+            statistics = self._sums.complete()
+            words = self._classes.assigned(statistics)
+            penalty = float(self.alpha or statistics.choose_penalty(self.seed_, self._in_order(statistics)))
+            towards = statistics.towards(np.eye(n_classes) if by_class else words)
+            self._solved = _Solution(
+                statistics.solve(penalty, towards), words, by_class=by_class, alpha=self.alpha, penalty=penalty
+            )
+        return self._solved
 
     def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the classes that have rows by their labels: an order that does not depend on the stream's."""
         labels = self._classes.labels
         return np.array(sorted(statistics.seen, key=lambda number: labels[number]), np.intp)
+
+    # ------------------------------------------------------------------ what sums allow
+
+    def empty_clone(self) -> Self:
+        """Return a hasher that has seen nothing but has the same feature map, so that the two can :meth:`merge`.
+
+        It takes rows of the same width, and computes in the same precision. Without a ``bandwidth``, the map is fixed
+        after 256 rows; a clone made before has that of the rows so far, so merge before this hasher learns more.
+
+        Examples
+        --------
+        >>> from onlinehash import HROH
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> first = HROH(16, random_state=0).partial_fit(X[:500], y[:500])
+        >>> second = first.empty_clone().partial_fit(X[500:], y[500:])
+        >>> first.merge(second).n_samples_seen_
+        1797
+        """
+        self._demand_learned()
+        self._demand_same_parameters()
+        twin = type(self)(**self.get_params(deep=False) | {"random_state": self.seed_})
+        self._demand_map_of_its_own()
+        if self.features != "none":
+            twin.bandwidth = self._completed()._bandwidth
+        twin.n_features_in_, twin._dtype = self.n_features_in_, self._dtype
+        if hasattr(self, "feature_names_in_"):
+            twin.feature_names_in_ = self.feature_names_in_
+        return twin
+
+    def _as_part(self) -> Self:
+        return self.set_params(assignment="arrival")  # type: ignore[no-any-return]  # no part need settle codewords
+
+    def split_points(self, n_rows: int) -> list[int]:
+        """Return where the next ``n_rows`` instances of the stream may be cut, to be learned in parts.
+
+        Learn what comes before the first cut, then :meth:`merge` what clones (:meth:`empty_clone`) learned from one cut
+        to the next, in order, then learn what comes after the last. This hasher is then the one that had learned all
+        rows in order: it knows the same classes, which settled on the same codewords, and only the rounding of
+        its sums differs. A part may itself be merged of any number of siblings, in order.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows without a label do not count.
+
+        Examples
+        --------
+        >>> from onlinehash import HROH
+        >>> HROH().split_points(5000)
+        [256, 1024, 2048, 4096, 4864]
+        """
+        self._demand_same_parameters()
+        if self.decay < 1.0:
+            raise InvalidInputError(f"With decay={self.decay} the last rows count most; only decay=1 learns in parts.")
+        if not self.__sklearn_is_fitted__():
+            n_before, first = 0, ROWS_PER_BLOCK
+        elif self._head is not None:
+            n_before, first = self.n_samples_seen_, self._head_size() - self.n_samples_seen_
+        else:
+            sums = self._sums
+            n_before = sums.n_summed + sums.n_waiting
+            first = -sums.n_waiting % min(ROWS_PER_BLOCK, next_settling(sums.n_summed) - sums.n_summed)
+        cuts = [min(first, n_rows)]
+        while (cut := next_settling(n_before + cuts[-1]) - n_before) <= n_rows:
+            cuts.append(cut)
+        if n_rows - cuts[-1] >= ROWS_PER_BLOCK:
+            cuts.append(n_rows - (n_rows - cuts[-1]) % ROWS_PER_BLOCK)
+        return cuts
+
+    def merge(self, other: HROH) -> Self:
+        """Take in all that another hasher learned, as if this one had seen both streams.
+
+        The two must have the same feature map: the same ``random_state``, ``features``, ``n_components`` and
+        ``bandwidth``, or one is the other's :meth:`empty_clone`. Their codebooks need not be the same; this one's
+        holds. Classes that only the other knows follow those known here, in its order. The other hasher is left as it
+        is. Where to cut a stream so that merging its parts equals learning it in order: :meth:`split_points`.
+        """
+        if not isinstance(other, type(self)):
+            raise InvalidInputError(
+                f"merge takes another {type(self).__name__}, not {type(other).__name__}; no other method's state is a "
+                "sum."
+            )
+        for hasher in (self, other):
+            hasher._demand_learned()
+            hasher._demand_same_parameters()
+        whole, other = self._completed(), copy.deepcopy(other)._completed()
+        whole._demand_same_map(other)
+        labels = np.array(other._classes.labels)
+        whole._classes.admit(labels)
+        self.__dict__.update(whole.__dict__)
+        other._flush()
+        self._flush()
+        self._sums.merge(other._sums, self._classes.numbers(labels), self._classes)
+        self.n_samples_seen_ += other.n_samples_seen_
+        self.n_unlabelled_ += other.n_unlabelled_
+        self.n_unlearned_ += other.n_unlearned_
+        return self
+
+    def unlearn(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Take rows out again that were learned: afterwards it is as if they had never been seen.
+
+        A class of which nothing is left keeps its codeword, if it had settled on one, in case it comes back.
+
+        What cannot have been learned is refused, and nothing has changed then: classes never seen, more rows of a class
+        than were learned, and rows without which the sums are those of no rows at all. The last is found by factoring
+        the new sums on trial, on a copy: O(m^3 / 3) per call, as much as a snapshot, so unlearn many rows at once.
+        It cannot be known whether a row was learned that resembles others of its class: the sums keep no rows. To
+        unlearn such a row makes the sums wrong without an error.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were learned
+        """
+        self._demand_learned()
+        self._demand_same_parameters()
+        if self.decay < 1.0:
+            raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can unlearn rows.")
+        if isinstance(self._features, RunningCentring):
+            raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
+        rows, counted, _ = self._check_next(X, y, sample_weight)
+        if counted is not None:
+            rows = rows.take(counted)
+        if not rows.X.shape[0]:
+            return self
+        self._demand_known(rows.targets)
+        members = self._members(rows.targets, rows.weights)
+        trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
+        if trial._head is not None:
+            trial._open_head()
+        trial._sums.demand_enough(members, self._classes.labels)
+        trial._flush()
+        trial._sums.subtract(trial._frozen_rows(rows.X), members)
+        trial.n_unlearned_ += rows.X.shape[0]
+        self.__dict__.update(trial.__dict__)
+        return self
+
+    def with_bits(self, n_bits: int, general_bits: int = 0) -> Self:
+        """Return a hasher with another code length that has learned what this one has.
+
+        It equals one that had that length from the start, where there are no more classes than bits; otherwise
+        the codewords are chosen afresh from all that was learned.
+        """
+        return self._with(n_bits=check_code_length(n_bits), general_bits=general_bits)
+
+    def _resized(self, n_bits: int) -> Self | None:
+        return self.with_bits(n_bits, self.general_bits) if self.__sklearn_is_fitted__() else None
+
+    def with_codebook(self, codebook: str | Mapping[int | str, ArrayLike]) -> Self:
+        """Return a hasher with another codebook that has learned what this one has."""
+        return self._with(codebook=codebook)
+
+    def _with(self, **params: Any) -> Self:
+        self._demand_learned()
+        self._demand_same_parameters(*params)
+        twin = copy.deepcopy(self)
+        for name, value in params.items():
+            setattr(twin, name, value)
+        twin._fix_parameters()
+        twin._classes = twin._make_classes()
+        twin._classes.restore(self._classes.labels)
+        twin._solved = None
+        return twin
+
+    def _completed(self) -> Self:
+        """Return this hasher, or a copy whose feature map is fixed by the rows seen so far, if it is not fixed yet."""
+        if self._head is None:
+            return self
+        twin = copy.deepcopy(self)
+        twin._open_head()
+        return twin
+
+    def _demand_same_map(self, other: HROH) -> None:
+        self._demand_map_of_its_own()
+        other._demand_map_of_its_own()
+        mine, theirs = self._map_settings(), other._map_settings()
+        for name, value in mine.items():
+            if value != theirs[name]:
+                raise InvalidInputError(
+                    f"The two hashers have different feature maps: {name} is {value} here and {theirs[name]} there. "
+                    "Make the second from the first by empty_clone(), or give both the same random_state and bandwidth."
+                )
+        names = [list(each.feature_names_in_) for each in (self, other) if hasattr(each, "feature_names_in_")]
+        if len(names) == 2 and names[0] != names[1]:
+            raise InvalidInputError(
+                "The two hashers have learned from different feature names; use the same, in order."
+            )
+        if self._mean() != other._mean():
+            raise InvalidInputError("The two hashers treat rows differently; give both the same preprocess.")
+
+    def _demand_map_of_its_own(self) -> None:
+        """Raise if the map is made of one stream's rows, so that no other hasher can have it."""
+        if self.features == "anchors" or isinstance(self._features, RunningCentring):
+            raise InvalidInputError(
+                "Anchors and a running mean belong to one stream; merge with features='fourier' and preprocess='unit'."
+            )
+
+    def _mean(self) -> list[float] | None:
+        return self._features.mean.tolist() if isinstance(self._features, Centring) else None
+
+    def _map_settings(self) -> dict[str, Any]:
+        settings = {"features": self.features, "number of columns of X": self.n_features_in_}
+        if self._map is not None:
+            settings |= {"random_state": self.seed_, "bandwidth": self._bandwidth, "n_components": self.n_components}
+        return settings
+
+    def _demand_known(self, targets: Targets) -> None:
+        assert targets is not None
+        labels = [x for row in targets for x in row] if isinstance(targets, LabelSets) else targets.tolist()
+        unknown = next((label for label in labels if self._classes.number(label) is None), None)
+        if unknown is not None:
+            raise InvalidLabelsError(f"No row of class {unknown!r} was ever learned; it cannot be unlearned.")
+
+    def _centred(self, X: Any, weights: Weights) -> Any:
+        """Return the next rows of the stream preprocessed, where the sums are; a running mean counts their weights."""
+        if not isinstance(self._features, RunningCentring):
+            return self._frozen_rows(X)
+        if self._place is not None:
+            return centre_running(self._features, self._place.to(X, "float64"), weights)
+        rows = np.empty_like(X)
+        self._features.learn(X, rows, weights)
+        return rows
+
+    def _frozen_rows(self, X: Any) -> Any:
+        """Return rows preprocessed as they are now, where the sums are."""
+        features, place = self._features.freeze(), self._place
+        if place is None:
+            return features.transform(np.ascontiguousarray(X, self._dtype))
+        return place_features(features, place, "float64")(place.to(X, "float64"))
+
+    def _move_to(self, place: Place) -> None:
+        """Keep the sums on a device from now on."""
+        if self._sums.place == HOST:
+            self._flush()
+            self._sums = self._sums.moved_to(place)
+
+    def _flush(self) -> None:
+        """Add the rows that wait to the sums."""
+        self._sums.flush(self._classes)
+        self._solved = None
+
+    def _members(self, targets: Targets, weights: Weights) -> Members:
+        """Return the classes and the weights of rows."""
+        assert targets is not None
+        if not isinstance(targets, LabelSets):
+            numbers = self._classes.numbers(targets)
+            owner, share = np.arange(len(numbers)), np.ones(len(numbers))
+        else:
+            sets = [np.unique([self._classes.number(label) for label in labels]) for labels in targets]
+            sizes = np.array([len(numbers) for numbers in sets])
+            owner, numbers = np.repeat(np.arange(len(sets)), sizes), np.concatenate(sets).astype(np.intp)
+            share = 1.0 / sizes[owner]
+        return Members(owner, numbers, share, np.ones(len(targets)) if weights is None else weights)
 
     # ------------------------------------------------------------------ saving
 
@@ -335,7 +600,7 @@ class HROH(FromSums):
         return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        self._classes = self._make_classes(state["labels"], dict(state["settled"]))
+        self._classes.restore(state["labels"], dict(state["settled"]))
         self.n_unlearned_ = state["n_unlearned"]
         if "gram" not in arrays:
             return

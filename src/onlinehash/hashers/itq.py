@@ -8,19 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import eigh
 
-from onlinehash._files import Arrays
-from onlinehash._threads import single_threaded_products
-from onlinehash._validation import check_positive_int
-from onlinehash.hashers._principal import (
-    Matrix,
-    PrincipalHasher,
-    nearest_rotation,
-    random_rotation,
-    with_missing_directions,
-)
-from onlinehash.hashers._reservoir import Reservoir
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features
+from onlinehash._internal.validation import check_positive_int
+from onlinehash.hashers._base import Arrays, Features
+from onlinehash.hashers._mixins import Matrix, Reservoir
+from onlinehash.hashers._principal import PrincipalHasher, nearest_rotation, random_rotation, with_missing_directions
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -69,12 +60,6 @@ class ITQ(PrincipalHasher):
     """
 
     name: ClassVar[str] = "itq"
-    traits: ClassVar[Traits] = Traits(
-        takes="single rows, learns in batches inside",
-        cost="O(d^2), a snapshot O(d^3)",
-        memory="O(d^2 + sample d)",
-        shines="no labels: an upper bound for linear codes",
-    )
 
     batch_size = 256  # rows added to the covariance at once, however the stream is split into calls
     _saved = ("scatter",)
@@ -95,8 +80,7 @@ class ITQ(PrincipalHasher):
         places = self._reservoir.offer(keys)
         self._sample[places[places >= 0]] = rows[places >= 0]  # a place that is taken twice has the last row
         centred = self._moments.add_spread(rows)
-        with single_threaded_products(len(rows)):
-            self._scatter += centred.T @ centred
+        self._scatter += centred.T @ centred
 
     @property
     def covariance_(self) -> Matrix:
@@ -109,9 +93,8 @@ class ITQ(PrincipalHasher):
         offset = self._moments.mean @ directions
         sample = self._sample[: self._reservoir.size]
         projections = (sample @ directions.astype(self._dtype)).astype(np.float64) - offset
-        with single_threaded_products(self.sample_size):
-            start = random_rotation(directions, self.seed_, 0)
-            rotation = fit_rotation(projections, start, self.n_iterations)
+        start = random_rotation(directions, self.seed_, 0)
+        rotation = fit_rotation(projections, start, self.n_iterations)
         return directions @ rotation, -(offset @ rotation)
 
     def _principal_directions(self) -> Matrix:

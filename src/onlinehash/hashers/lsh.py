@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from onlinehash._files import Arrays
-from onlinehash.hashers._linear import LinearHasher
-from onlinehash.hashers._rows import Weights
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, Targets
+from onlinehash.hashers._base import Arrays, Features, Targets, Weights
+from onlinehash.hashers._mixins import LinearHasher
 
 
 class LSH(LinearHasher):
@@ -33,9 +30,6 @@ class LSH(LinearHasher):
     """
 
     name: ClassVar[str] = "lsh"
-    traits: ClassVar[Traits] = Traits(
-        takes="single rows", cost="O(d)", memory="O(d r)", shines="nothing to learn from: the baseline"
-    )
     supervised: ClassVar[bool] = False
 
     def _start(self, n_features: int) -> None:

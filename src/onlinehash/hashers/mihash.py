@@ -9,27 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._files import Arrays
-from onlinehash._threads import single_threaded_products
-from onlinehash._validation import check_choice, check_positive, check_positive_int
+from onlinehash._internal.threads import single_threaded_products
+from onlinehash._internal.validation import check_choice, check_positive, check_positive_int
 from onlinehash.codes import pack_signs
-from onlinehash.encoders import Encoder
-from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._anchors import head_rows
-from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._block import aligned_zeros, block_rows, lower_gram, write_products
-from onlinehash.hashers._linear import LinearHasher
-from onlinehash.hashers._numbering import Numbering, WithNumberedClasses
-from onlinehash.hashers._parameters import Changeable
-from onlinehash.hashers._reservoir import Reservoir
-from onlinehash.hashers._rows import Weights
-from onlinehash.hashers._traits import Traits
+from onlinehash.hashers._base import Arrays, Changeable, Encoder, Features, LabelSets, OnlineHasher, Targets, Weights
+from onlinehash.hashers._block import products
+from onlinehash.hashers._mixins import LinearHasher, Reservoir, WithNumberedClasses, head_rows
 from onlinehash.hashers.mihash_kernels import NO_LABEL, mutual_information, replay, share_a_label
-from onlinehash.types import Features, LabelSets, Targets
 
-_BLOCK = 100
-_KEYS = 1024  # random keys drawn at a time
-_DECISIONS = 8  # between two recomputed projections of the reservoir
+ROWS_PER_BLOCK = 100
+KEYS_PER_PAGE = 1024  # random keys drawn at a time
+DECISIONS_PER_REFRESH = 8  # the projections of the reservoir are recomputed, so that rounding does not add up
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -92,12 +82,6 @@ class MIHash(WithNumberedClasses, LinearHasher):
     """
 
     name: ClassVar[str] = "mihash"
-    traits: ClassVar[Traits] = Traits(
-        takes="single rows and a reservoir",
-        cost="O(reservoir (d + r))",
-        memory="O(reservoir d)",
-        shines="8 and 16 bits, if time does not matter",
-    )
     multi_label: ClassVar[bool] = True
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
 
@@ -120,19 +104,14 @@ class MIHash(WithNumberedClasses, LinearHasher):
         size, dtype = self.reservoir_size, self._dtype
         self._start_weights(n_features)
         self._in_use: NDArray[Any] = self._weights.copy()
-        self._numbering = Numbering()
+        self._numbers = {}
         self._reservoir = Reservoir(size)
-        self._items = aligned_zeros(size, n_features, dtype)  # rows of the reservoir
+        self._items = np.zeros((size, n_features), dtype)  # rows of the reservoir
         self._item_labels = np.full((size, 1), NO_LABEL)  # numbers of their labels, padded with NO_LABEL
         self._item_codes = np.zeros((size, -(-self.n_bits // 8)), np.uint8)  # by the hash functions in use
-        self._halves = aligned_zeros(size, self.n_bits, dtype)  # their projections times slope / 2, for tanh
+        self._halves = np.zeros((size, self.n_bits), dtype)  # their projections times slope / 2, for tanh
         self._n_learned = self._n_keys = self._n_unoffered = 0
         self.n_updates_ = 0
-        self._make_scratch(n_features)
-
-    def _make_scratch(self, n_features: int) -> None:
-        self._block = block_rows(_BLOCK, n_features, self._dtype)
-        self._gram = np.zeros((len(self._block),) * 2, self._dtype)
 
     def _head_size(self) -> int:
         return -(-self.reservoir_size // 10)
@@ -151,7 +130,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
         assert targets is not None
         if not isinstance(targets, LabelSets):
             rows = np.full((len(targets), self._item_labels.shape[1]), NO_LABEL)
-            rows[:, 0] = self._numbering.numbers(targets)
+            rows[:, 0] = self._number(targets.tolist())
             return rows
         width = max([self._item_labels.shape[1], *(len(labels) for labels in targets)])
         if width > self._item_labels.shape[1]:
@@ -160,16 +139,16 @@ class MIHash(WithNumberedClasses, LinearHasher):
             self._item_labels = wider
         rows = np.full((len(targets), width), NO_LABEL)
         for row, labels in zip(rows, targets, strict=True):
-            row[: len(labels)] = self._numbering.number(labels)
+            row[: len(labels)] = self._number(labels)
         return rows
 
     def _uniforms(self, first: int, n: int) -> NDArray[np.float64]:
         """Return the random keys of rows ``first`` to ``first + n``: a function of the seed and their numbers."""
         if not n:
             return np.empty(0)
-        pages = range(first // _KEYS, (first + n - 1) // _KEYS + 1)
+        pages = range(first // KEYS_PER_PAGE, (first + n - 1) // KEYS_PER_PAGE + 1)
         keys = np.concatenate([_page_of_keys(self.seed_, page) for page in pages])
-        return keys[first - pages[0] * _KEYS :][:n]
+        return keys[first - pages[0] * KEYS_PER_PAGE :][:n]
 
     # ------------------------------------------------------------------ learning
 
@@ -177,41 +156,32 @@ class MIHash(WithNumberedClasses, LinearHasher):
         labels = self._numbered(targets)
         rows = self._preprocessed(X)
         start = 0
-        with single_threaded_products(len(X)):
-            while start < len(rows):
-                until_trigger = self.trigger_interval - self._n_learned % self.trigger_interval
-                stop = min(len(rows), start + min(_BLOCK, until_trigger))
-                self._learn_block(rows[start:stop], labels[start:stop])
-                self._n_learned += stop - start
-                if self._n_learned % self.trigger_interval == 0:
+        while start < len(rows):
+            until_trigger = self.trigger_interval - self._n_learned % self.trigger_interval
+            stop = min(len(rows), start + min(ROWS_PER_BLOCK, until_trigger))
+            self._learn_block(rows[start:stop], labels[start:stop])
+            self._n_learned += stop - start
+            if self._n_learned % self.trigger_interval == 0:
+                with single_threaded_products():
                     self._decide()
-                start = stop
+            start = stop
 
     def _learn_block(self, rows: Features, labels: NDArray[np.int64]) -> None:
         """Learn from a few rows in stream order; the weights themselves change once, at the end."""
         n_rows, n_features = rows.shape
         n_items = self._reservoir.size
-        sizes = {len(self._items), len(self._halves), len(self._item_labels), self.reservoir_size}
-        n_bits = self._weights.shape[1]
-        if len(sizes) > 1 or self._halves.shape[1] != n_bits:
-            raise InvalidInputError(
-                f"A reservoir of {self.reservoir_size} items and weights of {n_bits} bits do not fit the state: "
-                f"{self._items.shape} items, {self._halves.shape} projections."
-            )
         width = min(self.reservoir_size, n_items + n_rows)
-        block = self._block[:n_rows, :n_features]
-        block[:] = rows
-        gradients = block @ self._weights
-        lower_gram(self._block, n_rows, n_features, self._gram)
+        gradients, gram = rows @ self._weights, np.empty((n_rows, n_rows), self._dtype)
+        products(rows, rows, n_rows, n_rows, n_features, True, gram)
         # Products with the items; those of new items are in the block's Gram matrix.
         cross = np.empty((n_rows, width), self._dtype)
-        write_products(self._block, self._items, n_features, cross)
+        products(rows, self._items, n_rows, width, n_features, False, cross)
         neighbours = share_a_label(labels, self._item_labels[:width])  # those of new items are replaced
         places = self._offer(n_rows)
         rates = self.learning_rate / (1 + self.decay * (self._n_learned + np.arange(n_rows)))
         replay(
             gradients,
-            self._gram,
+            gram,
             share_a_label(labels, labels),
             self._halves,
             cross,
@@ -226,9 +196,9 @@ class MIHash(WithNumberedClasses, LinearHasher):
         stay = np.flatnonzero(places >= 0)
         if len(stay):
             taken = places[stay]  # one that is taken twice has the last row
-            self._items[taken], self._item_labels[taken] = block[stay], labels[stay]
-            self._item_codes[taken] = pack_signs(block[stay] @ self._in_use)
-        self._weights -= block.T @ gradients
+            self._items[taken], self._item_labels[taken] = rows[stay], labels[stay]
+            self._item_codes[taken] = pack_signs(rows[stay] @ self._in_use)
+        self._weights -= rows.T @ gradients
 
     def _offer(self, n_rows: int) -> NDArray[np.int64]:
         """Return the places of the next rows in the reservoir, -1 for none; the head of the stream is in it already."""
@@ -242,7 +212,9 @@ class MIHash(WithNumberedClasses, LinearHasher):
         """Replace the hash functions in use if the learned ones separate neighbours from others better."""
         n_items = self._reservoir.size
         items = self._items[:n_items]
-        if self._n_learned // self.trigger_interval % _DECISIONS == 0:  # recomputed, so that rounding does not add up
+        if (
+            self._n_learned // self.trigger_interval % DECISIONS_PER_REFRESH == 0
+        ):  # recomputed, so that rounding does not add up
             self._halves[:n_items] = self.slope / 2 * (items @ self._weights)
         if np.abs(self._weights - self._in_use).sum() < 1e-6:
             return
@@ -262,7 +234,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         n_items = self._reservoir.size
         state = {
-            "labels": self._numbering.labels.tolist(),
+            "labels": list(self._numbers),
             "n_learned": self._n_learned,
             "n_unoffered": self._n_unoffered,
             "n_keys": self._n_keys,
@@ -282,7 +254,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         n_items = len(arrays["keys"])
         self._weights, self._in_use = arrays["weights"], arrays["in_use"]
-        self._numbering = Numbering(state["labels"])
+        self._numbers = {label: number for number, label in enumerate(state["labels"])}
         self._reservoir.keys[:n_items], self._reservoir.size = arrays["keys"], n_items
         self._items[:n_items], self._item_codes[:n_items] = arrays["items"], arrays["item_codes"]
         self._halves[:n_items] = arrays["halves"]
@@ -294,4 +266,4 @@ class MIHash(WithNumberedClasses, LinearHasher):
 
 @lru_cache(maxsize=16)
 def _page_of_keys(seed: int, page: int) -> NDArray[np.float64]:
-    return np.random.default_rng([seed, page, 3]).random(_KEYS)
+    return np.random.default_rng([seed, page, 3]).random(KEYS_PER_PAGE)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._kernel import kernel
-from onlinehash._validation import check_codes
+from onlinehash._internal.kernels import kernel
+from onlinehash._internal.validation import check_codes
 from onlinehash.codes.hamming import as_words, distance_dtype
 from onlinehash.codes.kernels import distances
 from onlinehash.exceptions import InvalidInputError

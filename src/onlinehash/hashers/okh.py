@@ -8,16 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_choice, check_positive, check_positive_int
+from onlinehash._internal.validation import check_choice, check_positive, check_positive_int
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors
-from onlinehash.hashers._anchors import WithAnchors, head_rows, mean_squared_distance
-from onlinehash.hashers._base import OnlineHasher
-from onlinehash.hashers._batches import BatchHasher
-from onlinehash.hashers._linear import LinearHasher
-from onlinehash.hashers._parameters import Changeable
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, Labels, Targets
+from onlinehash.hashers._base import Changeable, Features, Labels, OnlineHasher, Targets
+from onlinehash.hashers._mixins import BatchHasher, LinearHasher, WithAnchors, head_rows, mean_squared_distance
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,12 +63,6 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
     """
 
     name: ClassVar[str] = "okh"
-    traits: ClassVar[Traits] = Traits(
-        takes="pairs of rows; anchors",
-        cost="O(anchors (d + r))",
-        memory="O(anchors (d + r))",
-        shines="comparison with the literature",
-    )
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "aggressiveness": check_positive}
 
     has_constant = True
@@ -108,8 +97,7 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
         assert self._anchors is not None
-        inputs = np.empty((len(rows), self._anchors.n_outputs), self._dtype)
-        self._anchors.write(rows, inputs)
+        inputs = self._anchors.map(rows)
         change = self._step(inputs, bool(labels[0] == labels[1]))
         if change is not None:
             self._weights += change

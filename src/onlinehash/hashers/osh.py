@@ -10,14 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._kernel import kernel
-from onlinehash._validation import check_choice
+from onlinehash._internal.kernels import kernel
+from onlinehash._internal.validation import check_choice
 from onlinehash.codebooks import ClassTable, Codebook
-from onlinehash.hashers._block import subtract_earlier
-from onlinehash.hashers._codeword import CodewordHasher
-from onlinehash.hashers._rows import Weights
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, LabelSets, Signs, Targets
+from onlinehash.hashers._base import Features, LabelSets, Signs, Targets, Weights
+from onlinehash.hashers._block import CodewordHasher, subtract_earlier
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -62,9 +59,6 @@ class OSH(CodewordHasher):
     """
 
     name: ClassVar[str] = "osh"
-    traits: ClassVar[Traits] = Traits(
-        takes="single rows", cost="O(d r)", memory="O(d r)", shines="comparison with the literature; hinge loss for use"
-    )
     _uses_lengths: ClassVar[bool] = True
 
     learning_rate: float = 0.1
@@ -87,7 +81,7 @@ class OSH(CodewordHasher):
 
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
         rate = self._dtype.type(self.learning_rate)
-        (_replay_boosting if self.loss == "boosting" else _replay_hinge)(projections, gram, targets, rate)
+        _replay(projections, gram, targets, rate, self.loss == "boosting")
 
 
 # Keeps the weights finite where the exponential loss diverges: on rows far from unit length, such as raw pixels. Rows
@@ -110,7 +104,7 @@ class _FirstWord:
 
 
 @kernel()
-def _replay_boosting(projections: Any, gram: Any, targets: Any, rate: Any) -> None:
+def _replay(projections: Any, gram: Any, targets: Any, rate: Any, boosting: bool) -> None:
     n_rows, n_bits = projections.shape
     for i in range(n_rows):
         subtract_earlier(projections, gram, i, i)
@@ -118,17 +112,9 @@ def _replay_boosting(projections: Any, gram: Any, targets: Any, rate: Any) -> No
         achieved = 0.0
         for b in range(n_bits):
             c = targets[i, b]
-            push = rate * math.exp(min(-achieved - c * row[b], _LARGEST_EXPONENT))
-            achieved += c * row[b] + push * gram[i, i]
+            margin = c * row[b]
+            push = rate * (1.0 if margin < 1 else 0.0)
+            if boosting:
+                push = rate * math.exp(min(-achieved - margin, _LARGEST_EXPONENT))
+                achieved += margin + push * gram[i, i]
             row[b] = -push * c
-
-
-@kernel()
-def _replay_hinge(projections: Any, gram: Any, targets: Any, rate: Any) -> None:
-    n_rows, n_bits = projections.shape
-    for i in range(n_rows):
-        subtract_earlier(projections, gram, i, i)
-        row = projections[i]
-        for b in range(n_bits):
-            c = targets[i, b]
-            row[b] = -rate * c if c * row[b] < 1 else 0.0

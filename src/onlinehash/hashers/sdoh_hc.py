@@ -10,17 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve
 
-from onlinehash._files import Arrays
-from onlinehash._validation import check_choice, check_positive, check_positive_int
+from onlinehash._internal.validation import check_choice, check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
-from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, squared_distances
-from onlinehash.hashers._anchors import WithAnchors, head_rows
-from onlinehash.hashers._batches import BatchHasher
-from onlinehash.hashers._classes import WithCodewords
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features, Labels, Targets
+from onlinehash.hashers._base import Arrays, Encoder, Features, Labels, Targets
+from onlinehash.hashers._mixins import BatchHasher, WithAnchors, WithCodewords, head_rows
 
 _SWEEPS = 3  # over the bits of a code, in each round
 
@@ -97,12 +92,6 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
 
     name: ClassVar[str] = "sdoh_hc"
     multi_label: ClassVar[bool] = False
-    traits: ClassVar[Traits] = Traits(
-        takes="batches of 2000; anchors",
-        cost="O(anchors (d + anchors) + r^2)",
-        memory="O(anchors (d + anchors + r))",
-        shines="large batches of labelled rows that a line does not separate",
-    )
 
     _saved = (
         "class_codes", "value_sums", "kernel_mean", "gram", "cross", "memory_features", "memory_codes", "memory_classes"
@@ -152,9 +141,7 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
     def _kernel(self, rows: Features) -> Matrix:
         """Return the similarities of preprocessed rows to the anchors, in double precision."""
         assert self._anchors is not None
-        out = np.empty((len(rows), len(self._anchors.anchors)))
-        self._anchors.write(rows.astype(np.float64), out)
-        return out
+        return np.asarray(self._anchors.map(rows.astype(np.float64)), np.float64)
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
         numbers = self._classes.numbers(labels)
@@ -241,7 +228,7 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         super()._restore(state, arrays)
-        self._classes = ClassTable(self._classes.codebook, state["labels"])
+        self._classes.restore(state["labels"])
         self._n_batches = state["n_batches"]
 
 

@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from onlinehash._validation import check_choice
+from onlinehash._internal.validation import check_choice
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._sketch import SketchHasher
-from onlinehash.hashers._traits import Traits
-from onlinehash.types import Features
+from onlinehash.hashers._base import Features
+from onlinehash.hashers._principal import SketchHasher
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -64,9 +63,6 @@ class SketchHash(SketchHasher):
     """
 
     name: ClassVar[str] = "sketchhash"
-    traits: ClassVar[Traits] = Traits(
-        takes="batches of 50", cost="O(d sketch_size)", memory="O(d sketch_size)", shines="no labels, many features"
-    )
 
     batch_size: int = 50
     variant: str = "as_described"

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_codes
+from onlinehash._internal.validation import check_codes
 from onlinehash.codes import code_width
-from onlinehash.indexes._ids import rising
-from onlinehash.indexes._memory import MemoryIndex, View
-from onlinehash.indexes.tables import Numbers, grown, rows_to_move
+from onlinehash.indexes.index import rising
+from onlinehash.indexes.memory import Candidates, MemoryIndex, TieOrder
+from onlinehash.indexes.tables import Numbers, grown
 from onlinehash.types import Codes, Ids
 
 
@@ -20,12 +20,15 @@ class FlatIndex(MemoryIndex):
 
     An item keeps its integer id when others are removed. Adding, replacing and removing cost O(1) per item; a search
     reads every code once per 16 queries, on several threads if there are many (at most ``NUMBA_NUM_THREADS``, an
-    environment variable; by default, the number of cores). Ties are ordered by id.
+    environment variable; by default, the number of cores).
 
     Parameters
     ----------
     n_bits : int
         Length of the codes.
+    ties : {"id", "hash"}, default="id"
+        Order of items at the same distance. With "hash", it is an order that looks random and is always the same, so
+        that the first k are a fair draw: with ids in order of arrival, "id" always prefers old items.
 
     Examples
     --------
@@ -42,8 +45,8 @@ class FlatIndex(MemoryIndex):
     _kind = "flat"
     _stored = _on_host = staticmethod(np.asarray)  # move an array to the codes and back: a subclass has them on a GPU
 
-    def __init__(self, n_bits: int) -> None:
-        super().__init__(n_bits)
+    def __init__(self, n_bits: int, ties: TieOrder = "id") -> None:
+        super().__init__(n_bits, ties)
         self._codes: Codes = np.empty((0, code_width(self.n_bits)), np.uint8)
         self._ids: Ids = np.empty(0, np.int64)
         self._ordered, self._last_id = True, 0  # ids increase with the row, so ties need not compare them
@@ -75,14 +78,11 @@ class FlatIndex(MemoryIndex):
         rows = self._numbers().find(ids)
         known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
         self._make_room(self._size + len(new))
-        if not len(new):
-            self._codes[self._stored(rows)] = codes
-        elif not len(known):
-            self._append(codes, ids)
-        else:  # what takes memory comes before the first change: a GPU may have none
-            replaced, changed = self._stored(rows[known]), codes[self._stored(known)]
+        # What takes memory comes before the first change: a GPU may have none.
+        replaced, changed = self._stored(rows[known]), codes[self._stored(known)]
+        if len(new):
             self._append(codes[self._stored(new)], ids[new])
-            self._codes[replaced] = changed
+        self._codes[replaced] = changed
 
     def _follow(self, ids: Ids) -> bool:
         """Return whether all stored ids and then the given ones are strictly increasing."""
@@ -96,7 +96,7 @@ class FlatIndex(MemoryIndex):
         self._make_room(self._size)
         table.drop(ids)
         size = self._size - len(ids)
-        free, last = rows_to_move(rows, size)
+        free, last = _rows_to_move(rows, size)
         if len(free):  # the last items fill the gaps
             here, there = self._stored(free), self._stored(last)
             self._codes[here], self._ids[here] = self._codes[there], self._ids[there]
@@ -106,27 +106,14 @@ class FlatIndex(MemoryIndex):
 
     # ------------------------------------------------------------------ storage
 
-    def _view(self, among: Ids | None) -> View:
+    def _candidates(self, among: Ids | None) -> Candidates:
         if among is None:
-            return View(self._codes[: self._size], self._ids[: self._size], self._size, ordered=self._ordered)
-        rows = self._rows(among)
-        if not (known := rows >= 0).all():
-            among, rows = among[known], rows[known]
+            size = self._size
+            return Candidates(self._codes[:size], self._ids[:size], size, ordered=self._ordered)
+        rows = self._numbers().find(among)
+        among, rows = among[rows >= 0], rows[rows >= 0]
         codes = self._codes.take(rows, axis=0)  # 9 times faster than [rows]
-        return View(codes, among, len(among), ordered=True)
-
-    def _rows(self, ids: Ids) -> NDArray[Any]:
-        """Return the row of each of some sorted ids, negative where there is none; ids without gaps need no table."""
-        first = int(self._ids[0]) if self._size else 0
-        if self._ordered and self._size and int(self._ids[self._size - 1]) - first == self._size - 1:
-            rows = ids - first
-            if len(ids) and not first <= int(ids[0]) <= int(ids[-1]) < first + self._size:
-                rows[(ids < first) | (rows >= self._size)] = -1
-            return rows
-        return self._numbers().find(ids)
-
-    def _ids_of(self, view: View, rows: NDArray[np.int64]) -> tuple[Ids, Any]:
-        return view.pool[rows], 1
+        return Candidates(codes, among, len(among), ordered=True)
 
     def _items(self) -> tuple[Ids, Numbers]:
         return self._on_host(self._ids[: self._size]), np.arange(self._size, dtype=np.int32)
@@ -151,3 +138,10 @@ class FlatIndex(MemoryIndex):
         if self._table is not None:  # last: a GPU may have no memory for the others
             self._table.put(ids, np.arange(self._size, size, dtype=np.int32))
         self._ordered, self._last_id, self._size = self._follow(ids), int(ids[-1]), size
+
+
+def _rows_to_move(freed: Numbers, size: int) -> tuple[Numbers, NDArray[np.int64]]:
+    """Return the freed rows below ``size``, and the rows from ``size`` on, not freed themselves, to move there."""
+    stays = np.ones(len(freed), bool)
+    stays[freed[freed >= size] - size] = False
+    return freed[freed < size], size + np.flatnonzero(stays)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TypeGuard
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinehash._validation import (
+from onlinehash._internal.validation import (
     check_codes,
+    check_ids,
     check_n_bits,
     check_non_negative_int,
     check_positive_int,
     check_query_values,
 )
-from onlinehash.exceptions import InvalidInputError, TooManyResultsError, counted
-from onlinehash.indexes._ids import check_different_ids, check_id_filter, check_item_ids, check_new_ids
+from onlinehash.exceptions import InvalidInputError, TooManyResultsError, UnknownIdError, counted
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 
@@ -22,7 +24,8 @@ class Index(ABC):
     """Packed codes under integer ids, searched by Hamming distance.
 
     Input is checked here, once; a subclass gets packed codes of the right width, distinct int64 ids, and ``among``
-    sorted or None. :func:`onlinehash.checks.check_index` tests a subclass against this contract.
+    sorted or None. :func:`onlinehash.checks.check_index` tests a subclass against this contract. Several threads may
+    search at once; a change must not overlap with searches or other changes.
 
     Parameters
     ----------
@@ -83,7 +86,7 @@ class Index(ABC):
             Distinct. By default, items are numbered from the largest id + 1.
         """
         packed = self._check_codes(codes)
-        self._put(packed, check_new_ids(ids, packed, self._next_id() if ids is None else 0))
+        self._put(packed, self._new_ids(len(packed)) if ids is None else check_different_ids(ids, len(packed)))
 
     def delete(self, ids: ArrayLike) -> None:
         """Delete items by id; if any id is unknown, nothing is deleted."""
@@ -163,14 +166,20 @@ class Index(ABC):
     def _check_codes(self, codes: ArrayLike) -> Codes:
         return check_codes(codes, self.n_bits)
 
+    def _new_ids(self, n_items: int) -> Ids:
+        first = self._next_id()
+        if first + n_items > np.iinfo(np.int64).max:
+            raise InvalidInputError(f"Ids from {first} to {first + n_items - 1} do not all fit into int64; pass ids.")
+        return np.arange(first, first + n_items)
+
     def _check_values(self, values: ArrayLike) -> QueryValues:
         return check_query_values(values, self.n_bits)
 
     @abstractmethod
     def _get(self, ids: Ids) -> Codes: ...
 
-    @abstractmethod
-    def _next_id(self) -> int: ...
+    def _next_id(self) -> int:
+        return int(self.ids.max()) + 1 if len(self) else 0
 
     @abstractmethod
     def _put(self, codes: Codes, ids: Ids) -> None: ...
@@ -186,3 +195,44 @@ class Index(ABC):
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         raise InvalidInputError(f"{type(self).__name__} has no asymmetric search; leave asymmetric out.")
+
+
+def check_item_ids(ids: ArrayLike) -> Ids:
+    """Return ids as a new array of int64."""
+    column = check_ids(ids, "ids")
+    if getattr(ids, "ndim", not np.isscalar(ids)) == 0 or (len(column) and isinstance(column[0], str)):
+        raise InvalidInputError("ids is not a 1-D array of integers; pass one.")
+    if isinstance(column, np.ndarray) and column.dtype == np.uint64 and (column > np.iinfo(np.int64).max).any():
+        raise InvalidInputError("ids holds integers beyond int64; use smaller ones.")
+    return np.array(column, np.int64)
+
+
+def check_different_ids(ids: ArrayLike, n_codes: int | None = None) -> Ids:
+    """Return ids as a new array of int64, checked to be distinct, and one per code."""
+    array = check_item_ids(ids)
+    if not rising(array) and not rising(np.sort(array)):
+        raise InvalidInputError("ids contains an id twice; pass every id once.")
+    if n_codes is not None and len(array) != n_codes:
+        raise InvalidInputError(f"ids has length {len(array)}, but codes has length {n_codes}; pass one id per code.")
+    return array
+
+
+def check_id_filter(ids: ArrayLike) -> Ids:
+    """Return the allowed ids, sorted and distinct."""
+    array = check_item_ids(ids)
+    return array if rising(array) else np.unique(array)
+
+
+def rising(ids: Ids) -> bool:
+    """Return whether the ids are strictly increasing."""
+    return bool((ids[1:] > ids[:-1]).all())
+
+
+def is_id(value: object) -> TypeGuard[int]:
+    """Return whether a value can be an id: an integer of 64 bits."""
+    return isinstance(value, (int, np.integer)) and -(2**63) <= int(value) < 2**63
+
+
+def unknown_id(id: int, n_items: int) -> UnknownIdError:
+    """Return the error that there is no such id."""
+    return UnknownIdError(f"There is no item with id {id} in this index of {n_items}.")

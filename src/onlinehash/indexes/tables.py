@@ -1,4 +1,7 @@
-"""Growing arrays that indexes keep besides codes: id tables, code numbers and buckets of ids."""
+"""Growing hash tables: from ids to rows, and from codes to numbers.
+
+They are open-addressed, a power of two long and never full; a slot with a negative value is free.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.indexes import _bucket_kernels as kernels
-from onlinehash.indexes._ids import is_id, unknown_id
+from onlinehash._internal.kernels import kernel
+from onlinehash.indexes.index import is_id, unknown_id
 from onlinehash.types import Codes, Ids
 
 Numbers = NDArray[np.int32]
 
-_CHUNK = 1 << 16  # codes numbered at a time: space is reserved for that many new ones
-_LEAST = 64
-_NO_IDS = np.empty(0, np.int64)
+_CODES_AT_A_TIME = 1 << 16  # space is reserved for that many new ones
+_MIN_SLOTS = 64
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbouring ids land far apart
 
 
 class CodeTable:
@@ -37,11 +40,11 @@ class CodeTable:
     def number(self, codes: Codes) -> Numbers:
         """Return the number of every code, new numbers for new codes."""
         numbers = np.empty(len(codes), np.int32)
-        for start in range(0, len(codes), _CHUNK):
-            chunk = np.ascontiguousarray(codes[start : start + _CHUNK])
+        for start in range(0, len(codes), _CODES_AT_A_TIME):
+            chunk = np.ascontiguousarray(codes[start : start + _CODES_AT_A_TIME])
             table = self._room_for(len(chunk))
-            out = numbers[start : start + _CHUNK]
-            self._size = kernels.number_codes(chunk, table, self._codes, self._size, out)
+            out = numbers[start : start + _CODES_AT_A_TIME]
+            self._size = _number_codes(chunk, table, self._codes, self._size, out)
         return numbers
 
     def _room_for(self, n_more: int) -> Numbers:
@@ -50,7 +53,7 @@ class CodeTable:
         if self._table is None or 2 * size > len(self._table):
             self._table = _empty_table(size)
             known = self._codes[: self._size].copy()
-            kernels.number_codes(known, self._table, self._codes, 0, np.empty(self._size, np.int32))
+            _number_codes(known, self._table, self._codes, 0, np.empty(self._size, np.int32))
         return self._table
 
 
@@ -71,7 +74,7 @@ class IdTable:
     def find(self, ids: Ids) -> Numbers:
         """Return the number of every id, -1 where there is none."""
         out = np.empty(len(ids), np.int32)
-        kernels.find_ids(ids, self._ids, self._table, out)
+        _find_ids(ids, self._ids, self._table, out)
         return out
 
     def find_known(self, ids: Ids) -> Numbers:
@@ -88,102 +91,103 @@ class IdTable:
             old_ids, old = self._ids, self._table
             self._table = _empty_table(size)
             self._ids = np.empty(len(self._table), np.int64)
-            kernels.put_ids(old_ids[old >= 0], old[old >= 0], self._ids, self._table)
-        self._size += kernels.put_ids(ids, numbers, self._ids, self._table)
+            _put_ids(old_ids[old >= 0], old[old >= 0], self._ids, self._table)
+        self._size += _put_ids(ids, numbers, self._ids, self._table)
 
     def drop(self, ids: Ids) -> None:
         """Remove ids; all must exist."""
-        kernels.drop_ids(ids, self._ids, self._table)
+        _drop_ids(ids, self._ids, self._table)
         self._size -= len(ids)
 
 
-class Members:
-    """Keep the sorted ids of all buckets in one array.
-
-    A bucket that outgrows its space moves to the end of the array, with space for 1.5 times its size; its old space is
-    not reused. ``pool`` is the array and ``end`` the length in use.
-    """
-
-    def __init__(self, sizes: NDArray[np.int64] = _NO_IDS, ids: Ids = _NO_IDS) -> None:
-        self._starts, self._sizes, self._rooms = np.cumsum(sizes) - sizes, sizes, sizes.copy()
-        self._n_buckets = len(sizes)
-        self.pool, self.end = ids, len(ids)
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """Start of the ids of each bucket in the pool."""
-        return self._starts[: self._n_buckets]
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of ids in each bucket."""
-        return self._sizes[: self._n_buckets]
-
-    def insert(self, buckets: Numbers, ids: Ids, n_buckets: int) -> None:
-        """Insert sorted new ids into their buckets, and set the number of buckets to ``n_buckets``."""
-        self._own(n_buckets)
-        order, used, bounds = by_bucket(buckets)
-        sizes = self._sizes[used] + np.diff(bounds)
-        rooms = sizes + sizes // 2
-        end = self.end + int(rooms[sizes > self._rooms[used]].sum())
-        self.pool = grown(self.pool, self.end, end)
-        where = self._starts, self._sizes, self._rooms
-        self.end = kernels.insert_members(used, bounds, ids[order], rooms, self.pool, self.end, *where)
-
-    def remove(self, buckets: Numbers, ids: Ids) -> None:
-        """Remove sorted ids from their buckets."""
-        self._own(self._n_buckets)
-        order, used, bounds = by_bucket(buckets)
-        kernels.remove_members(used, bounds, ids[order], self.pool, self._starts, self._sizes)
-
-    def of(self, buckets: Any) -> Ids:
-        """Return the concatenated ids of some buckets."""
-        return members(self.pool, self.starts[buckets], self.sizes[buckets])
-
-    def _own(self, n_buckets: int) -> None:
-        """Reserve space for buckets, and copy ids that are read-only."""
-        old = self._n_buckets
-        self.pool = grown(self.pool, self.end, self.end)
-        self._starts, self._sizes, self._rooms = (
-            grown(array, old, n_buckets) for array in (self._starts, self._sizes, self._rooms)
-        )
-        for array in (self._starts, self._sizes, self._rooms):
-            array[old:n_buckets] = 0
-        self._n_buckets = n_buckets
-
-
-def members(pool: Ids, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Ids:
-    """Return the concatenated ids of buckets in a pool."""
-    out = np.empty(int(sizes.sum()), np.int64)
-    kernels.copy_members(pool, starts, sizes, out)
-    return out
-
-
-def rows_to_move(freed: Numbers, size: int) -> tuple[Numbers, NDArray[np.int64]]:
-    """Return the freed rows below ``size``, and the rows from ``size`` on, not freed themselves, to move there."""
-    stays = np.ones(len(freed), bool)
-    stays[freed[freed >= size] - size] = False
-    return freed[freed < size], size + np.flatnonzero(stays)
-
-
 def grown(array: NDArray[Any], size: int, wanted: int) -> NDArray[Any]:
-    """Return the array if it is writable and long enough, else a longer copy of its first ``size`` rows."""
+    """Return the array if it is writable and long enough, else a longer copy of its first ``size`` rows, then zeros."""
     if wanted <= len(array) and array.flags.writeable:
         return array
-    longer = np.empty((max(wanted, 3 * size // 2), *array.shape[1:]), array.dtype)
+    longer = np.zeros((max(wanted, 3 * size // 2), *array.shape[1:]), array.dtype)
     longer[:size] = array[:size]
     return longer
 
 
-def by_bucket(buckets: Numbers) -> tuple[NDArray[np.int64], Numbers, NDArray[np.int64]]:
-    """Return a stable order by bucket, the buckets that occur, and the bounds of each in that order."""
-    order, scratch = np.arange(len(buckets)), np.empty(len(buckets), np.int64)
-    kernels.order_by_bucket(buckets.view(np.uint32), int(buckets.max(initial=0)), order, scratch)
-    ordered = buckets[order]
-    heads = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    bounds = np.concatenate(([0], heads, [len(buckets)])) if len(buckets) else np.zeros(1, np.int64)
-    return order, ordered[bounds[:-1]], bounds
-
-
 def _empty_table(size: int) -> Numbers:
-    return np.full(1 << (2 * max(size, _LEAST)).bit_length(), -1, np.int32)
+    return np.full(1 << (2 * max(size, _MIN_SLOTS)).bit_length(), -1, np.int32)
+
+
+@kernel(inner=True)
+def _slot(number: Any, table: Any) -> Any:
+    """Return the preferred slot of a 64-bit number."""
+    mixed = np.uint64(number) * _GOLDEN
+    return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(table.shape[0] - 1))
+
+
+@kernel()
+def _number_codes(codes: Any, table: Any, distinct: Any, n_distinct: int, out: Any) -> int:
+    """Write the bucket of every code, giving new codes the next numbers; return how many there are then."""
+    mask = table.shape[0] - 1
+    width = codes.shape[1]
+    for i in range(codes.shape[0]):
+        mixed = np.uint64(0)
+        for byte in range(width):
+            mixed = (mixed ^ np.uint64(codes[i, byte])) * np.uint64(0x100000001B3)
+        slot = _slot(mixed, table)
+        while True:
+            bucket = table[slot]
+            if bucket < 0:
+                bucket = n_distinct
+                table[slot] = bucket
+                for byte in range(width):
+                    distinct[bucket, byte] = codes[i, byte]
+                n_distinct += 1
+                break
+            same = True
+            for byte in range(width):
+                same &= distinct[bucket, byte] == codes[i, byte]
+            if same:
+                break
+            slot = (slot + 1) & mask
+        out[i] = bucket
+    return n_distinct
+
+
+@kernel(inner=True)
+def _find(id: int, table_ids: Any, table: Any) -> Any:
+    """Return the slot of an id, or the free one it would get."""
+    slot = _slot(id, table)
+    while table[slot] >= 0 and table_ids[slot] != id:
+        slot = (slot + 1) & (table.shape[0] - 1)
+    return slot
+
+
+@kernel()
+def _find_ids(ids: Any, table_ids: Any, table: Any, out: Any) -> None:
+    """Write the value of every id, -1 where it is not in the table."""
+    for i in range(ids.shape[0]):
+        out[i] = table[_find(ids[i], table_ids, table)]
+
+
+@kernel()
+def _put_ids(ids: Any, values: Any, table_ids: Any, table: Any) -> int:
+    """Set the value of every id; return how many of them are new."""
+    n_new = 0
+    for i in range(ids.shape[0]):
+        slot = _find(ids[i], table_ids, table)
+        n_new += table[slot] < 0
+        table_ids[slot] = ids[i]
+        table[slot] = values[i]
+    return n_new
+
+
+@kernel()
+def _drop_ids(ids: Any, table_ids: Any, table: Any) -> None:
+    """Remove ids that are in the table, closing the gaps so that every other id is still found."""
+    mask = table.shape[0] - 1
+    for i in range(ids.shape[0]):
+        hole = _find(ids[i], table_ids, table)
+        slot = (hole + 1) & mask
+        while table[slot] >= 0:
+            detour = (slot - _slot(table_ids[slot], table)) & mask
+            if detour >= (slot - hole) & mask:  # the hole lies on this id's way
+                table_ids[hole], table[hole] = table_ids[slot], table[slot]
+                hole = slot
+            slot = (slot + 1) & mask
+        table[hole] = -1

@@ -1,9 +1,8 @@
 """Measures of codes and rankings."""
 
-from onlinehash.metrics.asymmetric import AsymmetricRanking
-from onlinehash.metrics.online import Curve, checkpoints
-from onlinehash.metrics.prequential import Prequential
+from onlinehash.metrics.online import Curve, Prequential, checkpoints
 from onlinehash.metrics.ranking import (
+    AsymmetricRanking,
     RadiusPrecision,
     Ranking,
     mean_average_precision,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from onlinehash._validation import check_choice, check_positive_int
+from onlinehash._internal.validation import check_choice, check_positive_int
 
 Counts = NDArray[np.int64]
 Scores = NDArray[np.float64]

@@ -1,10 +1,11 @@
-"""Quality of a Hamming ranking: average precision and precision, with ties treated fairly.
+"""Quality of a ranking by Hamming or asymmetric distance: average precision, with ties treated fairly.
 
 Codes of r bits have only r + 1 distances, so most of a ranking is ties, whose order is arbitrary. By default, every
 measure is its expectation over all orders of the ties, in closed form; ``ties="stable"`` takes them in storage order,
 as the published code does.
 
-Everything follows from the number of all and of relevant items at each distance. Nothing is sorted.
+Everything follows from the number of all and of relevant items at each distance. By Hamming distance, nothing is
+sorted.
 """
 
 from __future__ import annotations
@@ -15,11 +16,82 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._validation import check_choice, check_codes, check_non_negative_int, check_same_width
+from onlinehash._internal.validation import (
+    check_choice,
+    check_codes,
+    check_non_negative_int,
+    check_query_values,
+    check_same_width,
+    check_targets,
+)
 from onlinehash.codes import kernels
-from onlinehash.codes.hamming import as_long_words, distance_buffer
-from onlinehash.metrics._relevance import Relevance, by_group
+from onlinehash.codes.asymmetric import table_distances
+from onlinehash.codes.hamming import as_long_words, as_words, distance_buffer
+from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
+from onlinehash.types import Codes, Labels, LabelSets
+
+DISTANCES_PER_CHUNK = 1 << 20  # distances computed at a time: bounded memory
+
+_KINDS = "Queries and database have labels of different kinds; use integers or strings for both."
+
+
+class Relevance:
+    """Groups of queries and items: an item is relevant to a query of the same group.
+
+    Iteration yields a slice of the queries, their groups, and the group of every item. Single labels are groups, for
+    all queries at once; for several labels per row, each query has two groups of its own.
+    """
+
+    def __init__(self, query_labels: ArrayLike, n_queries: int, labels: ArrayLike, n_items: int) -> None:
+        if not n_queries or not n_items:
+            raise InvalidInputError(f"There are {n_queries} queries and {n_items} items; both need at least one.")
+        sides = _checked(query_labels, n_queries), _checked(labels, n_items)
+        self._single = not any(isinstance(side, LabelSets) for side in sides)
+        if self._single:
+            self._groups = _group(*sides)
+        else:
+            self._members = _members(*map(_as_sets, sides))
+
+    def __iter__(self) -> Iterator[tuple[slice, Counts, Counts]]:
+        if self._single:
+            yield slice(None), *self._groups
+            return
+        queries, items = self._members
+        for q, member in enumerate(queries):
+            yield slice(q, q + 1), np.ones(1, np.int64), (items @ member > 0).astype(np.int64)
+
+
+def _checked(y: ArrayLike, n_rows: int) -> Any:
+    targets, labelled = check_targets(y, n_rows)
+    if labelled is not None and not isinstance(targets, LabelSets):
+        raise InvalidLabelsError("y has rows without a label, for which relevance is undefined. Leave them out.")
+    return targets
+
+
+def _group(query_labels: Labels, labels: Labels) -> tuple[Counts, Counts]:
+    """Return the number of every label among those of the database; -1 for an unknown query label."""
+    if query_labels.dtype.kind != labels.dtype.kind:
+        raise InvalidLabelsError(_KINDS)
+    names, groups = np.unique(labels, return_inverse=True)
+    places = np.minimum(np.searchsorted(names, query_labels), len(names) - 1)
+    return np.where(names[places] == query_labels, places, -1), groups.astype(np.int64)
+
+
+def _as_sets(labels: Labels | LabelSets) -> LabelSets:
+    return labels if isinstance(labels, LabelSets) else LabelSets((label,) for label in labels.tolist())
+
+
+def _members(*sides: LabelSets) -> list[NDArray[np.float32]]:
+    """Return an indicator matrix for each side, over the labels of all of them."""
+    if len({type(x) for side in sides for row in side for x in row}) > 1:
+        raise InvalidLabelsError(_KINDS)
+    columns = {label: i for i, label in enumerate(dict.fromkeys(x for side in sides for row in side for x in row))}
+    members = [np.zeros((len(side), max(1, len(columns))), np.float32) for side in sides]
+    for member, side in zip(members, sides, strict=True):
+        for row, labels in zip(member, side, strict=True):
+            row[[columns[label] for label in labels]] = 1.0
+    return members
 
 
 class RadiusPrecision(NamedTuple):
@@ -87,13 +159,9 @@ class Ranking(TiedRanking):
         shape = (len(queries), codes.shape[1] * 8 + 1)
         self.total: Counts = np.zeros(shape, np.int64)
         self.relevant: Counts = np.zeros(shape, np.int64)
-        scratch = np.zeros((4, shape[1]), np.int64)
         for rows, query_groups, groups in self._relevance:
-            order, bounds = by_group(groups)
-            total, relevant = self.total[rows], self.relevant[rows]
-            kernels.count_by_distance(
-                self._queries[rows], query_groups, self._words[order], bounds, self._buffer, scratch, total, relevant
-            )
+            counts = self.total[rows], self.relevant[rows]
+            kernels.count_by_distance(self._queries[rows], query_groups, self._words, groups, self._buffer, *counts)
 
     def precision_within(self, radius: int) -> RadiusPrecision:
         """Return the mean precision among items at most ``radius`` away, and the share of queries with no such item.
@@ -127,6 +195,76 @@ class Ranking(TiedRanking):
                 self._queries[rows], query_groups, self._words, groups, *counts, k, self._buffer, *out
             )
         return sums, found
+
+
+class AsymmetricRanking(TiedRanking):
+    """Rank a database for every query by asymmetric distance; items with the label of the query are relevant.
+
+    Items with equal codes tie, as do codes at exactly the same distance; every measure is its expectation over all
+    orders of the ties, as in :class:`Ranking`, which is the case of queries of -1 and +1.
+
+    Costs, for each measure, one sort of the distinct codes per query, O(n_queries n_distinct). A bounded
+    number of queries is processed at a time, and nothing of size (n_queries, n_items) is kept.
+
+    Parameters
+    ----------
+    query_values : array-like of shape (n_queries, n_bits)
+        Values from -1 to 1, as :meth:`onlinehash.Encoder.encode_asymmetric` returns.
+    query_labels : array-like of shape (n_queries,), or several labels per row
+    database_codes : array-like of uint8, shape (n_items, ceil(n_bits / 8))
+    database_labels : array-like of shape (n_items,), or several labels per row
+        Lists of labels, or a 0/1 indicator matrix; items that share a label are then relevant.
+
+    Examples
+    --------
+    >>> codes = np.array([[0b01], [0b10], [0b10], [0b11]], np.uint8)
+    >>> ranking = AsymmetricRanking([[0.2, 0.9]], ["cat"], codes, ["dog", "cat", "dog", "cat"])
+    >>> round(ranking.mean_average_precision(), 4)  # the two items with code 10 come second and tie
+    0.9167
+    >>> ranking.precision_at(2)
+    0.75
+    """
+
+    def __init__(
+        self,
+        query_values: ArrayLike,
+        query_labels: ArrayLike,
+        database_codes: ArrayLike,
+        database_labels: ArrayLike,
+    ) -> None:
+        self._queries = check_query_values(query_values)
+        codes = check_codes(database_codes, self._queries.shape[1])
+        self._relevance = Relevance(query_labels, len(self._queries), database_labels, len(codes))
+        self.n_items = len(codes)
+        self._distinct, self._row_of = _distinct(codes)
+        self._sizes = np.bincount(self._row_of)
+
+    def _groups(self) -> Iterator[tuple[Counts, Counts]]:
+        step = max(1, DISTANCES_PER_CHUNK // len(self._distinct))
+        for rows, query_groups, groups in self._relevance:
+            queries = self._queries[rows]
+            members = self._row_of[np.argsort(groups, kind="stable")]
+            bounds = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=2))])
+            for start in range(0, len(queries), step):
+                chunk = slice(start, start + step)
+                distances = table_distances(queries[chunk], self._distinct)
+                total, relevant = np.zeros(distances.shape, np.int64), np.zeros(distances.shape, np.int64)
+                # The bits of floating-point numbers that are not negative, read as integers, are in the same order.
+                width = kernels.count_by_rank(
+                    distances.view(np.uint32), self._sizes, query_groups[chunk], members, bounds, total, relevant
+                )
+                yield total[:, :width], relevant[:, :width]
+
+
+def _distinct(codes: Codes) -> tuple[Codes, Counts]:
+    """Return the distinct codes, and for each item the row of its code."""
+    words = as_words(codes)
+    order = np.lexsort(words.T)
+    starts = np.ones(len(codes), bool)
+    starts[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
+    row_of = np.empty(len(codes), np.int64)
+    row_of[order] = np.cumsum(starts) - 1
+    return np.ascontiguousarray(codes[order[starts]]), row_of
 
 
 def mean_average_precision(

@@ -26,7 +26,6 @@ True
 """
 
 from onlinehash.scale.cluster import cluster
-from onlinehash.scale.encoding import encode, encode_into
-from onlinehash.scale.learning import learn
+from onlinehash.scale.jobs import encode, encode_into, learn
 
 __all__ = ["cluster", "encode", "encode_into", "learn"]

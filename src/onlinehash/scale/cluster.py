@@ -11,7 +11,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from onlinehash._validation import check_positive_int
+from onlinehash._internal.validation import check_positive_int
 from onlinehash.exceptions import needs_extra
 
 _RETRIES = 3  # of a task whose process or machine died

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_finite, check_targets
+from onlinehash._internal.validation import check_finite, check_targets
 from onlinehash.exceptions import (
     DataNotFoundError,
     FileFormatError,
@@ -18,15 +18,14 @@ from onlinehash.exceptions import (
     InvalidInputError,
     InvalidLabelsError,
 )
-from onlinehash.tables.arrow import LengthError, import_pyarrow, is_list, is_number, list_lengths, vectors_of
-from onlinehash.tables.parquet import open_parquet
+from onlinehash.tables.arrow import LengthError, import_pyarrow, is_list, is_number, list_lengths, open_file, vectors_of
 from onlinehash.types import Labels, LabelSets
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A Parquet file, a folder of them, or several of both."""
 
-_ELEMENTS = 1 << 19  # of the vectors in memory at a time, as an encoder takes them
-_LABELS = 1 << 16  # labels read at a time, to count them
+_VALUES_PER_BATCH = 1 << 19  # of the vectors in memory, as an encoder takes them
+_LABELS_PER_BATCH = 1 << 16
 
 
 class File(NamedTuple):
@@ -78,7 +77,7 @@ def find_files(paths: Paths) -> list[File]:
 
 def survey(path: Path, vectors: str, beside: str, labelled: bool) -> Survey:
     """Return the row groups of a file and the width of its vectors; count labels, if those are in the column beside."""
-    with open_parquet(path) as file:
+    with open_file(path) as file:
         schema = file.schema_arrow
         for name in (vectors, beside):
             if name not in schema.names:
@@ -119,11 +118,10 @@ def check_widths(surveys: list[Survey], n_features: int | None = None) -> None:
 
 def read(partition: Partition, vectors: str, beside: str, width: int) -> Iterator[tuple[str, NDArray[Any], Any]]:
     """Yield batches of vectors and the Arrow array beside them, with the name of their place."""
-    with open_parquet(partition.path) as file:
-        start = 0
-        for batch in file.iter_batches(
-            max(1, _ELEMENTS // width), row_groups=[partition.row_group], columns=[vectors, beside], use_threads=False
-        ):
+    with open_file(partition.path) as file:
+        start, n_rows = 0, max(1, _VALUES_PER_BATCH // width)
+        kept: dict[str, Any] = {"row_groups": [partition.row_group], "columns": [vectors, beside]}
+        for batch in file.iter_batches(n_rows, **kept, use_threads=False):
             place = f"{partition.path}, row group {partition.row_group}" + (f", counted from row {start}" * bool(start))
             with named(place):
                 try:
@@ -170,7 +168,7 @@ def named(place: str) -> Iterator[None]:
 
 def _count_labelled(file: Any, path: Path, group: int, labels: str) -> int:
     count = 0
-    for batch in file.iter_batches(_LABELS, row_groups=[group], columns=[labels], use_threads=False):
+    for batch in file.iter_batches(_LABELS_PER_BATCH, row_groups=[group], columns=[labels], use_threads=False):
         with named(f"{path}, row group {group}"):
             labelled = check_targets(batch.column(0).to_pylist(), len(batch))[1]
         count += len(batch) if labelled is None else int(labelled.sum())

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+from starlette.requests import Request
 
-_SHORTEST = 16
-_ADDRESSES = 10_000
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+from onlinehash.service.problems import LATER, Problem
+
+MIN_KEY_CHARACTERS = 16
+MAX_COUNTED_ADDRESSES = 10_000
 READ_VARIABLE, WRITE_VARIABLE = "ONLINEHASH_READ_KEY", "ONLINEHASH_WRITE_KEY"
 
 
@@ -90,11 +93,26 @@ class WrongKeys:
     def count(self, address: str) -> bool:
         """Count a wrong key; return whether there were too many."""
         minute = int(monotonic() // 60)
-        if minute != self._minute or len(self._counts) > _ADDRESSES:
+        if minute != self._minute or len(self._counts) > MAX_COUNTED_ADDRESSES:
             self._minute = minute
             self._counts.clear()
         self._counts[address] += 1
         return self._counts[address] > self._most
+
+
+def demand_key(request: Request, keys: ApiKeys, wrong_keys: WrongKeys | None = None, *, write: bool = False) -> None:
+    """Refuse a request without the API key it needs."""
+    if not keys:
+        return
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not keys.may_read(token.strip()):
+        address = "" if request.client is None else request.client.host
+        if token and wrong_keys is not None and wrong_keys.count(address):
+            raise Problem(429, "key", "Too many wrong API keys came from this address; wait a minute.", headers=LATER)
+        rule = "The API key is missing or wrong; send 'Authorization: Bearer <key>'."
+        raise Problem(401, "key", rule, field="Authorization", headers={"WWW-Authenticate": "Bearer"})
+    if write and not keys.may_write(token.strip()):
+        raise Problem(403, "key", "This API key only reads; use a write key.", field="Authorization")
 
 
 def _digest(key: str) -> bytes:
@@ -102,9 +120,9 @@ def _digest(key: str) -> bytes:
 
 
 def _digest_of_new(key: str) -> bytes:
-    if len(key) < _SHORTEST or not key.isascii() or not key.isprintable() or " " in key:
+    if len(key) < MIN_KEY_CHARACTERS or not key.isascii() or not key.isprintable() or " " in key:
         raise InvalidInputError(
-            f"A key has {len(key)} characters; use at least {_SHORTEST}, all printable ASCII without spaces. "
+            f"A key has {len(key)} characters; use at least {MIN_KEY_CHARACTERS}, all printable ASCII without spaces. "
             "Make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     return _digest(key)
@@ -122,7 +140,7 @@ def _lines(file: Path) -> list[str]:
     try:
         keys = file.read_text().split()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise InvalidInputError(f"The key file {file} cannot be read: {reason}; write one key per line.") from error
     if not keys:
         raise InvalidInputError(f"{file} holds no key; write one key per line.")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from mimetypes import guess_type
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from starlette.requests import Request
@@ -19,22 +19,40 @@ from starlette.types import Receive, Scope, Send
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.service import schemas
-from onlinehash.service.api_keys import ApiKeys, WrongKeys
-from onlinehash.service.endpoints import Content, Endpoint, ReadOnly, demand_key
-from onlinehash.service.handlers import Service
+from onlinehash.service import handlers, maintenance
+from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key
 from onlinehash.service.limits import Limits
-from onlinehash.service.metrics import MEDIA_TYPE, Metrics
-from onlinehash.service.middleware import RequestMiddleware
+from onlinehash.service.middleware import METRICS_TYPE, Metrics, RequestMiddleware
 from onlinehash.service.openapi import make_document
-from onlinehash.service.operations import OPERATIONS, Operation
-from onlinehash.service.parsing import JSON
-from onlinehash.service.problems import Problem, no_route
+from onlinehash.service.problems import Problem, no_route, stopping
+from onlinehash.service.requests import JSON
+from onlinehash.service.routes import Content, Endpoint, Operation, ReadOnly, Service, encode
 
 STATIC = Path(__file__).with_name("static")  # the web page
 _PATHS = {"index.html": "/", "docs.html": "/docs"}
 _API = "/api/v1"
 _SEVERAL = f"{_API}/collections/{{collection}}"
+_OPERATIONS = [one for module in (handlers, maintenance) for one in vars(module).values() if isinstance(one, Operation)]
+
+
+class HealthAnswer(msgspec.Struct):
+    """Health status."""
+
+    status: Literal["ok"] = "ok"
+
+
+class CollectionAnswer(msgspec.Struct):
+    """A collection of this service."""
+
+    name: str
+    n_items: int
+    readonly: bool
+
+
+class CollectionsAnswer(msgspec.Struct):
+    """The collections of this service."""
+
+    collections: list[CollectionAnswer]
 
 
 class Application:
@@ -84,7 +102,7 @@ class Application:
 
     def _routes(self) -> Iterator[BaseRoute]:
         by_path: dict[str, list[Operation]] = {}
-        for operation in OPERATIONS:
+        for operation in sorted(_OPERATIONS, key=lambda one: "{" in one.path):  # what names any item comes last
             by_path.setdefault(operation.path, []).append(operation)
         for prefix in (_API, _SEVERAL) if len(self.services) == 1 else (_SEVERAL,):
             for path, operations in by_path.items():
@@ -97,8 +115,8 @@ class Application:
     @cached_property
     def _document(self) -> dict[str, Any]:
         prefix = _API if len(self.services) == 1 else _SEVERAL
-        own = ((operation.path, operation) for operation in _OWN if operation.tag)
-        return make_document([*((prefix + one.path, one) for one in OPERATIONS), *own], self.root_path)
+        own = [(operation.path, operation) for operation in _OWN if operation.tag]
+        return make_document([*((prefix + one.path, one) for one in _OPERATIONS), *own], self.root_path)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
@@ -108,35 +126,37 @@ class Application:
 
     async def healthz(self, request: Request) -> Content:
         """Return the health status: the process runs."""
-        return _json(schemas.HealthAnswer())
+        return _json(HealthAnswer())
 
     async def readyz(self, request: Request) -> Content:
         """Return the readiness status: the collections can be read, and the service accepts requests."""
         for service in self.services.values():
-            await service.executors.operations.run(service.check_ready)
-        return _json(schemas.HealthAnswer())
+            if service.stopping:
+                raise stopping()
+            await service.operations.run(service.collection.stats)
+        return _json(HealthAnswer())
 
     async def metrics(self, request: Request) -> Content:
         """Return metrics for Prometheus."""
         self._demand_any(request)
         for name, service in self.services.items():
             gauges = {
-                "reading_waiting": service.executors.reading.n_waiting,
-                "writing_waiting": service.executors.writing.n_waiting,
+                "reading_waiting": service.reading.n_waiting,
+                "writing_waiting": service.writing.n_waiting,
                 "body_bytes": service.bodies.n_bytes,
             }
-            self._metrics.set(name, await service.executors.operations.run(service.collection.stats), gauges)
-        return self._metrics.text(), MEDIA_TYPE
+            self._metrics.set(name, await service.operations.run(service.collection.stats), gauges)
+        return self._metrics.text(), METRICS_TYPE
 
     async def collections(self, request: Request) -> Content:
         """List the collections that the API key may read."""
         self._demand_any(request)
         readable = [
-            schemas.CollectionAnswer(name, len(service.collection), service.collection.readonly)
+            CollectionAnswer(name, len(service.collection), service.collection.readonly)
             for name, service in self.services.items()
             if _may_read(request, service)
         ]
-        return _json(schemas.CollectionsAnswer(readable))
+        return _json(CollectionsAnswer(readable))
 
     async def document(self, request: Request) -> Content:
         """Return this document."""
@@ -149,11 +169,11 @@ class Application:
 
 
 _OWN = (
-    Operation("GET", f"{_API}/collections", Application.collections, schemas.CollectionsAnswer, "", "state"),
-    Operation("GET", "/healthz", Application.healthz, schemas.HealthAnswer, "", "health"),
-    Operation("GET", "/readyz", Application.readyz, schemas.HealthAnswer, "", "health"),
-    Operation("GET", "/metrics", Application.metrics, msgspec.Struct, "", "state", media=(MEDIA_TYPE,)),
-    Operation("GET", "/openapi.json", Application.document, msgspec.Struct, "", ""),
+    Operation(Application.collections, "GET", f"{_API}/collections", "state", CollectionsAnswer),
+    Operation(Application.healthz, "GET", "/healthz", "health", HealthAnswer),
+    Operation(Application.readyz, "GET", "/readyz", "health", HealthAnswer),
+    Operation(Application.metrics, "GET", "/metrics", "state", Content, media=(METRICS_TYPE,)),
+    Operation(Application.document, "GET", "/openapi.json", "", Content),
 )
 
 
@@ -166,7 +186,7 @@ def _may_read(request: Request, service: Service) -> bool:
 
 
 def _json(answer: Any) -> Content:
-    return msgspec.json.encode(answer), JSON
+    return encode(answer), JSON
 
 
 def make_pages(folder: Path = STATIC) -> Iterator[BaseRoute]:
@@ -228,13 +248,10 @@ def create_app(
     """
     limits = limits or Limits()
     several = dict(collection) if isinstance(collection, Mapping) else {"default": collection}
-    services = {name: Service(one, limits, ApiKeys()) for name, one in several.items()}
-    if media is not None:
-        folder = Path(media).resolve()
-        if not folder.is_dir():
-            raise InvalidInputError(f"media={os.fspath(media)!r} is no folder; pass one that has images.")
-        for service in services.values():
-            service.media = folder
+    folder = None if media is None else Path(media).resolve()
+    if folder is not None and not folder.is_dir():
+        raise InvalidInputError(f"media={os.fspath(media or '')!r} is not a folder; pass one that has images.")
+    services = {name: Service(one, limits, folder) for name, one in several.items()}
     app = Application(services, limits, routes, root_path)
     app.use_keys(keys or ApiKeys())
     return app

@@ -1,275 +1,340 @@
-"""Handlers of requests: from a decoded request to its answer."""
+"""Handlers of requests that change, read, search and describe a collection."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, Struct, UnsetType
+from starlette.responses import Response
 
-from onlinehash.collection import Collection
-from onlinehash.collection.paging import Cursor
-from onlinehash.service import schemas
-from onlinehash.service.answers import ArrayAnswer, found_answer
-from onlinehash.service.api_keys import ApiKeys
-from onlinehash.service.browsing import Browsing
-from onlinehash.service.care import Care
-from onlinehash.service.executors import Deadline, Executors
-from onlinehash.service.insight import Insight, Remembered
-from onlinehash.service.jobs import Jobs
+from onlinehash.collection import Codewords, History, Item, ItemMap, ItemPage, Stats
+from onlinehash.collection.searcher import Cursor
+from onlinehash.exceptions import UnknownIdError
+from onlinehash.service import requests as ask
+from onlinehash.service.executors import Deadline
 from onlinehash.service.limits import Limits
-from onlinehash.service.media import read_image
-from onlinehash.service.parsing import BodyReader, check_size, rows_of
-from onlinehash.service.problems import Problem, invalid, over_limit, stopping
-from onlinehash.service.repeats import RecentChanges
-from onlinehash.service.searching import Search, Searches
-from onlinehash.types import SearchResult
+from onlinehash.service.media import IMAGES, open_image, read_image
+from onlinehash.service.problems import LESS_PAYLOAD, Problem, about, check_limit, invalid
+from onlinehash.service.requests import JSON, NPY, Id, Label, Labels, SearchRequest, rows_of
+from onlinehash.service.routes import ArrayAnswer, ChangeAnswer, Service, change, encode, operation
+from onlinehash.types import SearchOptions, SearchResult
 
-_POLL = 0.05  # seconds between two checks of a running refresh
+ITEMS_PER_READ = 500  # a payload has up to 64 KiB
+SECONDS_PER_POLL = 0.05  # of a running refresh
+_INT64 = re.compile(r"-?[0-9]{1,19}")
 
 
-class Service(Browsing, Care, Insight):
-    """A collection and the handlers of its requests.
+# ---------------------------------------------------------------------- changes
 
-    A handler takes a request or the id in a path. The first line of its docstring and the rest are its documentation
-    in the OpenAPI document.
+
+@change("PUT", "/items", media=(JSON, NPY))
+def upsert(service: Service, request: ask.ItemsRequest) -> ChangeAnswer:
+    """Insert items, or replace those with the same ids; durable, and all or nothing.
+
+    `application/x-npy`: records with the fields `id`, `vectors` and `label` (optional).
     """
+    return _write(service, service.collection.upsert, request)
 
-    def __init__(self, collection: Collection, limits: Limits, keys: ApiKeys) -> None:
-        self.collection, self.limits, self.keys = collection, limits, keys
-        self.executors, self.bodies = Executors(limits), BodyReader(limits)
-        self._recent, self.jobs = RecentChanges(collection), Jobs()
-        self._searches = Searches(collection, self.executors.reading, limits)
-        self._remembered, self._counted = Remembered(collection), Remembered(collection)
 
-    # ------------------------------------------------------------------ items
+@change("PATCH", "/items", refusals=(404,))
+def update(service: Service, request: ask.ItemsRequest) -> ChangeAnswer:
+    """Change vectors, documents, labels or payload of existing items; fields left out are kept, null removes."""
+    return _write(service, service.collection.update, request)
 
-    def upsert(self, request: schemas.UpsertRequest) -> schemas.ChangeAnswer:
-        """Insert items, or replace those with the same ids; durable, and all or nothing.
 
-        `application/x-npy`: records with the fields `id`, `vectors` and `label` (optional). Arrow stream: the
-        columns `id`, `vectors`, `label` and `payload` (JSON text), the last two optional.
-        """
-        vectors = self._rows(request)
-        change = partial(
-            self.collection.upsert, request.ids, vectors, request.labels, request.payload, documents=request.documents
-        )
-        return self._change(len(request.ids), request.checkpoint, change)
+@change("POST", "/items/delete", refusals=(404,))
+def delete(service: Service, request: ask.DeleteRequest) -> ChangeAnswer:
+    """Delete items by id, or all that pass a filter; with `unlearn`, the hasher unlearns them too."""
+    ids, collection = request.ids or [], service.collection
+    service.limits.check_batch(ids)
+    n_items = len(ids)
+    if request.where is not None:
+        n_items = collection.count(request.where)
+    elif request.missing == "ignore":
+        n_items = sum(id in collection for id in ids)
+    options: Any = {"where": request.where, "missing": request.missing, "unlearn": request.unlearn}
+    return service.change(n_items, request.checkpoint, partial(collection.delete, request.ids, **options))
 
-    def update(self, request: schemas.UpdateRequest) -> schemas.ChangeAnswer:
-        """Change vectors, documents, labels or payload of existing items; fields left out are kept, null removes."""
-        vectors = self._rows(request)
-        columns = {"labels": request.labels, "payload": request.payload}
-        given: dict[str, Any] = {name: column for name, column in columns.items() if column is not msgspec.UNSET}
-        change = partial(self.collection.update, request.ids, vectors, **given, documents=request.documents)
-        return self._change(len(request.ids), request.checkpoint, change)
 
-    def delete(self, request: schemas.DeleteRequest) -> schemas.ChangeAnswer:
-        """Delete items by id, or all that pass a filter; with `unlearn`, the hasher unlearns them too."""
-        ids = request.ids or []
-        check_size(len(ids), self.limits)
-        if request.where is not None:
-            n_items = self.collection.count(request.where)
-        elif request.missing == "ignore":
-            n_items = sum(id in self.collection for id in ids)
-        else:
-            n_items = len(ids)
-        options: dict[str, Any] = {"where": request.where, "missing": request.missing, "unlearn": request.unlearn}
-        return self._change(n_items, request.checkpoint, partial(self.collection.delete, request.ids, **options))
+@change("DELETE", "/items/{id:path}")
+def delete_one(service: Service, id: str) -> ChangeAnswer:
+    """Delete one item."""
 
-    def delete_one(self, id: str) -> schemas.ChangeAnswer:
-        """Delete one item."""
-        return self._change(1, None, partial(self.collection.delete, [self._id(id)]))
+    def apply(checkpoint: dict[str, Any] | None) -> object:
+        return service.collection.delete([_known_id(service, id)], checkpoint=checkpoint)
 
-    def indexes(self) -> schemas.IndexesAnswer:
-        """Return the paths in the payload that have an index."""
-        return schemas.IndexesAnswer(self.collection.indexes())
+    return service.change(1, None, apply)
 
-    def create_index(self, request: schemas.IndexRequest) -> schemas.IndexesAnswer:
-        """Make filters by a path in the payload fast, or listing and counting by label (`$labels`)."""
-        self._change(0, None, partial(self.collection.create_index, request.path))
-        return self.indexes()
 
-    def drop_index(self, path: str) -> schemas.IndexesAnswer:
-        """Drop the index of a path in the payload."""
-        self._change(0, None, partial(self.collection.drop_index, path))
-        return self.indexes()
+class IndexesAnswer(Struct):
+    """Paths in the payload that have an index."""
 
-    def _check_documents(self, documents: list[Any] | None) -> None:
-        """Refuse text where images are embedded: it would be the path of a file here."""
-        embeds_images = self.collection.embeds == "image"
-        if documents is not None and isinstance(documents[0], bytes) != embeds_images:
-            rule = "does not embed images; send vectors, or text if it embeds that"
-            if embeds_images:
-                rule = "embeds images; send vectors, or search for one image, which is the body itself"
-            raise invalid("documents", f"documents: this collection {rule}.")
+    indexes: list[str]
 
-    def _rows(self, request: Any) -> Any:
-        self._check_documents(request.documents)
-        check_size(len(request.ids), self.limits)
-        return None if request.vectors is None else rows_of(request.vectors, self.limits)
 
-    def _change(
-        self, n_items: int, checkpoint: dict[str, Any] | None, change: Callable[..., object]
-    ) -> schemas.ChangeAnswer:
-        self._demand_writer()
-        self._recent.apply(n_items, checkpoint, change)
-        return schemas.ChangeAnswer(n_items, len(self.collection))
+@operation("GET", "/indexes", "items")
+def indexes(service: Service) -> IndexesAnswer:
+    """Return the paths in the payload that have an index."""
+    return IndexesAnswer(service.collection.indexes())
 
-    def once(
-        self, key: str, checksum: int, change: Callable[[], msgspec.Struct], kind: type[msgspec.Struct]
-    ) -> msgspec.Struct:
-        """Return the answer, of a kind, to a change; it is not applied again if one of the last had the same key."""
-        changed = self._recent.begin(key, checksum)
-        if changed is None:
-            return change()
-        return self.indexes() if kind is schemas.IndexesAnswer else schemas.ChangeAnswer(changed, len(self.collection))
 
-    # ------------------------------------------------------------------ searching
+@change("POST", "/indexes")
+def create_index(service: Service, request: ask.IndexRequest) -> IndexesAnswer:
+    """Make filters by a path in the payload fast."""
+    service.change(0, None, partial(service.collection.create_index, request.path))
+    return IndexesAnswer(service.collection.indexes())
 
-    async def search(
-        self, decode: Callable[[], schemas.SearchRequest], deadline: Deadline, is_large: bool
-    ) -> schemas.SearchAnswer | ArrayAnswer:
-        """Find the nearest items of vectors, documents or stored items, exactly.
 
-        `application/x-npy`: one vector per row, and the options in the query string. An answer of that type has the
-        vectors of the items found, if they are included. An image, if the embedder takes images: that is the query,
-        with the options in the query string.
-        """
-        reading = self.executors.reading
-        request = await deadline.wait(reading.submit(decode)) if is_large else decode()
-        self._check_documents(request.documents)
-        search = self._prepare(request)
-        if request.documents is not None and self.collection.embeds == "image":
-            images: list[Any] = request.documents
-            read = [await deadline.wait(reading.submit(partial(read_image, image))) for image in images]
-            search = replace(search, queries=read)
-        if request.by_id is not None:
-            ids = request.by_id
-            stored = await deadline.wait(reading.submit(lambda: [item.vectors for item in self.collection.get(ids)]))
-            search = replace(search, queries=np.array(stored))
-        found = await self._searches.run(search, deadline)
-        if request.by_id is not None:
-            found = _without(found, request.by_id, None if request.radius is not None else search.k - 1)
-        answer = schemas.SearchAnswer(found.version, found.ids, found.distances)
-        if any(found.cursor or ()):
-            answer.cursor = found.cursor
-        include = search.options.get("include", ())
-        for part in include:
-            if part != "vectors":
-                setattr(answer, part, getattr(found, part))
-        return found_answer(answer, found) if "vectors" in include else answer
+@change("DELETE", "/indexes/{path:path}")
+def drop_index(service: Service, path: str) -> IndexesAnswer:
+    """Drop the index of a path in the payload."""
+    service.change(0, None, partial(service.collection.drop_index, path))
+    return IndexesAnswer(service.collection.indexes())
 
-    def _prepare(self, request: schemas.SearchRequest) -> Search:
-        """Return the search of a request, checked against the limits before any work is done."""
-        if sum(some is not None for some in (request.vectors, request.documents, request.by_id)) != 1:
-            raise invalid("vectors", "vectors, documents or by_id: give one of them.")
-        limits = self.limits
-        ranking = {"rescore": request.rescore, "asymmetric": request.asymmetric, "after": request.after}
-        if request.radius is not None and (
-            request.k is not None or any(value not in (None, False) for value in ranking.values())
-        ):
-            raise invalid("radius", "radius goes without k, rescore, asymmetric and after; leave them out.")
-        queries = rows_of(request.vectors, limits) if request.vectors is not None else request.documents or []
-        n_queries, k = len(queries) or len(request.by_id or ()), request.k or 10
-        filters = {"labels": request.labels, "ids": request.ids, "where": request.where}
-        for n_rows in (n_queries, *(len(some) for some in filters.values() if isinstance(some, list))):
-            check_size(n_rows, limits)
-        if request.items and request.include:
-            raise invalid("include", "items is labels and payload; leave it out, and list all in include.")
-        if request.after is not None:
-            self._check_after(request, n_queries)
-        if request.radius is None and k > limits.max_k:
-            raise over_limit("k", k, limits.max_k, "ask for fewer neighbours")
-        if request.radius is None and k * n_queries > limits.max_hits:
-            raise over_limit("k * queries", k * n_queries, limits.max_hits, "send fewer queries at a time")
-        max_hits = limits.max_hits
-        if "vectors" in request.include:
-            max_hits = min(max_hits, limits.max_batch_size, limits.max_values // (self.collection.n_features or 1))
-            if request.radius is None and k * n_queries > max_hits:
-                raise over_limit("vectors", k * n_queries, max_hits, "ask for fewer neighbours")
-        if request.by_id is not None:
-            self._check_vectors(n_queries)
-            k += 1  # a stored item finds itself
-        include = ["labels", "payload"] if request.items else request.include
-        given = {**filters, **ranking, "include": include or None}
-        options = {name: value for name, value in given.items() if value is not None and value is not False}
-        return Search(queries, k, request.radius, options, max_hits)
 
-    def _check_after(self, request: schemas.SearchRequest, n_queries: int) -> None:
+def _write(service: Service, method: Callable[..., object], request: ask.ItemsRequest) -> ChangeAnswer:
+    if request.documents is not None:
+        _check_documents(service, request.documents)
+    service.limits.check_batch(request.ids)
+    rows = None if request.vectors is None else rows_of(request.vectors, service.limits)
+    columns = {"labels": request.labels, "payload": request.payload, "documents": request.documents}
+    given = {name: column for name, column in columns.items() if column is not UNSET}
+    return service.change(len(request.ids), request.checkpoint, partial(method, request.ids, rows, **given))
+
+
+def _check_documents(service: Service, documents: list[Any]) -> None:
+    """Refuse text where images are embedded: it would be the path of a file here."""
+    embeds_images = service.collection.embeds == "image"
+    if isinstance(documents[0], bytes) != embeds_images:
+        rule = "does not embed images; send vectors, or text if it embeds that"
+        if embeds_images:
+            rule = "embeds images; send vectors, or search for one image, which is the body itself"
+        raise invalid("documents", f"documents: this collection {rule}.")
+
+
+# ---------------------------------------------------------------------- items
+
+
+@operation("POST", "/items/get", "items", refusals=(404,), arrays=True, answer=ItemPage)
+def get(service: Service, request: ask.IdsRequest) -> Any:
+    """Return items in the order of their ids."""
+    service.limits.check_batch(request.ids)
+    _check_vectors(service, len(request.ids))
+    listed, step = ItemList(service.limits, ("labels", "payload", "vectors")), _n_per_read(service)
+    for start in range(0, len(request.ids), step):
+        listed.add(service.collection.get(request.ids[start : start + step]))
+    return listed.answer()
+
+
+@operation("POST", "/items/list", "items", arrays=True, answer=ItemPage)
+def list_items(service: Service, request: ask.ListRequest) -> Any:
+    """Return items in order of id or of arrival: all, or those with a label or a payload that passes a filter.
+
+    `cursor` of an answer continues behind its last item, even if that is deleted; it is null where nothing follows.
+    """
+    limits = service.limits
+    check_limit("limit", request.limit, limits.max_batch_size, "ask for fewer items at a time")
+    if "vectors" in request.include:
+        _check_vectors(service, request.limit)
+    limits.check_batch(request.labels)
+    if request.after is not None and request.cursor is not None:
+        raise invalid("cursor", "cursor and after: give one of them.")
+    given: Any = {name: getattr(request, name) for name in ("labels", "where", "order", "descending")}
+    listed, after, cursor, left = ItemList(limits, request.include), request.after, request.cursor, request.limit
+    while left:
+        page = service.collection.page(**given, after=after, cursor=cursor, limit=min(left, _n_per_read(service)))
+        listed.add(page.items)
+        after, cursor, left = None, page.cursor, left - len(page.items)
+        if cursor is None:
+            break
+    return listed.answer(cursor=cursor)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CodedItem(Item):
+    """A stored item, and its code."""
+
+    code: Annotated[str | None, about("Hexadecimal digits: bit i is bit i % 8 of byte i // 8; null while it waits.")]
+    generation: Annotated[int, about("Generation of the codes in use; 0 before the first.")]
+
+
+@operation("GET", "/items/{id:path}", "items")
+def get_one(service: Service, id: str) -> CodedItem:
+    """Return one item, with its code."""
+    collection, known = service.collection, _known_id(service, id)
+    (item,) = collection.get([known])
+    _, codes, encoder = collection.codes_and_encoder([known])
+    has_code = len(codes) > 0 and encoder is not None and item.version == encoder.version
+    code = codes[0].tobytes().hex() if has_code else None
+    return CodedItem(**vars(item), code=code, generation=collection.generation)
+
+
+class CountAnswer(Struct):
+    """Number of items."""
+
+    n_items: int
+
+
+@operation("POST", "/items/count", "items")
+def count(service: Service, request: ask.CountRequest) -> CountAnswer:
+    """Return the number of items, or of those with a label or a payload that passes a filter."""
+    service.limits.check_batch(request.labels)
+    return CountAnswer(service.collection.count(request.where, labels=request.labels))
+
+
+@operation("GET", "/media/{file:path}", "items", media=IMAGES)
+def image(service: Service, file: str) -> Response:
+    """Return an image below the folder of media that the service was started with.
+
+    The image is of the type that its first bytes say. What is no image, or outside the folder, is not there.
+    """
+    if service.media is None:
+        raise Problem(404, "unknown-media", "This service has no folder of media; start it with --media FOLDER.")
+    return open_image(service.media, file)
+
+
+def _known_id(service: Service, text: str) -> int | str:
+    """Return the id that a path names, an integer if the ids of the collection are integers."""
+    collection = service.collection
+    id = int(text) if collection.id_type == "int" and _INT64.fullmatch(text) else text
+    if id not in collection:
+        raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(collection)}.")
+    return id
+
+
+def _n_per_read(service: Service) -> int:
+    return max(1, min(ITEMS_PER_READ, service.limits.max_values // (service.collection.n_features or 1)))
+
+
+def _check_vectors(service: Service, n_items: int) -> None:
+    """Refuse an answer with more numbers than allowed."""
+    service.limits.check_values(n_items * (service.collection.n_features or 0))
+
+
+class ItemList:
+    """An answer with items: their vectors, and the rest of each as JSON."""
+
+    def __init__(self, limits: Limits, include: Sequence[str]) -> None:
+        self._include, self._max_bytes, self._n_bytes = include, limits.max_payload_bytes, 0
+        self._items, self._vectors = list[dict[str, Any]](), list[Any]()
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Add items; refuse the request if the payloads of all have too many bytes."""
+        for item in items:
+            part: dict[str, Any] = {"id": item.id, "version": item.version}
+            if "labels" in self._include:
+                part["labels"] = item.labels
+            if "payload" in self._include:
+                payload = encode(item.payload)
+                self._n_bytes += len(payload)
+                check_limit("payload", self._n_bytes, self._max_bytes, LESS_PAYLOAD)
+                part["payload"] = msgspec.Raw(payload)
+            self._vectors.append(item.vectors)
+            self._items.append(part)
+
+    def answer(self, **others: Any) -> Any:
+        """Return the answer, with further fields."""
+        rest = {"items": self._items, **others}
+        if "vectors" not in self._include:
+            return rest
+        array = np.stack(self._vectors) if self._vectors else np.empty((0, 0), np.float32)
+        items = [{**item, "vectors": row} for item, row in zip(self._items, array, strict=True)]
+        return ArrayAnswer(array, rest, {"items": items, **others})
+
+
+# ---------------------------------------------------------------------- searching
+
+
+class SearchAnswer(Struct):
+    """Neighbours of each query, nearest first, ties by id."""
+
+    version: Annotated[int | None, about("Version of the encoder in use; null before the first.")]
+    ids: Annotated[list[list[Id]], about("One list per query.")]
+    distances: list[list[float]]
+    labels: Annotated[list[list[Labels]] | UnsetType, about("If included.")] = UNSET
+    payload: Annotated[list[list[Any]] | UnsetType, about("If included.")] = UNSET
+    vectors: Annotated[list[list[list[float]]] | UnsetType, about("If included.")] = UNSET
+    cursor: Annotated[list[str | None] | UnsetType, about("What after takes, if more may follow.")] = UNSET
+
+
+@operation(
+    "POST", "/search", "search", request=SearchRequest, answer=SearchAnswer, media=(JSON, NPY, *IMAGES),
+    refusals=(404,), arrays=True,
+)  # fmt: skip
+async def search(service: Service, request: Any, deadline: Deadline) -> Any:
+    """Find the nearest items of vectors, documents or stored items, exactly.
+
+    `application/x-npy`: one vector per row, and the options in the query string. An answer of that type has the vectors
+    of the items found, if they are included. An image, if the embedder takes images: that is the query, with the
+    options in the query string.
+    """
+    collection, by_id = service.collection, request.by_id
+    if sum(some is not None for some in (request.vectors, request.documents, by_id)) != 1:
+        raise invalid("vectors", "vectors, documents or by_id: give one of them.")
+    if request.documents is not None:
+        _check_documents(service, request.documents)
+    queries = request.documents or by_id if request.vectors is None else rows_of(request.vectors, service.limits)
+    options, max_hits = _search_options(service, request, len(queries))
+    if by_id is not None:
+        _check_vectors(service, len(by_id))
+        stored = await deadline.wait(service.reading.submit(lambda: [item.vectors for item in collection.get(by_id)]))
+        queries = np.array(stored)
+        if "k" in options:
+            options["k"] += 1  # a stored item finds itself
+    elif request.documents is not None and collection.embeds == "image":
+        queries = [await deadline.wait(service.reading.submit(partial(read_image, one))) for one in queries]
+    found = await service.searches.run(queries, options, max_hits, deadline)
+    if by_id is not None:
+        found = _without(found, by_id, options["k"] - 1 if "k" in options else None)
+    include = options.get("include", ())
+    answer = SearchAnswer(found.version, found.ids, found.distances)
+    if any(found.cursor or ()):
+        answer.cursor = found.cursor
+    for part in set(include) - {"vectors"}:
+        setattr(answer, part, getattr(found, part))
+    if "vectors" not in include:
+        return answer
+    rows = np.concatenate([np.empty((0, found.vectors[0].shape[1]), found.vectors[0].dtype), *found.vectors])
+    return ArrayAnswer(rows, answer, msgspec.structs.replace(answer, vectors=found.vectors))
+
+
+def _search_options(service: Service, request: Any, n_queries: int) -> tuple[dict[str, Any], int]:
+    """Return the options for the collection, and the most hits; check all limits before any work is done."""
+    limits = service.limits
+    options = SearchOptions(**{one.name: getattr(request, one.name) for one in fields(SearchOptions)})
+    given = options.given()
+    if options.radius is not None and not given.keys().isdisjoint(("k", "rescore", "asymmetric", "after")):
+        raise invalid("radius", "radius goes without k, rescore, asymmetric and after; leave them out.")
+    if request.items and options.include:
+        raise invalid("include", "items is labels and payload; leave it out, and list all in include.")
+    limits.check_batch(range(n_queries), options.labels, options.ids)
+    if options.after is not None:
         if request.by_id is not None or n_queries != 1:
             raise invalid("after", "after goes with one vector or document.")
-        rank, most = Cursor.parse(request.after).rank, self.limits.max_hits
-        if rank > most:
-            raise over_limit("after", rank, most, "use a filter to find what is far away")
-
-    def encode(self, request: schemas.EncodeRequest) -> ArrayAnswer:
-        """Return the codes of vectors, made by the encoder in use."""
-        vectors = rows_of(request.vectors, self.limits)
-        encoder = self.collection.encoder
-        if encoder is None:
-            raise Problem(409, "not-learned", "There is no encoder yet; add labelled items first.")
-        codes, state = encoder.encode(vectors), {"version": encoder.version, "n_bits": encoder.n_bits}
-        return ArrayAnswer(
-            codes, state, lambda: schemas.EncodeAnswer(**state, codes=[row.tobytes().hex() for row in codes])
-        )
-
-    # ------------------------------------------------------------------ state
-
-    def versions(self) -> schemas.VersionAnswer:
-        """Return the version of the encoder in use, and how stale it is."""
-        return msgspec.convert(self.collection.stats(), schemas.VersionAnswer, from_attributes=True)
-
-    def label_counts(self) -> schemas.LabelCountsAnswer:
-        """Count items by label."""
-        return self._counted.get(None, lambda: _counts(self.collection.label_counts()))
-
-    def passing_label_counts(self, request: schemas.WhereRequest) -> schemas.LabelCountsAnswer:
-        """Count items by label, those whose payload passes a filter."""
-        return self.label_counts() if request.where is None else _counts(self.collection.label_counts(request.where))
-
-    def get_limits(self) -> schemas.LimitsAnswer:
-        """Return the request limits."""
-        return msgspec.convert(self.limits, schemas.LimitsAnswer, from_attributes=True)
-
-    async def refresh(
-        self, decode: Callable[[], schemas.RefreshRequest], deadline: Deadline, is_large: bool
-    ) -> schemas.VersionAnswer:
-        """Encode all items again with the current hasher, in the background; searches go on."""
-        request = decode()
-        self._demand_writer()
-        await self.executors.writing.run(lambda: self.collection.refresh(wait=False))
-        state = await self.executors.operations.run(self.versions)
-        while request.wait and state.refreshing and state.refresh_error is None and not self.executors.stopping:
-            await asyncio.sleep(_POLL)
-            state = await self.executors.operations.run(self.versions)
-        return state
-
-    def close(self) -> None:
-        """End the job that runs, and complete the running calls."""
-        self.executors.stopping = True
-        super().close()
-        self.executors.close()
-
-    def check_ready(self) -> None:
-        """Raise if the collection cannot be read, or the service is stopping."""
-        if self.executors.stopping:
-            raise stopping()
-        self.collection.stats()
-
-
-def _counts(counts: dict[Any, int]) -> schemas.LabelCountsAnswer:
-    listed = [schemas.LabelCount(label, n) for label, n in counts.items() if label is not None]
-    return schemas.LabelCountsAnswer(listed, counts.get(None, 0))
+        check_limit("after", Cursor.parse(options.after).rank, limits.max_hits, "use a filter to find what is far away")
+    max_hits = limits.max_hits
+    if request.items:
+        given["include"] = ["labels", "payload"]
+    if "vectors" in given.get("include", ()):
+        max_hits = min(max_hits, limits.max_batch_size, limits.max_values // (service.collection.n_features or 1))
+    if options.radius is None:
+        k = given.setdefault("k", 10)
+        check_limit("k", k, limits.max_k, "ask for fewer neighbours")
+        check_limit("k * queries", k * n_queries, limits.max_hits, "send fewer queries at a time")
+        check_limit("vectors", k * n_queries, max_hits, "ask for fewer neighbours")
+    return given, max_hits
 
 
 def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchResult:
     """Return at most ``most`` neighbours per query, without the stored item itself."""
-    kept = [[i for i, id in enumerate(row.ids) if id != own][:most] for own, row in zip(ids, found, strict=True)]
+    kept = [[i for i, id in enumerate(row) if id != own][:most] for own, row in zip(ids, found.ids, strict=True)]
     parts = {name: getattr(found, name) for name in ("ids", "distances", "labels", "payload", "vectors")}
     chosen: dict[str, Any] = {
         name: [
@@ -279,3 +344,127 @@ def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchRes
         if part is not None
     }
     return replace(found, **chosen, cursor=None)
+
+
+class EncodeAnswer(Struct):
+    """Codes as hexadecimal digits: bit i is bit i % 8 of byte i // 8."""
+
+    version: int
+    n_bits: int
+    codes: list[str]
+
+
+@operation("POST", "/encode", "search", media=(JSON, NPY), refusals=(409,), arrays=True, answer=EncodeAnswer)
+def encode_vectors(service: Service, request: ask.EncodeRequest) -> Any:
+    """Return the codes of vectors, made by the encoder in use."""
+    vectors, encoder = rows_of(request.vectors, service.limits), service.collection.encoder
+    if encoder is None:
+        raise Problem(409, "not-learned", "There is no encoder yet; add labelled items first.")
+    codes, state = encoder.encode(vectors), {"version": encoder.version, "n_bits": encoder.n_bits}
+    return ArrayAnswer(codes, state, {**state, "codes": list(codes)})
+
+
+# ---------------------------------------------------------------------- state
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceStats(Stats):
+    """Collection statistics."""
+
+    n_features: int | None
+    readonly: bool
+    sequence: Annotated[int, about("Of the last change.")]
+    id_type: Annotated[Literal["int", "str"] | None, about("Type of the ids; null before the first.")]
+    embedder: Annotated[str | None, about("Name of the embedder of documents.")]
+    embeds: Annotated[Literal["text", "image"] | None, about("What it takes.")]
+    unlearns: Annotated[bool, about("Whether items can be unlearned.")]
+    media: Annotated[bool, about("Whether the service has a folder of images.")]
+
+
+@operation("GET", "/stats", "state", executor="operations")
+def stats(service: Service) -> ServiceStats:
+    """Return the collection statistics."""
+    names = ("n_features", "readonly", "embedder", "embeds", "id_type", "unlearns", "sequence")
+    others: dict[str, Any] = {name: getattr(service.collection, name) for name in names}
+    return ServiceStats(**asdict(service.collection.stats()), **others, media=service.media is not None)
+
+
+@operation("GET", "/versions", "state", executor="operations")
+def versions(service: Service) -> Stats:
+    """Return the version of the encoder in use, and how stale it is."""
+    return service.collection.stats()
+
+
+@operation("GET", "/limits", "state", executor="operations")
+def get_limits(service: Service) -> Limits:
+    """Return the request limits."""
+    return service.limits
+
+
+class LabelCount(Struct):
+    """A label and the number of items that have it."""
+
+    label: Label
+    n_items: int
+
+
+class LabelCountsAnswer(Struct):
+    """Number of items per label, in the order of the labels."""
+
+    label_counts: list[LabelCount]
+    n_unlabelled: int
+
+
+def _label_counts(service: Service, request: ask.WhereRequest | None = None) -> LabelCountsAnswer:
+    """Count items by label; with a filter, those whose payload passes."""
+    counts = service.collection.label_counts(None if request is None else request.where)
+    listed = [LabelCount(label, n) for label, n in counts.items() if label is not None]
+    return LabelCountsAnswer(listed, counts.get(None, 0))
+
+
+label_counts = operation("GET", "/label_counts", "state", request=None)(_label_counts)
+passing_label_counts = operation("POST", "/label_counts", "state", request=ask.WhereRequest)(_label_counts)
+
+
+@operation("GET", "/history", "state")
+def history(service: Service) -> History:
+    """Return the last encoders, and the last records of the quality along the stream, oldest first.
+
+    Each new item that has a label is searched for before it is learned from, a few per request: `precision` is the
+    share of items with its label among the 10 nearest, `map` the mean average precision among them.
+    """
+    return service.collection.history()
+
+
+@operation("POST", "/map", "state")
+def map_items(service: Service, request: ask.MapRequest) -> ItemMap:
+    """Return a random sample of the items in the plane.
+
+    The axes are the first two principal components of the class scores, or, where the hasher has none, of the real
+    values whose signs are the bits. `explained` is the share of the variance along each.
+    """
+    check_limit("limit", request.limit, service.limits.max_batch_size, "ask for fewer items")
+    return service.collection.map(request.limit)
+
+
+@operation("GET", "/codewords", "state")
+def codewords(service: Service) -> Codewords:
+    """Return the codewords of the largest classes, and the share of ones per bit among a sample of their items."""
+    return service.collection.codewords()
+
+
+@operation("POST", "/refresh", "state", executor="operations", refusals=(409,), writes=True)
+async def refresh(service: Service, request: ask.RefreshRequest, deadline: Deadline) -> Stats:
+    """Encode all items again with the current hasher, in the background; searches go on."""
+    service.demand_writer()
+    n_learned = None
+    for _ in range(2):  # one that had begun before ends first
+        await service.writing.run(lambda: service.collection.refresh(wait=False))
+        state = await service.operations.run(service.collection.stats)
+        n_learned = state.n_learned if n_learned is None else n_learned
+        while request.wait and state.refreshing and state.refresh_error is None and not service.stopping:
+            await asyncio.sleep(SECONDS_PER_POLL)
+            state = await service.operations.run(service.collection.stats)
+        if not request.wait or state.refresh_error is not None or (state.version or 0) >= n_learned:
+            break
+    return state

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import count
 from secrets import token_hex
 from time import perf_counter, time
 
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from onlinehash.exceptions import OnlineHashError
+from onlinehash.collection import Stats
 from onlinehash.service.api_keys import is_loopback
-from onlinehash.service.endpoints import refuse
-from onlinehash.service.metrics import Metrics
-from onlinehash.service.problems import LATER, Problem, no_route
+from onlinehash.service.problems import Problem, no_route
+from onlinehash.service.routes import refuse
 
 access_log = logging.getLogger("onlinehash.access")
 _log = logging.getLogger("onlinehash.service")
@@ -35,8 +36,71 @@ _HEADERS = [
     (b"cache-control", b"no-store"),
     (b"content-security-policy", _CONTENT.encode()),
 ]
-_LONGEST_ID = 128
-_DRAINED = 1 << 16  # bytes of a refused body that are read, so that the connection can be used again
+MAX_ID_CHARACTERS = 128
+MAX_DRAINED_BYTES = 1 << 16  # of a refused body that are read, so that the connection can be used again
+METRICS_TYPE = CONTENT_TYPE_LATEST
+_EDGES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_COLLECTION = {  # name: attribute of the statistics, description
+    "items": ("n_items", "Items stored."),
+    "items_searchable": ("n_searchable", "Items with a code."),
+    "instances_learned": ("n_learned", "Instances that the hasher has learned from."),
+    "code_bits": ("n_bits", "Bits per code."),
+    "generation": ("generation", "Generation of the codes searched."),
+    "encoder_version": ("version", "Version of the encoder in use; 0 if there is none."),
+    "staleness": ("staleness", "Instances learned since the encoder version in use."),
+    "refreshing": ("refreshing", "1 while a refresh runs."),
+    "refresh_progress": ("progress", "Share of the items that the running refresh has encoded."),
+    "refresh_failed": ("refresh_error", "1 if the last refresh failed."),
+    "bits_recomputed": ("bits_recomputed", "Bits computed again by all refreshes."),
+    "file_bytes": ("n_bytes", "Bytes of the file, or of all tables."),
+}
+_SERVICE = {
+    "reading_waiting": "Requests waiting to read.",
+    "writing_waiting": "Requests waiting to write.",
+    "body_bytes": "Bytes of request bodies in memory.",
+}
+
+
+class Metrics:
+    """Count requests by route and status, and measure their duration.
+
+    Parameters
+    ----------
+    collections : list of str
+        Names of the collections; empty for a service of one.
+    """
+
+    def __init__(self, collections: list[str]) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "onlinehash_requests", "Requests answered.", ["method", "route", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "onlinehash_request_seconds", "Seconds per request.", ["route"], buckets=_EDGES, registry=registry
+        )
+        self.active = Gauge("onlinehash_requests_active", "Requests being answered.", registry=registry)
+        self._by_name, names = bool(collections), ["collection"] if collections else []
+        texts = {name: text for name, (_, text) in _COLLECTION.items()} | _SERVICE
+        self._gauges = {
+            name: Gauge(f"onlinehash_{name}", text, names, registry=registry) for name, text in texts.items()
+        }
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one request to a route, given as its pattern."""
+        self._requests.labels(method, route, status).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def set(self, collection: str, stats: Stats, gauges: Mapping[str, float]) -> None:
+        """Set the gauges of a collection: its statistics, and others by name."""
+        values = {name: getattr(stats, attribute) for name, (attribute, _) in _COLLECTION.items()} | dict(gauges)
+        values["refresh_failed"] = values["refresh_failed"] is not None
+        for name, value in values.items():
+            gauge = self._gauges[name].labels(collection) if self._by_name else self._gauges[name]
+            gauge.set(value or 0)
+
+    def text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        return generate_latest(self._registry)
 
 
 class RequestMiddleware:
@@ -77,7 +141,7 @@ class RequestMiddleware:
             status = 499
         except Exception as error:
             problem = _problem(scope, error)
-            if not scope.get("is_read") and _announced(headers) > _DRAINED:
+            if not scope.get("is_read") and _announced(headers) > MAX_DRAINED_BYTES:
                 problem.headers["Connection"] = "close"
             if problem.status == 500 or isinstance(error, MemoryError):
                 _log.error("%s %s failed (request %s)", scope["method"], scope["path"], id.decode(), exc_info=error)
@@ -94,7 +158,7 @@ class RequestMiddleware:
 
     def _request_id(self, given: bytes) -> bytes:
         """Return the id that the client or a proxy has given, or a new one."""
-        if 0 < len(given) <= _LONGEST_ID and given.isascii() and given.decode().isprintable():
+        if 0 < len(given) <= MAX_ID_CHARACTERS and given.isascii() and given.decode().isprintable():
             return given
         return f"{self._prefix}-{next(self._numbers)}".encode()
 
@@ -105,36 +169,21 @@ class RequestMiddleware:
                     raise Problem(400, "http", f"There are two headers {name.decode().capitalize()}; send one.")
         host = headers.get(b"host", b"").decode("latin-1")
         if self.local and not _is_local(host):
-            raise Problem(
-                421,
-                "wrong-host",
-                f"Host is {host[:80]!r}; this service has no API keys and accepts only 127.0.0.1 and localhost.",
-                field="Host",
-                value=host,
-            )
+            rule = f"Host is {host[:80]!r}; this service has no API keys and accepts only 127.0.0.1 and localhost."
+            raise Problem(421, "wrong-host", rule, field="Host", value=host)
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and origin.partition("://")[2] != host:
-            raise Problem(
-                403,
-                "wrong-origin",
-                f"Origin is {origin[:80]!r}; pages of other sites may not use this service. Send it without a browser.",
-                field="Origin",
-                value=origin,
+            rule = (
+                f"Origin is {origin[:80]!r}; pages of other sites may not use this service. Send it without a browser."
             )
+            raise Problem(403, "wrong-origin", rule, field="Origin", value=origin)
 
 
 def _problem(scope: Scope, error: Exception) -> Problem:
     """Return the problem document of an error."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, OnlineHashError):
-        return Problem.of_error(error)
     if isinstance(error, HTTPException):
         return no_route(scope, error.status_code, error.detail, error.headers)
-    if isinstance(error, MemoryError):
-        detail = "The service has too little memory for this request now; send fewer items or queries, or try later."
-        return Problem(503, "busy", detail, headers=LATER)
-    return Problem(500, "internal", "The service failed to answer this request; its log has the reason.")
+    return Problem.of_error(error)
 
 
 def _announced(headers: dict[bytes, bytes]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from starlette.types import Scope
@@ -20,15 +20,37 @@ from onlinehash.exceptions import (
     StorageError,
     UnknownIdError,
 )
-from onlinehash.service.schemas import FieldError, ProblemAnswer
 
 MEDIA_TYPE = "application/problem+json"
 LATER = {"Retry-After": "1"}
 LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
-_SHOWN = 80  # characters of a value
-_LOOKED_INTO = 1 << 16  # bytes of a body from which the invalid value is shown
+MAX_SHOWN_CHARACTERS = 80  # of a value
+MAX_SEARCHED_BYTES = 1 << 16  # of a body in which the invalid value is looked up
 _FIELD = re.compile(r"(?:unknown|missing required) field `(.*?)`")
 _PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$")
+
+
+def about(description: str, **limits: Any) -> msgspec.Meta:
+    """Return the description of a field, and what bounds its values, for msgspec."""
+    return msgspec.Meta(description=description, **limits)
+
+
+class FieldError(msgspec.Struct):
+    """An invalid field."""
+
+    field: str
+    value: Annotated[str | None, about("The value given, shortened.")]
+    detail: str
+
+
+class ProblemAnswer(msgspec.Struct):
+    """A problem document (RFC 9457): what was given, the rule, and the way out."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] = []
 
 
 class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
@@ -66,9 +88,16 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
         return invalid(field, f"{field}: {rule}.", _value(body, field.split(".")))
 
     @classmethod
-    def of_error(cls, error: OnlineHashError) -> Problem:
-        """Return the problem of an error of the library."""
+    def of_error(cls, error: Exception) -> Problem:
+        """Return the problem of any error; only those of the library are shown."""
         text = str(error)
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, MemoryError):
+            rule = "The service has too little memory for this request now; send fewer items or queries, or try later."
+            return cls(503, "busy", rule, headers=LATER)
+        if not isinstance(error, OnlineHashError):
+            return cls(500, "internal", "The service failed to do this; its log has the reason.")
         if isinstance(error, UnknownIdError):
             return cls(404, "unknown-id", text, field="ids")
         if isinstance(error, NotLearnedError):
@@ -91,10 +120,11 @@ def invalid(field: str, detail: str, value: Any = ...) -> Problem:
     return Problem(422, "invalid-input", detail, field=field, value=value)
 
 
-def over_limit(field: str, value: int, most: int, way_out: str, status: int = 422) -> Problem:
-    """Return the problem of a value beyond a limit."""
-    detail = f"{field} is {value}, more than {most}, the limit of this service; {way_out}."
-    return Problem(status, "over-limit", detail, field=field, value=value)
+def check_limit(field: str, value: int, most: int, way_out: str, status: int = 422) -> None:
+    """Refuse a value beyond a limit."""
+    if value > most:
+        detail = f"{field} is {value}, more than {most}, the limit of this service; {way_out}."
+        raise Problem(status, "over-limit", detail, field=field, value=value)
 
 
 def stopping() -> Problem:
@@ -113,7 +143,7 @@ def _shown(value: Any) -> str | None:
     if value is ...:
         return None
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 
 
 def _value(body: bytes | dict[str, str], path: list[str]) -> Any:
@@ -121,7 +151,7 @@ def _value(body: bytes | dict[str, str], path: list[str]) -> Any:
     try:
         found: Any = body
         if isinstance(body, bytes):
-            found = msgspec.json.decode(body) if len(body) <= _LOOKED_INTO else None
+            found = msgspec.json.decode(body) if len(body) <= MAX_SEARCHED_BYTES else None
         for part in path:
             found = found[int(part) if isinstance(found, list) else part]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import os
@@ -17,17 +18,20 @@ from threading import Thread
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.service.api_keys import ApiKeys, check_address
 from onlinehash.service.app import Application, create_app
 from onlinehash.service.limits import Limits
-from onlinehash.service.protocol import Protocol
 
 _log = logging.getLogger("onlinehash.service")
-_GRACE = 10  # seconds to finish running requests when the service stops
-_SWITCH = 0.0005  # seconds between thread switches: short, so that a search need not wait for a change
+STOP_SECONDS = 10  # to finish running requests when the service stops
+SWITCH_SECONDS = 0.0005  # between thread switches: short, so that a search need not wait for a change
+MAX_HEADER_BYTES = 1 << 16
+MAX_HEADERS = 200
+HEADER_SECONDS = 10  # until the headers of a request are complete
 
 
 def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
@@ -50,7 +54,7 @@ def check_certificate(certfile: Path, keyfile: Path) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=_refuse_password)
     except OSError as error:
         known = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-        reason = (known or "one of them is no PEM file").lower().replace("_", " ")
+        reason = (known or "one of them is not a PEM file").lower().replace("_", " ")
         raise InvalidInputError(
             f"certfile={str(certfile)!r} and keyfile={str(keyfile)!r} cannot be used for TLS: {reason}. Give a "
             "certificate and its own private key, both PEM files."
@@ -103,7 +107,7 @@ def run(
     trusted_proxies : str
         Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas.
     """
-    sys.setswitchinterval(_SWITCH)
+    sys.setswitchinterval(SWITCH_SECONDS)
 
     def read_again(number: int, frame: object) -> None:
         assert read_keys is not None
@@ -188,7 +192,86 @@ def _server(app: Application, limits: Limits, **options: Any) -> uvicorn.Server:
             access_log=False,
             server_header=False,
             limit_concurrency=limits.max_connections,
-            timeout_graceful_shutdown=_GRACE,
+            timeout_graceful_shutdown=STOP_SECONDS,
             **({"proxy_headers": False} | options),
         )
     )
+
+
+class Protocol(HttpToolsProtocol):
+    """HTTP that disconnects a client whose headers or trailers are too many, too long or too slow.
+
+    The parser keeps what it has read of a header until it is complete, so the bytes that came without completing
+    anything are counted too.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+    _n_bytes = _n_headers = 0  # of the request that is being read
+    _n_pending = 0  # bytes since a part of a body, or the end of a request
+    _is_refused = False
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the time for headers."""
+        super().connection_made(transport)
+        self._expect_headers()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes within the limits."""
+        if self._is_refused:
+            return
+        self._n_pending += len(data)
+        super().data_received(data)
+        if self._n_pending > MAX_HEADER_BYTES:
+            self._refuse()
+
+    def on_message_begin(self) -> None:
+        """Start the time for headers."""
+        super().on_message_begin()
+        if self._timer is None:
+            self._expect_headers()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header or a trailer."""
+        self._n_bytes += len(name) + len(value)
+        self._n_headers += 1
+        if self._n_bytes > MAX_HEADER_BYTES or self._n_headers > MAX_HEADERS:
+            self._refuse()
+        elif self._timer is not None:  # trailers, which come after the headers, are of no use here
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Stop the time for headers."""
+        self._stop_timer()
+        if not self._is_refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._n_pending = 0
+        if not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._n_pending = 0
+        if not self._is_refused:
+            super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time for headers."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _expect_headers(self) -> None:
+        self._n_bytes = self._n_headers = self._n_pending = 0
+        self._timer = asyncio.get_running_loop().call_later(HEADER_SECONDS, self._refuse)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _refuse(self) -> None:
+        self._stop_timer()
+        self._is_refused = True
+        self.transport.close()

@@ -5,13 +5,24 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from onlinehash._internal.plugins import plugins
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
-from onlinehash.streams.address import Address
 from onlinehash.streams.consumer import Consumer, ConsumerStats
-from onlinehash.streams.jsonl import JsonLinesSource
-from onlinehash.streams.source import Source, SourceError, UnreachableError
+from onlinehash.streams.source import Address, Source, SourceError, UnreachableError
 
-_KINDS = "redis://host:port/0/stream, nats://host:port/stream, a .jsonl or .parquet file, or a folder of .parquet files"
+SOURCES = {
+    "jsonl": "onlinehash.streams.files:JsonLinesSource",
+    "nats": "onlinehash.streams.nats:NatsSource",
+    "parquet": "onlinehash.streams.files:ParquetSource",
+    "redis": "onlinehash.streams.redis:RedisSource",
+    "rediss": "onlinehash.streams.redis:RedisSource",
+    "tls": "onlinehash.streams.nats:NatsSource",
+}
+"""Our sources by the scheme of an address, which they are made with, or the ending of a path."""
+
+_EXAMPLES = (
+    "redis://host:port/0/stream, nats://host:port/stream, a .jsonl or .parquet file, or a folder of .parquet files"
+)
 
 
 def open_source(place: str | os.PathLike[str]) -> Source:
@@ -22,7 +33,8 @@ def open_source(place: str | os.PathLike[str]) -> Source:
     place : str or path
         ``redis://host:port/0/stream?group=...&consumer=...&idle=60``,
         ``nats://host:port/stream?subject=...&durable=...&ack_wait=10``, a ``.jsonl`` or ``.parquet`` file, or a folder
-        of ``.parquet`` files.
+        of ``.parquet`` files. Other packages add schemes and endings with the entry points ``onlinehash.streams``: a
+        name, and a callable that makes a :class:`Source` from an :class:`Address` or a path.
 
     Examples
     --------
@@ -30,27 +42,20 @@ def open_source(place: str | os.PathLike[str]) -> Source:
     <RedisSource redis://localhost:6379/0/items>
     """
     scheme, separator, _ = str(place).partition("://")
+    target: Address | Path
     if separator:
-        address = Address(str(place))
-        if scheme in ("redis", "rediss"):
-            from onlinehash.streams.redis import RedisSource
-
-            return RedisSource(address)
-        if scheme in ("nats", "tls"):
-            from onlinehash.streams.nats import NatsSource
-
-            return NatsSource(address)
-        raise InvalidInputError(f"{address.shown} is nothing that items come from; give {_KINDS}.")
-    path = Path(place)
-    if not path.exists():
-        raise DataNotFoundError(f"There is no {path}; give {_KINDS}.")
-    if path.is_dir() or path.suffix.lower() == ".parquet":
-        from onlinehash.streams.parquet import ParquetSource
-
-        return ParquetSource(path)
-    if path.suffix.lower() == ".jsonl":
-        return JsonLinesSource(path)
-    raise InvalidInputError(f"{path} is nothing that items come from; give {_KINDS}.")
+        target = Address(str(place))
+        kind, shown = scheme, target.shown
+    else:
+        target = Path(place)
+        kind, shown = "parquet" if target.is_dir() else target.suffix.lower().removeprefix("."), str(place)
+        if not target.exists():
+            raise DataNotFoundError(f"There is no {target}; give {_EXAMPLES}.")
+    found = plugins("onlinehash.streams", SOURCES)
+    if kind not in found:
+        raise InvalidInputError(f"{shown} is nothing that items come from; give {_EXAMPLES}.")
+    source: Source = found[kind].load()(target)
+    return source
 
 
-__all__ = ["Consumer", "ConsumerStats", "Source", "SourceError", "UnreachableError", "open_source"]
+__all__ = ["Address", "Consumer", "ConsumerStats", "Source", "SourceError", "UnreachableError", "open_source"]

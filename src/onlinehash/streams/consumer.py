@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from onlinehash._validation import check_positive_int
+from onlinehash._internal.validation import check_positive_int
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.streams.message import Change, Message, read_message
 from onlinehash.streams.source import DeadLetter, Source, SourceError, UnreachableError
-from onlinehash.tables.rows import runs
+from onlinehash.tables.columns import runs
 
 Answer = TypeVar("Answer")
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from onlinehash.collection.types import Id
 from onlinehash.exceptions import FileFormatError, InvalidInputError
 from onlinehash.tables.columns import find_column
-from onlinehash.tables.rows import json_object, json_or_text, vector_of
+from onlinehash.tables.text import json_object, json_or_text, vector_of
 
 DOCUMENT = "document"
 

@@ -13,10 +13,9 @@ from typing import Any
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError, needs_extra
-from onlinehash.streams.address import Address
 from onlinehash.streams.message import Message
 from onlinehash.streams.processed_ids import ProcessedIds, ServerSource, own_name
-from onlinehash.streams.source import DeadLetter, SourceError, UnreachableError
+from onlinehash.streams.source import Address, DeadLetter, SourceError, UnreachableError
 
 with needs_extra("redis", "redis"):
     import redis

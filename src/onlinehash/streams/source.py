@@ -1,13 +1,15 @@
-"""The interface of a source of messages."""
+"""The interface of a source of messages, and addresses of servers: scheme://[user:password@]host[:port]/path?name=value."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from onlinehash.collection import Collection
-from onlinehash.exceptions import OnlineHashError
+from onlinehash.exceptions import InvalidInputError, OnlineHashError, UnknownNameError
 from onlinehash.streams.message import Message
 
 
@@ -97,3 +99,48 @@ class Source(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.place}>"
+
+
+class Address:
+    """The parts of an address; ``shown`` has no password.
+
+    Examples
+    --------
+    >>> address = Address("redis://me:secret@localhost:6379/0/items?idle=5")
+    >>> address.shown, address.path, address.seconds("idle", 60.0)
+    ('redis://localhost:6379/0/items', '0/items', 5.0)
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            parts = urlsplit(text)
+            port = "" if parts.port is None else f":{parts.port}"
+            self._query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        except ValueError as error:
+            raise InvalidInputError(f"{text.rsplit('@', maxsplit=1)[-1]!r} is not an address: {error}.") from error
+        if not parts.hostname:
+            raise InvalidInputError(
+                f"{parts.scheme}://{parts.path} names no host; write {parts.scheme}://host:port/..."
+            )
+        self.path = unquote(parts.path).strip("/")
+        self.server = f"{parts.scheme}://{parts.netloc}"
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        self.host = f"{host}{port}"
+        self.shown = f"{parts.scheme}://{self.host}/{self.path}"
+
+    def options(self, *known: str) -> dict[str, str]:
+        """Return the options after the question mark; an unknown name is refused."""
+        for name in self._query:
+            if name not in known:
+                raise UnknownNameError.among(f"option of {self.shown}", name, known)
+        return self._query
+
+    def seconds(self, name: str, default: float) -> float:
+        """Return an option that is a number of seconds."""
+        try:
+            value = float(self._query.get(name, default))
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise InvalidInputError(f"{name}={self._query[name]!r} of {self.shown} is not a number of seconds above 0.")
+        return value

@@ -1,6 +1,7 @@
-"""Tables: files of ids, vectors, labels and payloads, read and written in chunks, so that memory is bounded.
+"""Tables: files of ids, vectors or documents, labels and payloads, read and written in chunks: memory is bounded.
 
-The ending of the path names the format: ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``.
+The ending of the path names the format: ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``. The
+command line, imports, streams, Ray and experiments read their files here.
 
 Examples
 --------
@@ -24,39 +25,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from onlinehash._validation import check_positive_int
+from onlinehash._internal.validation import check_positive_int
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
-from onlinehash.tables import arrow, csv, jsonl, npy, parquet
-from onlinehash.tables.columns import Columns, Layout
-from onlinehash.tables.rows import Chunk, Sheet, concatenate
+from onlinehash.tables.columns import Chunk, Columns, Layout, concatenate
 from onlinehash.types import Progress
 
-
-class Format(Protocol):
-    """What the module of a format has."""
-
-    def layout(self, path: Path, columns: Columns, /) -> Layout | None:
-        """Return the role of each column; None if columns have no names."""
-
-    def read(self, path: Path, columns: Columns, batch_size: int, /) -> Iterator[Chunk]:
-        """Yield the rows of a file, in chunks of ``batch_size`` rows, the last ones fewer."""
-
-    def write(self, path: Path, sheet: Sheet, /) -> None:
-        """Write all rows to a file, whole or not at all."""
-
-
-FORMATS: dict[str, Format] = {
-    ".npy": npy,
-    ".npz": npy,
-    ".parquet": parquet,
-    ".csv": csv,
-    ".jsonl": jsonl,
-    ".arrow": arrow,
-}
+FORMATS = {".npy": "npy", ".npz": "npy", ".parquet": "arrow", ".csv": "text", ".jsonl": "text", ".arrow": "arrow"}
+"""The module that reads and writes files, by the ending of their path."""
 
 
 def read(path: str | os.PathLike[str], columns: Columns | None = None, *, batch_size: int = 10_000) -> Iterator[Chunk]:
@@ -75,7 +55,8 @@ def read(path: str | os.PathLike[str], columns: Columns | None = None, *, batch_
     """
     check_positive_int("batch_size", batch_size)
     source = _existing(path)
-    return format_of(source).read(source, columns or Columns(), batch_size)
+    chunks: Iterator[Chunk] = format_of(source).read(source, columns or Columns(), batch_size)
+    return chunks
 
 
 def read_all(
@@ -102,7 +83,8 @@ def read_all(
 def layout(path: str | os.PathLike[str], columns: Columns | None = None) -> Layout | None:
     """Return the role of each column of a file; None for an ``.npy`` file, which has no columns. See :func:`read`."""
     source = _existing(path)
-    return format_of(source).layout(source, columns or Columns())
+    found: Layout | None = format_of(source).layout(source, columns or Columns())
+    return found
 
 
 def write(path: str | os.PathLike[str], chunks: Iterable[Chunk], *, n_rows: int, label_type: str | None = None) -> None:
@@ -126,14 +108,14 @@ def write(path: str | os.PathLike[str], chunks: Iterable[Chunk], *, n_rows: int,
     first = next(left, None)
     if first is None or not first.ids:
         raise InvalidInputError("There are no rows to write, or they have no ids.")
-    format_of(target).write(target, Sheet(first, chain([first], left), n_rows, label_type or "int"))
+    format_of(target).write(target, first, chain([first], left), n_rows, label_type or "int")
 
 
-def format_of(path: Path) -> Format:
-    """Return the format that the ending of a path names."""
+def format_of(path: Path) -> Any:
+    """Return the module of the format that the ending of a path names."""
     if path.suffix.lower() not in FORMATS:
         raise FileFormatError(f"{path} has the extension {path.suffix!r}; use one of {', '.join(FORMATS)}.")
-    return FORMATS[path.suffix.lower()]
+    return import_module(f"onlinehash.tables.{FORMATS[path.suffix.lower()]}")
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

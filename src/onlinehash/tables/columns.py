@@ -1,13 +1,16 @@
-"""Column roles: which columns of a table are the ids, vectors, labels and payloads."""
+"""Column roles: which columns of a table are the ids, vectors, documents, labels and payloads; and rows of them."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.exceptions import InvalidInputError
 
@@ -19,10 +22,9 @@ USUAL = {
 }
 """Names by which columns, and fields of messages, are found, in upper or lower case."""
 
-_SHOWN = 8  # names that a list shows one by one
+_MAX_SHOWN = 8  # names that a list shows one by one
+_INTEGER = re.compile("-?(0|[1-9][0-9]*)")
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # how pandas writes an index: to CSV, from CSV, to Parquet
-
-
 _LEAVE_OUT = "leave out all but one with ignore=."
 
 
@@ -44,17 +46,22 @@ class Columns:
 
     Parameters
     ----------
-    id, labels, payload : str, optional
-        Name of the column; if there is no such name, its number: 1 is the first, -1 the last. For ``.npy``, path of the
-        file. By default "id", "ids", "_id", "key" or "keys"; "labels" or "label"; "payload"; in ``.npz`` also "y". A
-        payload that is text is read as JSON where it can be.
+    id, labels : str, optional
+        Name of the column. For ``.npy``, path of the file. By default "id", "ids", "_id", "key" or "keys"; "labels" or
+        "label"; in ``.npz`` also "y".
+    payload : str or sequence of str, optional
+        One column, by default "payload", whose values are the payloads; text is read as JSON where it can be. Or
+        several, by their names, a pattern or a range: a payload is then a dictionary of their values by name.
     vectors : str, optional
         One column of lists; or several columns of numbers, by a pattern (``"f*"``) or a range (``"x0:x383"``, both
         ends included). By default "vectors", "features" or "embeddings", or the singular; in ``.npz`` also "X".
+    documents : str, optional
+        Column of text or paths to embed; there are no vectors then.
     ignore : sequence of str
-        Columns to leave out: names, numbers, patterns or ranges.
+        Columns to leave out: names, patterns or ranges.
     header : bool, optional
-        Whether the first line of a CSV file names the columns. By default it does unless it is all numbers.
+        Whether the first line of a CSV file names the columns; if not, their names are 1, 2, 3 and so on. By default
+        it does, and must not be all numbers.
 
     Examples
     --------
@@ -66,9 +73,10 @@ class Columns:
     id: str | None = None
     vectors: str | None = None
     labels: str | None = None
-    payload: str | None = None
+    payload: str | Sequence[str] | None = None
     ignore: Sequence[str] = ()
     header: bool | None = None
+    documents: str | None = None
 
     def layout(
         self,
@@ -91,31 +99,33 @@ class Columns:
         ignored = {name for wanted in self.ignore for name in select(wanted, names, place)}
         left = [name for name in names if name not in ignored]
         custom = {role: name for role, name in (customary or {}).items() if name in left}
-        roles: dict[str, str | None] = {}
+        roles: dict[str, Any] = {}
         for role in ("id", "labels", "payload"):
-            given: str | None = getattr(self, role)
+            given = getattr(self, role)
             if given is None:
                 roles[role] = find_column(role, left, place) or custom.get(role)
+            elif role == "payload" and (not isinstance(given, str) or (given not in names and set(given) & set("*?:"))):
+                patterns = [given] if isinstance(given, str) else given
+                roles[role] = tuple(dict.fromkeys(name for one in patterns for name in select(one, names, place)))
             else:
                 roles[role] = given if optional and given not in names else _select_one(given, names, place)
-        left = [name for name in left if name not in roles.values()]
+        roles["documents"] = None if self.documents is None else _select_one(self.documents, names, place)
+        taken = {roles["id"], roles["labels"], *_as_tuple(roles["payload"]), roles["documents"]}
+        left = [name for name in left if name not in taken]
+        vectors: list[str] = []
         if self.vectors is not None:
             vectors = [name for name in select(self.vectors, names, place) if name in left]
-        elif found := (
-            find_column("vectors", left, place)
-            or custom.get("vectors")
-            or _only([name for name in left if name in lists], "vectors", place)
-        ):
-            vectors = [found]
-        else:
-            vectors = [name for name in left if numbers is None or name in numbers]
+        elif roles["documents"] is None:
+            found = find_column("vectors", left, place) or custom.get("vectors")
+            found = found or _only([name for name in left if name in lists], "vectors", place)
+            vectors = [found] if found else [name for name in left if numbers is None or name in numbers]
             unnamed = next((name for name in vectors if _UNNAMED.fullmatch(name)), None)
-            if unnamed is not None:
+            if unnamed is not None and not found:
                 raise InvalidInputError(
                     f"{place} has a column without a name, as pandas writes its index. Use id={unnamed!r} if it holds "
                     f"the ids, or ignore={unnamed!r} to leave it out."
                 )
-        used = {*roles.values(), *vectors}
+        used = {*taken, *vectors}
         return Layout(vectors=tuple(vectors), unused=tuple(name for name in names if name not in used), **roles)
 
 
@@ -125,7 +135,9 @@ class Layout:
 
     Parameters
     ----------
-    id, labels, payload : str or None
+    id, labels, documents : str or None
+    payload : str, tuple of str, or None
+        One column of payloads, or several whose values a payload has by name.
     vectors : tuple of str
         One column of lists, or several of numbers.
     unused : tuple of str
@@ -138,21 +150,50 @@ class Layout:
 
     id: str | None
     labels: str | None
-    payload: str | None
+    payload: str | tuple[str, ...] | None
     vectors: tuple[str, ...]
     unused: tuple[str, ...] = ()
+    documents: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are used."""
+        one = (self.id, self.labels, self.documents)
+        return list(dict.fromkeys([*(name for name in one if name is not None), *self.payload_names, *self.vectors]))
+
+    @property
+    def payload_names(self) -> tuple[str, ...]:
+        """The columns of the payload."""
+        return _as_tuple(self.payload)
+
+    def payloads(self, values: Callable[[str], list[Any]]) -> list[Any] | None:
+        """Return the payload of each row, from the values of each column."""
+        if isinstance(self.payload, tuple):
+            columns = [values(name) for name in self.payload]
+            return [dict(zip(self.payload, row, strict=True)) for row in zip(*columns, strict=True)]
+        return None if self.payload is None else values(self.payload)
 
     def __str__(self) -> str:
-        roles = {"id": self.id, "labels": self.labels, "vectors": None, "payload": self.payload}
-        shown = {role: _listed([] if name is None else [name]) for role, name in roles.items()}
-        shown |= {"vectors": _listed(self.vectors)} | ({"id": "row number"} if self.id is None else {})
+        shown = {
+            "id": "row number" if self.id is None else _listed([self.id]),
+            "labels": _listed(_as_tuple(self.labels)),
+        }
+        if self.documents is None:
+            shown["vectors"] = _listed(self.vectors)
+        else:
+            shown["documents"] = self.documents
+        shown["payload"] = _listed(self.payload_names)
         if self.unused:
             shown["not used"] = _listed(self.unused)
         return "; ".join(f"{role}: {names}" for role, names in shown.items())
 
 
+def _as_tuple(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return () if names is None else (names,) if isinstance(names, str) else names
+
+
 def select(wanted: str, names: Sequence[str], place: Any) -> list[str]:
-    """Return the columns that a name, a number, a pattern or a range means."""
+    """Return the columns that a name, a pattern or a range means."""
     if wanted not in names:
         if found := [name for name in names if fnmatchcase(name, wanted)]:
             return found
@@ -166,17 +207,115 @@ def select(wanted: str, names: Sequence[str], place: Any) -> list[str]:
 
 
 def _select_one(wanted: str, names: Sequence[str], place: Any) -> str:
-    """Return the column that a name means, or a number counted from 1 or from the end."""
     if wanted in names:
         return wanted
-    if re.fullmatch("-?[1-9][0-9]{0,8}", wanted) and abs(int(wanted)) <= len(names):
-        number = int(wanted)
-        return names[number - 1 if number > 0 else number]
     raise InvalidInputError(f"{place} has no column {wanted!r}, but {_listed(names)}.")
 
 
 def _listed(names: Sequence[str]) -> str:
     """Return a few names, or the first and the last of many."""
-    if len(names) > _SHOWN:
+    if len(names) > _MAX_SHOWN:
         return f"{names[0]} to {names[-1]} ({len(names)} columns)"
     return ", ".join(name or "''" for name in names) or "none"
+
+
+# ---------------------------------------------------------------------- rows
+
+_LISTS = ("ids", "labels", "payloads", "documents")  # of a chunk, beside its vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows of a table.
+
+    Parameters
+    ----------
+    ids : list, or None if the table has none
+    vectors : ndarray of shape (n_rows, n_features)
+        Without features where there are documents.
+    labels, payloads : list, or None if the table has none
+        One entry per row; None where a row has none. Several labels of a row are a list or a tuple.
+    places : sequence of int
+        Number of the line or row in the file, counted from 1.
+    done, total : int
+        How far the file is read, in rows or bytes.
+    unit : "row" or "line"
+        What ``places`` count.
+    is_text : bool
+        Whether ids and labels are text that may mean integers.
+    documents : list, or None if the table has vectors
+
+    Examples
+    --------
+    >>> chunk = Chunk(["1", "2"], np.eye(2), ["cat", None], None, [2, 3], is_text=True)
+    >>> chunk.typed().ids, chunk.n_labelled, chunk[1:].ids
+    ([1, 2], 1, ['2'])
+    """
+
+    ids: list[Any] | None
+    vectors: NDArray[Any]
+    labels: list[Any] | None = None
+    payloads: list[Any] | None = None
+    places: Sequence[int] = ()
+    done: int = 0
+    total: int = 0
+    unit: str = "row"
+    is_text: bool = False
+    documents: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __getitem__(self, rows: slice) -> Self:
+        parts: dict[str, Any] = {name: None if (some := getattr(self, name)) is None else some[rows] for name in _LISTS}
+        return replace(self, vectors=self.vectors[rows], places=self.places[rows], **parts)
+
+    @property
+    def n_labelled(self) -> int:
+        """Number of rows that have a label."""
+        return sum(label is not None and label == label and label != [] for label in self.labels or ())  # noqa: PLR0124
+
+    def typed(self, id_type: str | None = None, label_type: str | None = None) -> Self:
+        """Return ids and labels from text as "int" or "str"; by default as integers, if all of them are."""
+        if not self.is_text:
+            return self
+        return replace(self, ids=as_type(self.ids, id_type), labels=as_type(self.labels, label_type))
+
+
+def as_type(values: list[Any] | None, kind: str | None = None) -> list[Any] | None:
+    """Return values from text as "int" or "str"; by default as integers, if all that are text are."""
+    if values is None or kind == "str":
+        return values
+    whole = [_INTEGER.fullmatch(value) is not None if isinstance(value, str) else None for value in values]
+    if kind is None and False in whole:
+        return values
+    return [int(value) if is_whole else value for value, is_whole in zip(values, whole, strict=True)]
+
+
+def concatenate(chunks: Sequence[Chunk]) -> Chunk:
+    """Return all rows of some chunks."""
+    columns: dict[str, Any] = {}
+    for name in _LISTS:
+        some = [getattr(chunk, name) for chunk in chunks]
+        filled = [[None] * len(chunk) if part is None else part for chunk, part in zip(chunks, some, strict=True)]
+        columns[name] = None if all(part is None for part in some) else [value for part in filled for value in part]
+    vectors = np.concatenate([chunk.vectors for chunk in chunks]) if len(chunks) > 1 else chunks[0].vectors
+    return replace(chunks[-1], vectors=vectors, places=[i for chunk in chunks for i in chunk.places], **columns)
+
+
+def integers_as_text(values: Iterable[Any]) -> list[Any]:
+    """Return integers as text, and anything else as it is."""
+    return [str(value) if type(value) is int else value for value in values]
+
+
+def runs(ids: Sequence[Any], kinds: Sequence[Any] | None = None) -> Iterator[slice]:
+    """Yield slices in which no id comes twice, and all rows are of one kind."""
+    start, seen = 0, set[Any]()
+    for i, id in enumerate(ids):
+        key = id if isinstance(id, Hashable) else None
+        if key in seen or (kinds is not None and kinds[i] != kinds[start]):
+            yield slice(start, i)
+            start, seen = i, set()
+        seen.add(key)
+    if ids:
+        yield slice(start, len(ids))

@@ -102,21 +102,34 @@ class Kernels:
         subprocess.run(["g++", *options, str(folder / "kernels.cpp"), "-o", str(library)], check=True)
         self._library = ctypes.CDLL(str(library))
 
-    def scan(self, words, first, last, queries, wanted, *, tensor):
+    def scan(self, words, queries, tensor, first, last, wanted):
         function = self._library.run_tensor if tensor else self._library.run_scan
         _call(function, words, first, last, queries, ctypes.c_int(len(queries)), *wanted)
 
-    def scan_asymmetric(self, words, first, last, table, wanted):
+    def scan_asymmetric(self, words, table, first, last, wanted):
         _call(self._library.run_asymmetric, words, first, last, np.ascontiguousarray(table), *wanted)
 
-    def find_bound(self, sample, words, ids, n_items, k, room, *, ordered):
+    def find_bound(self, sample, chosen, k, single):
+        words, ids, n_items, ordered = chosen
         n_first, n_spread, stride = sample(n_items, k)
         limited = ctypes.c_int(ordered and n_first < n_items)
-        given = words, n_first, n_spread, stride, room.query, room.sampled, k, ids, limited, room.bound, room.limit
+        given = (
+            words,
+            n_first,
+            n_spread,
+            stride,
+            single.query,
+            single.sampled,
+            k,
+            ids,
+            limited,
+            single.bound,
+            single.limit,
+        )
         _call(self._library.run_bound, *given)
 
-    def take_nearest(self, room, ids, k):
-        _call(self._library.run_take, room.keys, room.count, len(room.keys), ids, k, room.sampled, room.out)
+    def take_nearest(self, single, ids, k):
+        _call(self._library.run_take, single.keys, single.count, len(single.keys), ids, k, single.sampled, single.out)
 
 
 def _call(function, *arguments):

@@ -7,12 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-_MODULES = (
-    "onlinehash.indexes.engines.gpu",
-    "onlinehash.indexes.engines.gpu_kernels",
-    "onlinehash.indexes.engines.gpu_single",
-    "onlinehash.collection.engines.gpu",
-)
+_MODULES = ("onlinehash.indexes.engines.gpu", "onlinehash.collection.engines.gpu")
 _NAMES = (
     *("arange", "asarray", "ascontiguousarray", "concatenate", "empty", "full", "int32", "lexsort", "ndarray"),
     *("searchsorted", "sort", "stack"),
@@ -36,11 +31,10 @@ def stand_in():
     before = {name: sys.modules.pop(name, None) for name in ("cupy", *_MODULES)}
     sys.modules["cupy"] = cupy
     try:
-        kernels, single = (import_module(name) for name in _MODULES[1:3])
-        kernels.scan, kernels.scan_asymmetric = scan, scan_asymmetric
-        single.find_bound = lambda *given, **options: find_bound(single.sample, *given, **options)
-        single.take_nearest = take_nearest
-        yield import_module(_MODULES[0])
+        gpu = import_module(_MODULES[0])
+        gpu.scan, gpu.scan_asymmetric, gpu.take_nearest = scan, scan_asymmetric, take_nearest
+        gpu.find_bound = lambda *given: find_bound(gpu.sample, *given)
+        yield gpu
     finally:
         for name, module in before.items():
             sys.modules.pop(name, None)
@@ -57,12 +51,12 @@ class _Device:
     compute_capability = "90"
 
 
-def scan(words, first, last, queries, wanted, *, tensor):
+def scan(words, queries, tensor, first, last, wanted):
     differing = words[None, first:last] ^ queries[:, None]
     _keep(np.bitwise_count(differing).sum(axis=2).astype(np.int64), first, wanted)
 
 
-def scan_asymmetric(words, first, last, table, wanted):
+def scan_asymmetric(words, table, first, last, wanted):
     codes = np.ascontiguousarray(words[first:last]).view(np.uint8)[:, : len(table)]
     out = np.zeros(len(codes), np.float32)
     for b in range(0, len(table) - len(table) % 4, 4):
@@ -73,29 +67,30 @@ def scan_asymmetric(words, first, last, table, wanted):
     _keep(out.view(np.int32).astype(np.int64)[None], first, wanted)
 
 
-def find_bound(sample, words, ids, n_items, k, room, *, ordered):
+def find_bound(sample, chosen, k, single):
+    words, ids, n_items, ordered = chosen
     n_first, n_spread, stride = sample(n_items, k)
     over = np.arange(n_spread)
     rows = np.concatenate([np.arange(n_first), n_first + over // 64 * 64 * stride + over % 64])
     assert len(set(rows)) == n_first + n_spread
     assert rows.max() < n_items
-    distances = np.bitwise_count(words[rows] ^ room.query).sum(axis=1)
+    distances = np.bitwise_count(words[rows] ^ single.query).sum(axis=1)
     bound = np.sort(distances)[k - 1]
     if ordered and n_first < n_items and (distances[:n_first] <= bound).sum() >= k and bound < 32 * words.shape[1]:
-        room.bound[0], room.limit[0] = bound, ids[n_first]
+        single.bound[0], single.limit[0] = bound, ids[n_first]
     else:
-        room.bound[0], room.limit[0] = bound + 1, -(2**63)
+        single.bound[0], single.limit[0] = bound + 1, -(2**63)
 
 
-def take_nearest(room, ids, k):
-    count = int(room.count[0])
-    found = room.keys[:count] if count <= len(room.keys) else room.keys[:0]
+def take_nearest(single, ids, k):
+    count = int(single.count[0])
+    found = single.keys[:count] if count <= len(single.keys) else single.keys[:0]
     distances = found >> np.uint64(32)
     near = found[distances <= np.sort(distances)[k - 1]] if len(found) else found
-    room.out[:2] = len(near), count
-    room.out[2 : 2 + 2 * len(near) : 2] = near
-    room.out[3 : 2 + 2 * len(near) : 2] = ids[(near & np.uint64(2**32 - 1)).astype(np.int64)].view(np.uint64)
-    room.count[0], room.sampled[:] = 0, 0
+    single.out[:2] = len(near), count
+    single.out[2 : 2 + 2 * len(near) : 2] = near
+    single.out[3 : 2 + 2 * len(near) : 2] = ids[(near & np.uint64(2**32 - 1)).astype(np.int64)].view(np.uint64)
+    single.count[0], single.sampled[:] = 0, 0
 
 
 def _keep(distances, first, wanted):

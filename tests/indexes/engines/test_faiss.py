@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onlinehash import FlatIndex
-from onlinehash._files import pack_arrays, read_arrays
+from onlinehash._internal.files import pack_arrays, read_arrays
 from onlinehash.checks import index_checks, recall
 from onlinehash.exceptions import FileFormatError, InvalidInputError, MissingExtraError
 from onlinehash.indexes.engines import FaissIndex

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,9 +36,8 @@ def gpu(request):
         return
     with stand_in() as module:
         if request.param == "little room":
-            module._ROOM, module._FIRST = 1 << 9, 1 << 8
-            single = module.gpu_single
-            single._ALL, single._LEAST, single._MOST_KEYS, single._EXPECTED = 1 << 8, 64, 150, 150
+            module._MAX_KEYS, module._FIRST_DISTANCES, module._MAX_ROWS_TO_COUNT = 1 << 9, 1 << 8, 1 << 8
+            module._MIN_SAMPLE_ROWS, module._MAX_SINGLE_KEYS, module._EXPECTED_SINGLE_KEYS = 64, 150, 150
         yield module
 
 
@@ -89,12 +89,11 @@ def test_items_of_one_code_come_by_id_in_any_order_of_storage(gpu):
 
 
 def test_one_query_is_answered_by_one_scan_among_many_items(gpu, monkeypatch):
-    single, scans = gpu.gpu_single, []
-    scan_of = gpu.kernels.scan
-    monkeypatch.setattr(gpu.kernels, "scan", lambda *given, **more: (scans.append(1), scan_of(*given, **more)))
-    monkeypatch.setattr(single, "_ALL", 1 << 10)
-    monkeypatch.setattr(single, "_LEAST", 1 << 9)
-    monkeypatch.setattr(single, "_MOST_KEYS", 1 << 12)
+    scans, scan_of = [], gpu.scan
+    monkeypatch.setattr(gpu, "scan", lambda *given: (scans.append(1), scan_of(*given)))
+    monkeypatch.setattr(gpu, "_MAX_ROWS_TO_COUNT", 1 << 10)
+    monkeypatch.setattr(gpu, "_MIN_SAMPLE_ROWS", 1 << 9)
+    monkeypatch.setattr(gpu, "_MAX_SINGLE_KEYS", 1 << 12)
     ids = np.concatenate([np.arange(-5000, 5000), [2**63 - 1]])
     codes, queries = codes_of(10_001, 64, 0), codes_of(9, 64, 1)
     codes[-1] = queries[-1]
@@ -211,7 +210,7 @@ def stood_in():
 @pytest.mark.parametrize("n_bytes, at_once, ahead", [(8, 1, 4), (2, 16, 1), (9, 4, 1), (32, 4, 1)])
 def test_kernels_write_the_keys_that_they_should(tmp_path, n_bytes, at_once, ahead):
     with stand_in() as gpu:
-        source, sample = gpu.kernels._SOURCE + gpu.gpu_single._SOURCE, gpu.gpu_single.sample
+        source, sample = Path(gpu.__file__).with_name("gpu.cu").read_text(), gpu.sample
     n_words = -(-n_bytes // 4)
     compiled = Kernels(source, tmp_path, n_words, n_bytes, at_once, ahead)
     rng = np.random.default_rng(n_bytes)
@@ -223,41 +222,40 @@ def test_kernels_write_the_keys_that_they_should(tmp_path, n_bytes, at_once, ahe
     limits, ids = rng.integers(0, 320, 11), rng.permutation(320)
     for some in (0, ids):
         for first, last in ((0, 300), (64, 317)):
-            expected = keys_of(scan, words, first, last, query_words, bounds, limits, some, tensor=False)
+            expected = keys_of(scan, words, (query_words, False), first, last, bounds, limits, some)
             for tensor in (False, True):
-                found = keys_of(compiled.scan, words, first, last, query_words, bounds, limits, some, tensor=tensor)
+                found = keys_of(compiled.scan, words, (query_words, tensor), first, last, bounds, limits, some)
                 assert np.array_equal(found, expected)
     table = rng.random((n_bytes, 256), dtype=np.float32)
     bound = np.array([np.float32(n_bytes / 2).view(np.int32)])
     found, expected = (
-        keys_of(each, words, 64, 317, table, bound, limits[:1], 0)
+        keys_of(each, words, (table,), 64, 317, bound, limits[:1], 0)
         for each in (compiled.scan_asymmetric, scan_asymmetric)
     )
     assert 0 < len(found) < 253
     assert np.array_equal(found, expected)
 
-    single = gpu.gpu_single
     for n_items, k, ordered in ((300, 7, True), (1, 1, False)):
         split = sample if k == 1 else lambda n_items, k: (64, 128, 1)
-        rooms = [single.Room(n_words) for _ in range(2)]
-        for room, find in zip(rooms, (compiled.find_bound, find_bound), strict=True):
-            room.query.set(query_words[:1])
-            find(split, words, ids, n_items, k, room, ordered=ordered)
-        assert (rooms[0].bound, rooms[0].limit) == (rooms[1].bound, rooms[1].limit)
+        singles = [gpu.SingleQuery(n_words) for _ in range(2)]
+        for single, find in zip(singles, (compiled.find_bound, find_bound), strict=True):
+            single.query.set(query_words[:1])
+            find(split, (words, ids, n_items, ordered), k, single)
+        assert (singles[0].bound, singles[0].limit) == (singles[1].bound, singles[1].limit)
     keys = ((bounds.astype(np.uint64) - np.uint64(3 * n_bytes)) << np.uint64(32)) + np.arange(11, dtype=np.uint64)
     for most in (11, 10):
-        rooms = [single.Room(n_words) for _ in range(2)]
-        for room, take in zip(rooms, (compiled.take_nearest, take_nearest), strict=True):
-            room.keys, room.count[0] = keys[:most].copy(), 11
-            take(room, ids, 4)
-            assert not room.count.any() and not room.sampled.any()
-        n_found = int(rooms[0].out[0])
-        assert n_found == rooms[1].out[0] == (0 if most == 10 else np.sum(bounds <= np.sort(bounds)[3]))
-        found, expected = (sorted(room.out[1 : 2 + 2 * n_found]) for room in rooms)
+        singles = [gpu.SingleQuery(n_words) for _ in range(2)]
+        for single, take in zip(singles, (compiled.take_nearest, take_nearest), strict=True):
+            single.keys, single.count[0] = keys[:most].copy(), 11
+            take(single, ids, 4)
+            assert not single.count.any() and not single.sampled.any()
+        n_found = int(singles[0].out[0])
+        assert n_found == singles[1].out[0] == (0 if most == 10 else np.sum(bounds <= np.sort(bounds)[3]))
+        found, expected = (sorted(single.out[1 : 2 + 2 * n_found]) for single in singles)
         assert found == expected
 
 
-def keys_of(function, words, first, last, queries, bounds, limits, ids, **options):
+def keys_of(function, words, queries, first, last, bounds, limits, ids):
     keys, count = np.zeros(10_000, np.uint64), np.zeros(1, np.uint64)
-    function(words, first, last, queries, (bounds, limits, ids, keys, len(keys), count), **options)
+    function(words, *queries, first, last, (bounds, limits, ids, keys, len(keys), count))
     return np.sort(keys[: int(count[0])])

@@ -19,7 +19,7 @@ from onlinehash.exceptions import (
     StorageError,
     UnknownIdError,
 )
-from onlinehash.indexes.engines import MilvusIndex, milvus, milvus_client, milvus_lite
+from onlinehash.indexes.engines import MilvusIndex, milvus
 
 pytestmark = pytest.mark.slow
 
@@ -53,9 +53,8 @@ def test_it_keeps_the_promises_of_an_index(server):
 
 
 def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
-    for name, value in (("MOST", 64), ("_AT_A_TIME", 50), ("_IDS", 50), ("_HITS", 100)):
-        monkeypatch.setattr(milvus_client, name, value)
-    for name, value in (("MOST", 64), ("_SPARE", 3)):
+    limits = {"MAX_ROWS": 64, "_ROWS_PER_WRITE": 50, "_MAX_IDS": 50, "_MAX_HITS": 100, "_SPARE_ROWS": 3}
+    for name, value in limits.items():
         monkeypatch.setattr(milvus, name, value)
     ids = np.random.default_rng(1).permutation(600) - 300
     oracle = FlatIndex(16)
@@ -64,7 +63,7 @@ def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
             each.upsert(codes(600), ids)
         queries = codes(4, seed=2)
         for k in (1, 5, 31, 32, 33, 64, 65, 599, 1000):
-            for some in (None, ids[::2]):
+            for some in (None, ids[::2], ids[:50]):
                 found, expected = index.search(queries, k, ids=some), oracle.search(queries, k, ids=some)
                 assert np.array_equal(found.ids, expected.ids), k
                 assert np.array_equal(found.distances, expected.distances)
@@ -96,13 +95,13 @@ def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path, monkeypatc
         stdout=subprocess.PIPE,
     )
     assert other.stdout.readline() == b"held\n"
-    monkeypatch.setattr(milvus_lite, "_LETTING_GO", 0.2)
+    monkeypatch.setattr(milvus, "_LOCK_SECONDS", 0.2)
     with pytest.raises(
         LockedError, match=r"open in another process, and Milvus Lite serves one .* run a Milvus server"
     ):
         MilvusIndex(16, file)
     other.communicate(b"\n")
-    monkeypatch.setattr(milvus_lite, "_LETTING_GO", 5.0)
+    monkeypatch.setattr(milvus, "_LOCK_SECONDS", 5.0)
     with MilvusIndex(16, file) as again:
         assert np.array_equal(again.get([1, 5]), codes(5)[[4, 0]])
         with pytest.raises(UnknownIdError, match="no item with id 9 in this index of 5"):
@@ -131,7 +130,7 @@ def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path, monkeypatc
 )
 def test_a_bad_uri_is_told_without_the_password(tmp_path, monkeypatch, error, uri, words):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(milvus_client, "_CONNECT", 0.5)
+    monkeypatch.setattr(milvus, "_CONNECT_SECONDS", 0.5)
     (tmp_path / "text.db").write_text("not a database")
     with pytest.raises(error, match=words) as caught:
         MilvusIndex(16, uri)
@@ -157,8 +156,7 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(tmp_path, monkeypatch):
         ):
             MilvusIndex(16, tmp_path / "items.db")
     monkeypatch.setitem(sys.modules, "pymilvus", None)
-    for name in ("milvus", "milvus_client"):
-        monkeypatch.delitem(sys.modules, f"onlinehash.indexes.engines.{name}")
+    monkeypatch.delitem(sys.modules, "onlinehash.indexes.engines.milvus")
     with pytest.raises(
         MissingExtraError, match=r"pymilvus is not installed. In a clone of onlinehash, run: pip install '\.\[milvus\]'"
     ):

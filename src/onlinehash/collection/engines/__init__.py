@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from importlib import import_module
 from typing import Any
 
 from numpy.typing import NDArray
 
+from onlinehash._internal.plugins import plugin, plugins
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
 from onlinehash.indexes import Index
 
-_CLASSES = {"memory": "MemoryEngine", "faiss": "FaissEngine", "gpu": "GpuEngine", "milvus": "MilvusEngine"}
+ENGINES = {
+    "faiss": "onlinehash.collection.engines.faiss:FaissEngine",
+    "gpu": "onlinehash.collection.engines.gpu:GpuEngine",
+    "memory": "onlinehash.collection.engines.memory:MemoryEngine",
+    "milvus": "onlinehash.collection.engines.milvus:MilvusEngine",
+}
+"""Our engines by name. Other packages add theirs with the entry points ``onlinehash.engines``."""
 
 
 class Engine(ABC):
     """Keep the codes of a generation in an index, under the sequence numbers of their items.
 
     An engine is derived from the store: it may lose everything at any time and is filled again when the collection is
-    opened. One that outlives the process remembers, in itself, the sequence number of the last change it has seen.
+    opened; one that outlives the process is given what it lacks.
 
     A subclass defines :meth:`open`, and the other methods if its indexes outlive the process. ``options`` is what
     follows its name and a colon; ``name`` is that of the collection.
@@ -41,19 +47,12 @@ class Engine(ABC):
         return type(self).__name__.removesuffix("Engine").lower()
 
     @abstractmethod
-    def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
-        """Return the index of a generation, with what it holds already; ``built`` has the same codes in memory."""
+    def open(self, number: int, n_bits: int) -> Index:
+        """Return the index of a generation, with what it holds already."""
 
     def put(self, vectors: NDArray[Any]) -> Any:
         """Return vectors where the engine encodes them: as they are, on the host."""
         return vectors
-
-    def seen(self, number: int) -> int:
-        """Return the sequence number of the last change that the index of a generation has seen; 0 for none."""
-        return 0
-
-    def mark(self, number: int, seq: int) -> None:  # noqa: B027 (only for engines that outlive the process)
-        """Remember the sequence number of the last change of a generation."""
 
     def keep(self, number: int) -> None:  # noqa: B027
         """Take a generation into use, and drop the others."""
@@ -71,16 +70,13 @@ def open_engine(search: str, name: str) -> Engine:
     <MemoryEngine>
     >>> open_engine("oracle", "photos")
     Traceback (most recent call last):
-    onlinehash.exceptions.UnknownNameError: Unknown search engine 'oracle'. Known: faiss, gpu, memory, milvus. Leave
-    search out for memory, or where the items are in PostgreSQL, which then searches them.
+    onlinehash.exceptions.UnknownNameError: Unknown search engine 'oracle'. Known: faiss, gpu, memory, milvus.
     """
     kind, _, options = search.partition(":")
-    if kind not in _CLASSES:
-        unknown = UnknownNameError.among("search engine", kind, _CLASSES)
-        raise UnknownNameError(
-            f"{unknown} Leave search out for memory, or where the items are in PostgreSQL, which then searches them."
-        )
-    make: type[Engine] = getattr(import_module(f"{__name__}.{kind}"), _CLASSES[kind])
+    found = plugin("onlinehash.engines", kind, ENGINES)
+    if found is None:
+        raise UnknownNameError.among("search engine", kind, plugins("onlinehash.engines", ENGINES))
+    make: type[Engine] = found.load()
     if options and not make.takes_options:
         raise InvalidInputError(f"search={search!r}, but {kind} takes no options; use search={kind!r}.")
     return make(options, name)

@@ -18,6 +18,6 @@ class FaissEngine(Engine):
             raise InvalidInputError(f"search='faiss:{options}' is not 'faiss' or 'faiss:' and a number of lists.")
         self._n_lists = int(options) if options else None
 
-    def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
+    def open(self, number: int, n_bits: int) -> Index:
         """Return an empty index: faiss keeps nothing on disk."""
         return FaissIndex(n_bits, self._n_lists)

@@ -17,7 +17,7 @@ class GpuEngine(Engine):
     def __init__(self, options: str, name: str) -> None:
         demand_gpu()
 
-    def open(self, number: int, n_bits: int, built: Index | None = None) -> Index:
+    def open(self, number: int, n_bits: int) -> Index:
         """Return an empty index: a GPU keeps nothing."""
         return GpuIndex(n_bits)
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from importlib import import_module
 from pathlib import Path
 
-from onlinehash.collection.stores.protocol import Store
-from onlinehash.collection.stores.sqlite import SqliteStore
-from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+from onlinehash._internal.plugins import plugin
+from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.stores.sqlite import open_sqlite
+from onlinehash.exceptions import InvalidInputError
 
-# By the scheme of their addresses: the module here and its store, which takes the name of a collection and an address.
-_STORES = {
-    "postgresql": ("postgres", "PostgresStore"),
-    "postgres": ("postgres", "PostgresStore"),
+STORES = {
+    "postgres": "onlinehash.collection.stores.postgres:open_postgres",
+    "postgresql": "onlinehash.collection.stores.postgres:open_postgres",
 }
+"""Our stores by the scheme of an address. Other packages add theirs with the entry points ``onlinehash.stores``."""
+
 _NAME = re.compile(r"[A-Za-z0-9_]{1,48}", re.ASCII)
 
 
 def open_store(
     path: str | os.PathLike[str], store: str | None = None, *, readonly: bool = False, create: bool = True
-) -> Store:
+) -> SqlStore:
     """Open the store of a collection.
 
     Parameters
@@ -42,22 +43,16 @@ def open_store(
     it out for a file.
     """
     if store is None:
-        file = Path(path)
-        if not (create or readonly or file.exists()):
-            raise DataNotFoundError(f"There is no collection {file}; pass a hasher to create it.")
-        return SqliteStore(file, readonly=readonly)
-    kind, _, rest = str(store).partition(":")
-    if kind not in _STORES:
+        return open_sqlite(Path(path), readonly=readonly, create=create)
+    kind = str(store).partition(":")[0]
+    found = plugin("onlinehash.stores", kind, STORES)
+    if found is None:
         raise InvalidInputError(
             f"store {kind!r} is unknown; use 'postgresql://user@host/database', or leave it out for a file."
         )
-    name = str(path)
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(str(path)):
         raise InvalidInputError(
-            f"{name!r} is no name for a collection in PostgreSQL; use letters, digits and _, at most 48 of them."
+            f"{str(path)!r} is not a name for a collection in {kind}; use at most 48 letters, digits and _."
         )
-    module, class_name = _STORES[kind]
-    store_class = getattr(import_module(f"{__name__}.{module}"), class_name)
-    address = store if rest.startswith("//") else rest  # a URL is passed on whole
-    opened: Store = store_class(name, address, readonly=readonly, create=create)
+    opened: SqlStore = found.load()(str(path), store, readonly=readonly, create=create)
     return opened

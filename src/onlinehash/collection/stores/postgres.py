@@ -1,237 +1,470 @@
-"""PostgresStore: a collection in PostgreSQL, which searches it."""
+"""PostgresDatabase: the tables of a collection in a schema of a PostgreSQL database."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from onlinehash.collection.filters import Filter, parse_path
-from onlinehash.collection.stores import postgres_schema as schema
-from onlinehash.collection.stores.blobs import to_blobs
-from onlinehash.collection.stores.postgres_codes import FETCH
-from onlinehash.collection.stores.postgres_items import COLUMNS
-from onlinehash.collection.stores.postgres_migration import PostgresMigration
-from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
-from onlinehash.collection.types import Id
-from onlinehash.exceptions import DamagedError, InvalidInputError
-from onlinehash.types import Codes, Progress
+from onlinehash._internal.validation import check_process
+from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, parse_path, to_sql
+from onlinehash.collection.stores.rows import Head, checksum
+from onlinehash.collection.stores.sql import GONE_INDEX, NEW_STREAM, ROWS_PER_QUERY, TABLES, SqlStore
+from onlinehash.collection.stores.sqlite import open_sqlite
+from onlinehash.exceptions import (
+    DamagedError,
+    DataNotFoundError,
+    FileFormatError,
+    InvalidInputError,
+    LockedError,
+    StorageError,
+    needs_extra,
+)
+from onlinehash.types import Progress
+
+with needs_extra("psycopg", "postgres"):
+    import psycopg
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_COMMENT = "onlinehash collection, schema 3"  # on the table of settings
+_TYPES = {"id": 'TEXT COLLATE "C"', "rowid": "BIGINT", "blob": "BYTEA", "end": ""}
+_SET_LOCK_TIMEOUT = "SET lock_timeout = '30s'"  # for locks of tables
+
+# What errors of PostgreSQL mean, by the start of their SQLSTATE.
+_UNSURE = "If this was during COMMIT, the change may or may not have been stored; read before you repeat it."
+_MEANINGS: dict[str | tuple[str, ...], tuple[type[Exception], str]] = {
+    ("08", "57P"): (StorageError, f"lost its connection: {{}}. {_UNSURE}"),
+    ("22", "54"): (InvalidInputError, "cannot hold this: {}."),
+    ("3F000", "42P01"): (DataNotFoundError, "was deleted while it was open: {}. Close it."),
+    "25006": (StorageError, "cannot be written to: {}. It can be read."),
+    "42501": (StorageError, "does not allow this: {}. Ask its owner, or use another user."),
+    "53": (StorageError, "cannot be written: {}. Nothing of this call was stored; make room and try again."),
+    "XX00": (DamagedError, "is damaged: {}. Restore it from a copy."),
+    "": (StorageError, "cannot do this: {}. Nothing of this call was stored; try again."),
+}
 
 
-class PostgresStore(PostgresMigration):
-    """Keep a collection in a schema of a PostgreSQL database, and search it there.
+def open_postgres(name: str, url: str, *, readonly: bool = False, create: bool = True) -> SqlStore:
+    """Open the store of a collection in a PostgreSQL database."""
+    return SqlStore(PostgresDatabase(name, url, readonly=readonly, create=create))
 
-    What was written survives as PostgreSQL is set up to let it. Other processes may read meanwhile.
+
+class PostgresDatabase:
+    """Hold a schema open, for one writer and many readers.
+
+    Each thread that reads takes a connection of its own; changes share one, which holds an advisory lock. Changes are
+    as durable as the settings of the server make them.
 
     Parameters
     ----------
     name : str
         The schema is ``onlinehash_<name>``.
     url : str
-        ``"postgresql://user:password@host:port/database"``, with ``?approximate=true`` for a search by pgvector's HNSW
-        index, which may miss some of the nearest. A filter, a radius or an asymmetric search is exact nevertheless.
+        ``"postgresql://user:password@host:port/database"``.
     readonly : bool
         Read what another process writes.
     create : bool
-        Make it if there is none.
+        Create the schema if there is none.
+
+    Attributes
+    ----------
+    epoch : int
+        How many times the lock was lost with its connection and taken again. If it changes, another process may have
+        written in between, and a change whose COMMIT failed may have been stored: read everything again.
     """
 
-    # ------------------------------------------------------------------ items
+    def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
+        self._parameters = _parameters(url)
+        address = {"host": "localhost", "port": 5432, "dbname": "", **self._parameters}
+        self._server = "{host}:{port}/{dbname}".format(**address)
+        self.place, self.readonly = f"The collection {name!r} in {self._server}", readonly
+        self._name, self._schema = name, f"onlinehash_{name}"
+        self.file, self.epoch, self._process, self._closed = None, 0, os.getpid(), False
+        self._active = threading.local()
+        self._idle: list[Connection] = []
+        self._writer_pid = 0  # of the process of the server
+        self._readers = threading.BoundedSemaphore(16)  # connections; further threads wait for one
+        try:
+            with self._errors():
+                self._open(create)
+        except BaseException:
+            self.close()
+            raise
+
+    # ------------------------------------------------------------------ the schema
+
+    def _open(self, create: bool) -> None:
+        if not self.readonly:
+            self._writer = self._connect_to_write()
+        if not self.query("SELECT 1 FROM pg_namespace WHERE nspname = ?", self._schema):
+            if self.readonly or not create:
+                raise DataNotFoundError(f"{self.place} is not there; pass a hasher to Collection.open to create it.")
+            with self.transaction():
+                self._create()
+        self._check_schema()
+
+    def _create(self) -> None:
+        self.execute(f'CREATE SCHEMA "{self._schema}"')
+        for table, columns in TABLES.items():
+            self.execute(f"CREATE TABLE {table} {columns.format(**_TYPES)}")
+        self.execute(GONE_INDEX)
+        head = str(list(Head()))
+        self.execute("INSERT INTO settings VALUES ('head', ?, ?)", head, checksum("head", head))
+        self.execute(f"COMMENT ON TABLE settings IS '{_COMMENT}'")
+
+    def _check_schema(self) -> None:
+        """Refuse a schema that is not ours, of another version, or whose tables are not those of a collection."""
+        ((comment,),) = self.query("SELECT obj_description(to_regclass(?))", f'"{self._schema}".settings')
+        if comment != _COMMENT:
+            raise FileFormatError(
+                f"{self.place} has the schema of another version ({comment or '0.2.0, or not onlinehash'}). With the "
+                f"version that wrote it, run: onlinehash collection export 'postgresql://...#{self._name}' items.npz; "
+                f"then with this version: onlinehash ingest items.npz --into 'postgresql://...#new_{self._name}'"
+            )
+        if not TABLES.keys() <= set(self._tables()):
+            raise self.damage("its tables are not those of a collection")
+
+    def _tables(self) -> list[str]:
+        return [name for (name,) in self.query("SELECT tablename FROM pg_tables WHERE schemaname = ?", self._schema)]
+
+    # ------------------------------------------------------------------ connections
+
+    def _connect(self, *, prepare: int | None = None) -> Connection:
+        """Return a connection; it prepares statements only if no other connection changes the tables."""
+        user = f"onlinehash, process {os.getpid()} on {socket.gethostname()}"[:63]
+        given = {"connect_timeout": 10, **self._parameters, "application_name": user}
+        try:
+            connection = psycopg.connect(**given, autocommit=True, prepare_threshold=prepare)
+        except psycopg.Error as error:
+            raise StorageError(f"Cannot connect to {self._server}: {_message(error)}.") from error
+        if connection.info.parameter_status("server_encoding") != "UTF8":
+            connection.close()
+            raise StorageError(f"The encoding of the database {self._server} is not UTF8; use one whose encoding is.")
+        connection.adapters.register_dumper(int, _UntypedInt)
+        connection.execute(f'SET search_path = "{self._schema}"; {_SET_LOCK_TIMEOUT}')
+        return connection
+
+    def _connect_to_write(self) -> Connection:
+        """Return a connection that holds the lock; if the one before was lost, its COMMIT is over by then."""
+        connection = self._connect(prepare=5)
+        lock = int.from_bytes(sha256(f'"{self._schema}"'.encode()).digest()[:8], "big", signed=True)
+        holders = f"""FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE datname = current_database() AND granted
+                      AND locktype = 'advisory' AND classid::int8 << 32 | objid::int8 = {lock}"""
+        try:  # the server may not know yet that a writer is gone, hence the wait
+            connection.execute(f"SELECT pg_terminate_backend(pid) {holders} AND pid = {self._writer_pid}")
+            connection.execute(f"SET lock_timeout = '1s'; SELECT pg_advisory_lock({lock}); {_SET_LOCK_TIMEOUT}")
+        except psycopg.errors.LockNotAvailable:
+            with closing(connection):
+                found = connection.execute(f"SELECT application_name {holders}").fetchall()
+            holder = "".join(f" ({name.removeprefix('onlinehash, ')})" for (name,) in found)
+            raise LockedError(
+                f"{self.place} is open for writing already{holder}; one writer at a time. Close the other, or open "
+                "this one with readonly=True."
+            ) from None
+        self._writer_pid = connection.info.backend_pid
+        return connection
+
+    def _check_open(self) -> None:
+        check_process(self.place, self._process)
+        if self._closed:
+            raise StorageError(f"{self.place} is closed.")
+
+    def take_lock(self) -> None:
+        """Connect and lock again if the connection was lost; what it was committing is over then."""
+        self._check_open()
+        if not _is_usable(self._writer):
+            self._writer.close()
+            with self._errors():
+                self._writer = self._connect_to_write()
+            self.epoch += 1
+
+    def _check_writer(self) -> None:
+        """Raise unless this may write; another process may have written if the connection was lost."""
+        self._check_open()
+        if self.readonly:
+            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
+        if not _is_usable(self._writer):
+            raise StorageError(f"{self.place} lost its connection. Nothing of this call was stored; try again.")
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """Give the connection of the transaction that this thread is in, or one for reading."""
+        active: Connection | None = getattr(self._active, "connection", None)
+        if active is not None:
+            yield active
+            return
+        self._check_open()
+        with self._readers:
+            connection = self._idle_connection() or self._connect()
+            try:
+                yield connection
+            finally:
+                self._idle.append(connection)
+                if self._closed:
+                    self.close()
+
+    def _idle_connection(self) -> Connection | None:
+        with suppress(IndexError):
+            while not _is_usable(connection := self._idle.pop()):
+                connection.close()
+            return connection
+        return None
+
+    def close(self) -> None:
+        """Release the server; connections that other threads use are closed when these are done."""
+        self._closed = True
+        if os.getpid() != self._process:
+            return  # the connections are those of the parent
+        while self._idle:
+            self._idle.pop().close()
+        if hasattr(self, "_writer"):
+            self._writer.close()
+
+    # ------------------------------------------------------------------ transactions
+
+    @contextmanager
+    def _transaction(self, connection: Connection, begin: str) -> Iterator[None]:
+        """Let the queries of this thread see the transaction; roll back what the block has not committed."""
+        try:
+            connection.execute(begin)
+            self._active.connection = connection
+            yield
+        finally:
+            self._active.connection = None
+            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                with suppress(psycopg.Error):
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See one moment of the database in all queries of the block.
+
+        The lock keeps the writer from replacing the stream meanwhile, which a snapshot of PostgreSQL does not hide.
+        """
+        if getattr(self._active, "connection", None) is not None:
+            yield
+            return
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE stream IN ACCESS SHARE MODE"
+        with self._errors(), self._connection() as connection, self._transaction(connection, begin):
+            yield
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Apply all statements of the block, durably, or none."""
+        with self._errors():
+            self._check_writer()
+            with self._transaction(self._writer, "BEGIN ISOLATION LEVEL READ COMMITTED"):
+                yield
+                if self._writer.execute("COMMIT").statusmessage != "COMMIT":
+                    raise StorageError(f"{self.place} rolled this back, because one of its statements failed.")
+
+    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
+            return cursor.execute(_to_psycopg(sql), values).fetchall()
+
+    def execute(self, sql: str, *values: Any) -> None:
+        """Run a statement of a transaction."""
+        self._writer.execute(_to_psycopg(sql), values)
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement of a transaction for each of several rows of values."""
+        with self._writer.cursor() as cursor:
+            if not sql.startswith("INSERT"):
+                cursor.executemany(_to_psycopg(sql), rows)
+            else:
+                with cursor.copy(f"COPY {sql.split()[2]} FROM STDIN") as copy:  # which is faster
+                    for row in rows:
+                        copy.write_row(row)
+
+    # ------------------------------------------------------------------ what differs between databases
+
+    def condition(self, where: Filter) -> tuple[str, list[Any]]:
+        """Return SQL for a filter on the column ``payload``, and its values."""
+        values: list[Any] = []
+
+        def contains(part: Contains) -> str:
+            values.append(json.dumps(part.part.values))
+            return f"{_value_of(part.path)} @> ?::jsonb"
+
+        def compared(part: Compare) -> str:
+            return _compared_text(part, values) if part.type == "string" else _compared(part, values)
+
+        return to_sql(where, compared, lambda path: f"{_value_of(path)} IS NOT NULL", contains), values
+
+    def create_index(self, path: FieldPath) -> None:
+        """Make filters by a path fast."""
+        for statement in _indexes_of(path).values():
+            self.execute(statement)
+
+    def drop_index(self, path: FieldPath) -> None:
+        """Drop the indexes of a path."""
+        self.execute(f"DROP INDEX IF EXISTS {', '.join(_indexes_of(path))}")
+
+    def create_stream(self, name: str) -> None:
+        """Make another table like the stream."""
+        self.execute(f"CREATE TABLE {name} (LIKE stream INCLUDING ALL)")
+
+    def set_id_type(self, id_type: str) -> None:
+        """Make the columns of ids integers, if that is what ids are."""
+        if id_type == "int":
+            for table in ("items", "stream", NEW_STREAM):
+                self.execute(f"ALTER TABLE IF EXISTS {table} ALTER id TYPE BIGINT USING id::bigint")
+
+    # ------------------------------------------------------------------ maintenance
+
+    def problems(self) -> Iterator[str]:
+        """Yield nothing: all rows have checksums, and PostgreSQL's amcheck verifies indexes."""
+        yield from ()
 
     def size(self) -> int:
         """Return the number of bytes of all tables and their indexes."""
-        found = self._query(
-            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
-            "WHERE relnamespace = %s::regnamespace AND relkind = 'r'",
-            self._schema,
-        )
-        return int(found[0][0])
-
-    def _items(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Ask about items, if there are any."""
-        return [] if self._kind() is None else self._query(sql, *values)
-
-    def seqs(self, ids: Sequence[Id]) -> list[int | None]:
-        """Return where items are in the stream; None of unknown ids."""
-        sql = f"SELECT id, seq FROM {self._schema}.items WHERE id = ANY(%s::{self._listed()})"
-        found = dict(self._items(sql, list(ids)))
-        return [found.get(id) for id in ids]
-
-    def ids(self, where: Filter | None = None) -> Iterator[Id]:
-        """Yield all ids in order, or those of items that pass a filter."""
-        if where is not None:
-            yield from (id for (id,) in self._passing("id", where, "ORDER BY id"))
-            return
-        after, last = "", None
-        while found := self._passing("id", None, f"{after} ORDER BY id LIMIT {FETCH}", last=last):
-            yield from (id for (id,) in found)
-            after, last = "AND id > %(last)s", found[-1][0]
-
-    def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
-        """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
-        counts = dict(self._passing("labels, count(*)", where, "GROUP BY labels"))
-        self._demand_intact(all(map(_is_json, counts)), "the label of an item")
-        return counts
-
-    def rows(self, ids: Sequence[Id]) -> Rows:
-        """Return the items of ids, in that order, without those that are unknown."""
-        sql = f"SELECT {COLUMNS} FROM {self._schema}.items WHERE id = ANY(%s::{self._listed()})"
-        found = {row[0]: row for row in self._items(sql, list(ids))}
-        return self._rows([found[id] for id in ids if id in found])
-
-    def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
-        """Write items and their codes by generation, in place of those with the same ids."""
-        if self._kind() is None:
-            self.put_setting("id_type", "TEXT" if isinstance(rows.ids[0], str) else "INTEGER")
-            self._write(schema.ITEMS.format(schema=self._schema, kind=self._kind()))
-            for name in self.setting("indexes", []):
-                self.create_index(parse_path(name))
-        n_before = self._retire(rows.ids)
-        columns = zip(rows.seqs, rows.ids, to_blobs(rows.vectors), rows.labels, rows.payloads, strict=True)
-        items = (
-            (
-                *(seq, id, vectors, labels, payload),
-                schema.checksum(seq, id, labels, content=vectors),
-                schema.checksum(id, payload),
-            )
-            for seq, id, vectors, labels, payload in columns
-        )
-        into = f"COPY {self._schema}.items FROM STDIN (FORMAT BINARY)"
-        with self._writer.cursor() as cursor, cursor.copy(into) as copy:
-            copy.set_types(["bigint", self._listed().removesuffix("[]"), "bytea", "text", "text", "int4", "int4"])
-            for item in items:
-                copy.write_row(item)
-        for number, some in codes.items():
-            self._put_codes(number, rows.seqs[0] - 1, rows.seqs[-1], some)
-        self.put_setting("n_items", self.count() + len(rows) - n_before)
-        self.put_setting("seq", rows.seqs[-1])
-        self._write(f"INSERT INTO {self._schema}.commits VALUES (%s)", rows.seqs[-1])
-
-    def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
-        """Write the payloads of known ids."""
-        self._write(
-            f"""UPDATE {self._schema}.items SET payload = given.payload, payload_checksum = given.checksum
-                FROM unnest(%s::{self._listed()}, %s::text[], %s::int[]) given(id, payload, checksum)
-                WHERE items.id = given.id""",
-            list(ids),
-            list(payloads),
-            [schema.checksum(*given) for given in zip(ids, payloads, strict=True)],
-        )
-
-    def delete(self, ids: Sequence[Id], first_seq: int) -> None:
-        """Delete known ids and their codes; the sequence numbers of that start at ``first_seq``."""
-        self._retire(ids)
-        for (number,) in self._query(f"SELECT number FROM {self._schema}.generations"):
-            self._write(f"DELETE FROM {self._table(number)} WHERE id = ANY(%s::{self._listed()})", list(ids))
-        self._write(
-            f"INSERT INTO {self._schema}.deleted SELECT %s + place - 1, id "
-            f"FROM unnest(%s::{self._listed()}) WITH ORDINALITY given(id, place)",
-            first_seq,
-            list(ids),
-        )
-        self._write(
-            f"""DELETE FROM {self._schema}.deleted
-                WHERE seq <= (SELECT seq FROM {self._schema}.deleted ORDER BY seq DESC LIMIT 1 OFFSET {TOMBSTONES})"""
-        )
-        self.put_setting("n_items", self.count() - len(ids))
-        self.put_setting("seq", first_seq + len(ids) - 1)
-
-    def _retire(self, ids: Sequence[Id]) -> int:
-        """Take items out, and keep those that the hasher has learned since its last state; return how many."""
-        return self._write(
-            f"""WITH gone AS (DELETE FROM {self._schema}.items WHERE id = ANY(%s::{self._listed()}) RETURNING *),
-                     kept AS (INSERT INTO {self._schema}.retired SELECT * FROM gone
-                              WHERE seq > (SELECT learned_to FROM {self._schema}.hasher))
-                SELECT seq FROM gone""",
-            list(ids),
-        )
-
-    # ------------------------------------------------------------------ the stream and the state
-
-    def vectors(self, after: int, limit: int) -> Rows:
-        """Return the next instances without their payloads."""
-        columns = "id, seq, vectors, labels, NULL, checksum, NULL"
-        sql = f"SELECT {columns} FROM {self._schema}.items WHERE seq > %s ORDER BY seq LIMIT %s"
-        return self._rows(self._items(sql, after, limit))
-
-    def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
-        """Return the next instances of the stream."""
-        tables = [f"{self._schema}.items", *([f"{self._schema}.retired"] if retired else [])]
-        condition = "seq > %s AND labels IS NOT NULL" if labelled else "seq > %s"
-        parts = [f"(SELECT {COLUMNS} FROM {table} WHERE {condition} ORDER BY seq LIMIT %s)" for table in tables]
-        values = [after, limit] * len(tables)
-        sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) stream ORDER BY seq LIMIT %s"
-        return self._rows(self._items(sql, *values, limit))
-
-    def state(self) -> bytes:
-        """Return the last state of the hasher."""
-        return bytes(self._hasher("state"))
-
-    def state_seq(self) -> int:
-        """Return the sequence number up to which that state has learned."""
-        return int(self._hasher("learned_to"))
-
-    def _hasher(self, column: str) -> Any:
-        found = self._query(f"SELECT {column} FROM {self._schema}.hasher")
-        self._demand_intact(bool(found), "the state of the hasher")
-        return found[0][0]
-
-    def put_state(self, state: bytes, learned_to: int) -> None:
-        """Write the state of the hasher; what was kept of the stream up to there may go."""
-        self._write(
-            f"""INSERT INTO {self._schema}.hasher VALUES (0, %s, %s)
-                ON CONFLICT (id) DO UPDATE SET state = excluded.state, learned_to = excluded.learned_to""",
-            state,
-            learned_to,
-        )
-        self._write(f"DELETE FROM {self._schema}.commits WHERE seq <= %s", learned_to)
-        if self._kind() is not None:
-            self._write(f"DELETE FROM {self._schema}.retired WHERE seq <= %s", learned_to)
-
-    def commits(self, after: int) -> list[int]:
-        """Return the last sequence number of every committed batch after a sequence number."""
-        found = self._query(f"SELECT seq FROM {self._schema}.commits WHERE seq > %s ORDER BY seq", after)
-        return [seq for (seq,) in found]
-
-    # ------------------------------------------------------------------ care
-
-    file = None
-
-    def reopen(self) -> Self:
-        """Open the same collection again, on connections of its own."""
-        return type(self)(self._name, self._url, readonly=True)
-
-    def structure(self) -> Iterator[str]:
-        """Yield what is wrong with the settings and counters; PostgreSQL's own amcheck verifies tables and indexes."""
-        for setting in self._query(f"SELECT name, value, checksum FROM {self._schema}.settings ORDER BY name"):
-            try:
-                self._parsed(*setting)
-            except DamagedError as error:
-                yield error.problem
-        if self._kind() is not None:
-            ((n_items,),) = self._query(f"SELECT count(*) FROM {self._schema}.items")
-            if n_items != self.count():
-                yield f"it has {n_items} of {self.count()} items"
+        select = "SELECT pg_total_relation_size(format('%I.%I', schemaname, tablename)) FROM pg_tables"
+        return sum(n_bytes for (n_bytes,) in self.query(f"{select} WHERE schemaname = ?", self._schema))
 
     def backup(self, path: Path, progress: Progress) -> None:
-        """Refuse: PostgreSQL has better."""
-        raise InvalidInputError(
-            f"{self.place} is backed up by PostgreSQL itself. Run: pg_dump --schema=onlinehash_{self._name} ... "
-            "To write its items to a file, call export_items."
-        )
+        """Copy everything, as it is at one moment, to a new SQLite file."""
+        with TemporaryDirectory(dir=path.parent) as folder, closing(open_sqlite(Path(folder) / path.name)) as store:
+            copy = store.database
+            with self._errors(), self.snapshot(), self._connection() as connection, copy.transaction():
+                tables = self._tables()
+                n_rows, n_copied = sum(self.query(f"SELECT count(*) FROM {table}")[0][0] for table in tables), 0
+                copy.execute("DELETE FROM settings")
+                if NEW_STREAM in tables:
+                    copy.create_stream(NEW_STREAM)
+                for table in tables:
+                    connection.execute(f"DECLARE {table}_rows CURSOR FOR SELECT * FROM {table}")
+                    while rows := self.query(f"FETCH {ROWS_PER_QUERY} FROM {table}_rows"):
+                        copy.execute_many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+                        n_copied += len(rows)
+                        progress(n_copied, n_rows)
+                for (value,) in self.query("SELECT value FROM settings WHERE name = 'indexes'"):
+                    for indexed in json.loads(value):
+                        copy.create_index(parse_path(indexed))
+            copy.backup(path, lambda done, total: None)  # which leaves no files beside it
 
     def compact(self, progress: Progress) -> None:
-        """Refuse: PostgreSQL does it."""
-        raise InvalidInputError(
-            f"{self.place} is compacted by PostgreSQL itself, in the background. To give space back to the disk, run: "
-            f"VACUUM FULL {self._schema}.items"
-        )
+        """Rewrite all tables without gaps; readers of a table wait meanwhile."""
+        with self._errors():
+            self._check_writer()
+            progress(0, 1)
+            self._writer.execute(f"VACUUM (FULL, ANALYZE) {', '.join(self._tables())}")
+            progress(1, 1)
+
+    # ------------------------------------------------------------------ errors
+
+    def damage(self, what: str) -> DamagedError:
+        """Return the error for what was read and is not what was written."""
+        return DamagedError(f"{self.place} is damaged: {what}. Restore it from a copy.", what)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise errors of PostgreSQL as ours."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if self._closed:
+                raise StorageError(f"{self.place} is closed.") from error
+            state = error.sqlstate or ("22" if isinstance(error, psycopg.DataError) else "08")
+            type_, text = next(meaning for start, meaning in _MEANINGS.items() if state.startswith(start))
+            raise type_(f"{self.place} {text.format(_message(error))}") from error
 
 
-def _is_json(text: str | None) -> bool:
-    try:
-        json.loads(text or "null")
-    except ValueError:
+class _UntypedInt(psycopg.adapt.Dumper):
+    """Write an integer without a type, as psycopg writes strings: the server takes that of the column."""
+
+    def dump(self, obj: Any) -> bytes:
+        """Return the digits."""
+        return str(obj).encode()
+
+
+def _parameters(url: str) -> dict[str, Any]:
+    """Return the parameters of a URL. No error quotes it: part of a password with "@" or "/" is taken for a host."""
+    with suppress(psycopg.Error):
+        got = {name: value for name, value in psycopg.conninfo.conninfo_to_dict(url).items() if value}
+        if "@" not in f"{got.get('host')}{got.get('dbname')}" and str(got.get("port", 0)).replace(",", "").isdecimal():
+            return got
+    raise InvalidInputError(
+        "The URL of the store is not valid; use postgresql://user:password@host:port/database, percent-encode special "
+        "characters, and pass only parameters that PostgreSQL knows."
+    )
+
+
+def _is_usable(connection: Connection) -> bool:
+    """Return whether a connection is open, in no transaction, and has nothing to read, which would be its end."""
+    if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         return False
-    return True
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.pgconn.socket, selectors.EVENT_READ)
+        return not selector.select(0)
+
+
+def _to_psycopg(sql: str) -> str:
+    return sql.replace("%", "%%").replace("?", "%s")
+
+
+def _message(error: psycopg.Error) -> str:
+    """Return the first line of the message of an error."""
+    return (error.diag.message_primary or str(error) or type(error).__name__).strip().split("\n")[0].rstrip(".")
+
+
+# ---------------------------------------------------------------------- filters
+
+_INDEXED_CHARACTERS = 250  # of a string: PostgreSQL refuses index entries of more than 2700 bytes
+_ESCAPES = {"\\": r"\\", "'": "''", "?": r"\x3f", "%": r"\x25"}  # "?" and "%" have a meaning in our SQL and psycopg's
+
+
+def _compared(part: Compare, values: list[Any]) -> str:
+    """Return a comparison with numbers, booleans or null; as jsonb, numbers are exact."""
+    texts = [json.dumps(one) for one in part.values]
+    values.append(texts if part.operator == "in" else texts[0])
+    if part.operator == "in":
+        return f"{_scalar_of(part.path)} = ANY(?::text[]::jsonb[])"
+    return f"{_scalar_of(part.path)} {part.operator} ?::jsonb AND jsonb_typeof({_value_of(part.path)}) = 'number'"
+
+
+def _compared_text(part: Compare, values: list[Any]) -> str:
+    """Return a comparison with strings: of their starts, which an index has, and of the whole."""
+    starts = [one[:_INDEXED_CHARACTERS] for one in part.values]
+    start, text = _start_of(part.path), f'{_text_of(part.path)} COLLATE "C"'
+    if part.operator == "in":
+        values.extend([starts, list(part.values)])
+        return f"{start} = ANY(?::text[]) AND {text} = ANY(?::text[])"
+    values.extend([starts[0], part.values[0]])
+    return f"{start} {part.operator[0]}= ?::text AND {text} {part.operator} ?::text"
+
+
+def _indexes_of(path: FieldPath) -> dict[str, str]:
+    """Return the statements that make the indexes of a path, by name: one for strings, one for other values."""
+    name = f"payload_{sha256(json.dumps(path).encode()).hexdigest()[:10]}"
+    indexed = {f"{name}_scalar": _scalar_of(path), f"{name}_string": _start_of(path)}
+    return {name: f"CREATE INDEX {name} ON payloads ({expression})" for name, expression in indexed.items()}
+
+
+def _value_of(path: FieldPath) -> str:
+    """Return the value at a path, key by key: "0" is a key, never a place in a list."""
+    keys = ("".join(_ESCAPES.get(character, character) for character in key) for key in path)
+    return "(" + " -> ".join(["payload::jsonb", *(f"E'{key}'" for key in keys)]) + ")"
+
+
+def _scalar_of(path: FieldPath) -> str:
+    value = _value_of(path)
+    return f"(CASE WHEN jsonb_typeof({value}) IN ('number', 'boolean', 'null') THEN {value} END)"
+
+
+def _text_of(path: FieldPath) -> str:
+    value = _value_of(path)
+    return f"(CASE WHEN jsonb_typeof({value}) = 'string' THEN {value} #>> '{{}}' END)"
+
+
+def _start_of(path: FieldPath) -> str:
+    return f'(left({_text_of(path)}, {_INDEXED_CHARACTERS}) COLLATE "C")'

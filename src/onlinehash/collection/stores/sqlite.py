@@ -1,280 +1,518 @@
-"""SqliteStore: a collection in one SQLite file."""
+"""SqliteDatabase: the tables of a collection in one SQLite file."""
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
-import numpy as np
-
-from onlinehash.collection.filters import Filter
-from onlinehash.collection.stores import checksums
-from onlinehash.collection.stores import sqlite_schema as schema
-from onlinehash.collection.stores.blobs import from_blobs, to_blobs
-from onlinehash.collection.stores.protocol import TOMBSTONES, Rows
-from onlinehash.collection.stores.sqlite_care import FileCare
-from onlinehash.collection.stores.sqlite_codes import JOINED, NOT_RETIRED
-from onlinehash.collection.stores.sqlite_inserts import insert_ids, insert_items, slices
-from onlinehash.collection.stores.sqlite_listing import ROW, ListedItems
-from onlinehash.collection.stores.sqlite_migration import MigrationTables
-from onlinehash.collection.stores.sqlite_rows import (
-    columns_of,
-    item_checksums,
-    item_columns,
-    seal_codes,
-    seal_items,
-    vector_checksums,
+from onlinehash._internal.files import kind_of, wrong_kind
+from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, to_sql
+from onlinehash.collection.stores.rows import Head, checksum
+from onlinehash.collection.stores.sql import GONE_INDEX, TABLES, SqlStore
+from onlinehash.exceptions import (
+    DamagedError,
+    DataNotFoundError,
+    FileFormatError,
+    LockedError,
+    OnlineHashError,
+    StorageError,
 )
-from onlinehash.collection.types import Id
-from onlinehash.types import Codes
+from onlinehash.types import Progress
 
-_FETCH = 50_000
-_ASK = 500  # ids in one question
+APPLICATION_ID = 0x6F686173  # "ohas", in the header of the file
+SCHEMA = 3
+
+_SECONDS_TO_WAIT = 30.0  # for a lock of SQLite
+_PAGES_PER_STEP = 1000  # copied by a backup
+_TRANSIENT = [getattr(sqlite3, f"SQLITE_{name}") for name in ("BUSY", "LOCKED", "PROTOCOL", "NOMEM", "INTERRUPT")]
 
 
-class SqliteStore(FileCare, MigrationTables, ListedItems):
-    """Keep a collection in one SQLite file, in WAL mode with full synchronisation.
+def open_sqlite(path: Path, *, readonly: bool = False, create: bool = True) -> SqlStore:
+    """Open the store of a collection in a file.
 
-    What was written survives the end of the process and of the power. Other processes may read meanwhile. Every row
-    carries a checksum, which is verified when the row is read, and the structure of all tables but that of the items is
-    verified when the file is opened.
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> store = open_sqlite(Path(folder.name) / "things.oh")
+    >>> with store.transaction():
+    ...     store.put_settings({"colour": "red"})
+    >>> store.settings(), store.head().n_items
+    ({'colour': 'red'}, 0)
+    >>> store.close()
+    >>> folder.cleanup()
+    """
+    if not (create or readonly or path.exists()):
+        raise DataNotFoundError(f"There is no collection {path}; pass a hasher to create it.")
+    return SqlStore(SqliteDatabase(path, readonly=readonly))
+
+
+class WriterLock:
+    """The right to write to a file: a lock of the operating system on ``<path>.lock``, gone with the process.
+
+    SQLite holds locks on the file itself, and would lose them if this process closed a second handle of it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"Cannot write to {path.parent}: {error.strerror}. Open the collection with readonly=True, or move it."
+            ) from error
+        try:
+            _lock(self._file)
+        except OSError:
+            holder = os.read(self._file, 32).decode(errors="replace").strip()
+            os.close(self._file)
+            raise LockedError(
+                f"{path} is open for writing already{f' (process {holder})' if holder else ''}; one writer at a time. "
+                "Close the other, or open this one with readonly=True."
+            ) from None
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """Let another write."""
+        os.close(self._file)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: int) -> None:
+        os.lseek(file, 1 << 20, os.SEEK_SET)  # far from the text, which others read
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        os.lseek(file, 0, os.SEEK_SET)
+
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class SqliteDatabase:
+    """Hold a file open, in WAL mode with full synchronisation, for one writer and many readers.
+
+    Each thread that reads takes a connection of its own; changes share one. A forked process can use neither this nor,
+    because SQLite keeps locks in memory, any file of its own while it was forked with one open.
 
     Parameters
     ----------
     path : Path
     readonly : bool
         Read what another process writes.
-    partial : bool
-        Accept a write-ahead log whose end is damaged, which is refused otherwise.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> folder = TemporaryDirectory()
-    >>> store = SqliteStore(Path(folder.name) / "things.oh")
-    >>> with store.writing():
-    ...     store.put_setting("colour", "red")
-    >>> store.setting("colour"), store.count()
-    ('red', 0)
-    >>> store.close()
-    >>> folder.cleanup()
     """
 
-    def _open(self) -> None:
-        super()._open()
-        if not self._is_new:
-            self._inspect()
-            if not self.readonly:
-                self._begin_term()
-
-    def _inspect(self) -> None:
-        """Refuse a file in which tables or rows cannot be found; the content of rows is verified when it is read."""
-        with self.reading():
-            made = {("table", name, name, sql) for name, sql in self._tables().items()}
-            made |= {("index", name, *index) for name, index in self._indexes().items()}
-            if made != set(self._query("SELECT type, name, tbl_name, sql FROM sqlite_master")):
-                raise self._damage("its tables are not those of a collection")
-            for kind, name, _, _ in sorted(made):
-                if kind == "table" and name not in ("items", "new_vectors"):
-                    self._check_tree(name)
-            self._check_tree("sqlite_master")
-            self._small("retired")
-            if self._has_ids() and not self.position().generation:
-                self.codes(0)
-
-    def _tables(self) -> dict[str, str]:
-        """Return the statements that have made the tables there should be, by name."""
-        made = schema.tables(self.setting("id_type"), {self.position().generation, *self._numbers()})
-        return made if self.setting("migration") is None else made | schema.MIGRATION
-
-    # ------------------------------------------------------------------ items
-
-    def seqs(self, ids: Sequence[Id]) -> list[int | None]:
-        """Return where items are in the stream; None of unknown ids."""
-        with self.reading():
-            select = "SELECT ids.id, ids.seq, items.id FROM ids LEFT JOIN items USING (seq) WHERE ids.id"
-            found = {}
-            for id, seq, there in self._among(select, ids):
-                if id != there:
-                    raise self._damage(f"item {id!r} is not where it should be")
-                found[id] = seq
-        return [found.get(id) for id in ids]
-
-    def _among(self, select: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows in which the last name of the query is one of the values, in any order; none before items."""
-        found: list[tuple[Any, ...]] = []
-        if not self._has_ids():
-            return found
-        for start in range(0, len(values), _ASK):
-            some = values[start : start + _ASK]
-            found += self._query(f"{select} IN ({', '.join('?' * len(some))})", *some)
-        return found
-
-    def ids(self, where: Filter | None = None) -> Iterator[Id]:
-        """Yield all ids in order, or those of items that pass a filter."""
-        if where is not None:
-            yield from sorted(id for (id,) in self._passing("id", where))
-        elif self._has_ids():
-            after, last = "", tuple[Any, ...]()
-            while found := self._query(f"SELECT id FROM ids {after} ORDER BY id LIMIT {_FETCH}", *last):
-                yield from (id for (id,) in found)
-                after, last = "WHERE id > ?", found[-1]
-
-    def label_counts(self, where: Filter | None = None) -> dict[str | None, int]:
-        """Return how many items, of those that pass a filter, have which labels, as JSON; None for those without."""
-        if where is not None:
-            return dict(self._passing(f"{_LABELS}, count(*)", where, "GROUP BY 1"))
-        counted = f"SELECT {_LABELS}, count(*) FROM ids NOT INDEXED GROUP BY 1"
-        with self.reading():
-            return dict(self._query(counted)) if self._has_ids() else {}
-
-    def rows(self, ids: Sequence[Id]) -> Rows:
-        """Return the items of ids, in that order, without those that are unknown."""
-        with self.reading():
-            select = f"SELECT {ROW} FROM ids LEFT JOIN items USING (seq) WHERE ids.id"
-            found = {row[0]: row for row in self._among(select, ids)}
-            return self._rows([found[id] for id in ids if id in found])
-
-    def put(self, rows: Rows, codes: Mapping[int, Codes]) -> None:
-        """Write items and their codes by generation, in place of those with the same ids."""
-        if not self._has_ids():
-            id_type = "TEXT" if isinstance(rows.ids[0], str) else "INTEGER"
-            self.put_setting("id_type", id_type)
-            self._writer.execute(schema.ids_table(id_type))
-            for table, statement in self._indexes().values():
-                if table == "ids":
-                    self._writer.execute(statement)
-        n_rows = len(rows)
-        if n_rows == 1:
-            n_before = self._put_some(rows, rows.seqs[0], codes, slice(None))
-        else:
-            n_before = sum(self._put_some(rows[some], rows.seqs[0], codes, some) for some in slices(rows.vectors))
-        self._add(n_items=n_rows - n_before, n_stream=n_rows)
-        self.put_setting("seq", rows.seqs[-1])
-
-    def _put_some(self, rows: Rows, batch: int, codes: Mapping[int, Codes], place: slice) -> int:
-        """Write rows as few statements, and return how many items they replace."""
-        item_sums, id_sums = seal_items(rows, batch)
-        insert_items(self._writer, rows, batch, item_sums)
-        own, current = b"", self.setting("generation")
-        for number, some in codes.items():
-            if number == current:
-                own = seal_codes(rows.seqs, some[place])
-            else:
-                self._put_chunk(number, rows.seqs, some[place])
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
+        self.place, self.readonly, self.epoch = str(path), readonly, 0
+        self.file = path.resolve()
+        self._log = self.file.with_name(f"{self.file.name}-wal")
+        self._active = threading.local()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+        self._unchanging: os.stat_result | None = None  # of a file in a folder that SQLite may not write to
+        self._lock: WriterLock | None = None
+        _refuse_forked()
+        if readonly and not self.file.is_file():
+            raise DataNotFoundError(f"There is no collection {path}; create it with Collection.open(path, hasher).")
+        if not readonly:
+            if not self.file.parent.is_dir():
+                raise DataNotFoundError(f"There is no folder {path.parent}; make it first.")
+            self._lock = WriterLock(self.file)
         try:
-            insert_ids(self._writer, rows, id_sums, own, replace=False)
-        except sqlite3.IntegrityError:  # some are there already
-            before = [seq for seq in self.seqs(rows.ids) if seq is not None]
-            self._retire(before)
-            insert_ids(self._writer, rows, id_sums, own, replace=True)
-            return len(before)
-        return 0
+            with self._errors():
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+        _OPEN.add(self)
 
-    def put_payloads(self, ids: Sequence[Id], payloads: Sequence[str | None]) -> None:
-        """Write the payloads of known ids."""
-        seqs = [seq for seq in self.seqs(ids) if seq is not None]
-        found = {row[1]: row for row in self._among(f"SELECT {_HEAD} FROM items WHERE seq", seqs)}
-        there, _, batches, labels, sums = columns_of([found[seq] for seq in seqs], 5)
-        with self._checking("an item"):
-            vector_sums, _ = self._check_items(there, seqs, batches, labels, b"".join(sums))
-        columns = item_columns(there, seqs, batches, labels)
-        sums = to_blobs(item_checksums(*columns, vector_sums, checksums.texts(payloads)))
-        self._writer.executemany(
-            "UPDATE items SET payload = ?, checksums = ? WHERE seq = ?", zip(payloads, sums, seqs, strict=True)
-        )
+    # ------------------------------------------------------------------ the file
 
-    def delete(self, ids: Sequence[Id], first_seq: int) -> None:
-        """Delete known ids and their codes; the sequence numbers of that start at ``first_seq``."""
-        self._retire([seq for seq in self.seqs(ids) if seq is not None])
-        self._writer.executemany("DELETE FROM ids WHERE id = ?", [(id,) for id in ids])
-        self._insert("deleted", range(first_seq, first_seq + len(ids)), ids)
-        dropped = self._writer.execute(
-            "DELETE FROM deleted WHERE seq <= (SELECT seq FROM deleted ORDER BY seq DESC LIMIT 1 OFFSET ?)",
-            (TOMBSTONES,),
-        )
-        self._add(n_deleted=len(ids) - dropped.rowcount, n_items=-len(ids))
-        self.put_setting("seq", first_seq + len(ids) - 1)
+    def _open(self) -> None:
+        if self.readonly:
+            self._found = self.file.stat()
+            self._check_schema()
+            return
+        self._writer = self._connect("rwc")
+        self._found = self.file.stat()
+        execute = self._writer.execute
+        is_new = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        is_new = is_new and not execute("PRAGMA application_id").fetchone()[0]
+        if not is_new:
+            self._check_schema()
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = FULL")
+        self._data_version = execute("PRAGMA data_version").fetchone()[0]
+        if is_new:
+            with self.transaction():
+                for statement in [*_made().values(), GONE_INDEX]:
+                    execute(statement)
+                head = str(list(Head()))
+                execute("INSERT INTO settings VALUES ('head', ?, ?)", (head, checksum("head", head)))
+                execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                execute(f"PRAGMA user_version = {SCHEMA}")
+            execute("PRAGMA wal_checkpoint(TRUNCATE)")  # from now on the file itself says what it is
 
-    def _retire(self, seqs: Sequence[int]) -> None:
-        """Drop rows of the stream, those that the hasher has learned since its last state not before the next."""
-        if seqs:
-            self._forget_codes(seqs)
-            learned_to = self.state_seq()
-            self._writer.executemany("DELETE FROM items WHERE seq = ?", [(seq,) for seq in seqs if seq <= learned_to])
-            self._insert("retired", [seq for seq in seqs if seq > learned_to])
-
-    # ------------------------------------------------------------------ the stream and the state
-
-    def stream(self, after: int, limit: int, *, retired: bool = False, labelled: bool = False) -> Rows:
-        """Return the next instances of the stream."""
-        condition = "" if retired else NOT_RETIRED
-        condition += " AND labels IS NOT NULL" if labelled else ""
-        with self.reading():
-            rows = self._rows(
-                self._query(
-                    f"SELECT {_HEAD}, vectors, payload FROM items WHERE seq > ?{condition} ORDER BY seq LIMIT ?",
-                    after,
-                    limit,
-                )
+    def _check_schema(self) -> None:
+        """Refuse a file that is not ours, of another version, or whose tables are not those of a collection."""
+        with self.snapshot():
+            ((application,),), ((version,),) = self.query("PRAGMA application_id"), self.query("PRAGMA user_version")
+            found = dict(self.query("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+            pages, page_size = self.query("PRAGMA page_count")[0][0], self.query("PRAGMA page_size")[0][0]
+        if not application and not found:
+            raise DataNotFoundError(f"There is no collection in {self.place} yet; pass a hasher to create it.")
+        if application != APPLICATION_ID:
+            raise FileFormatError(f"{self.place} is a database, but not a collection that onlinehash wrote.")
+        if version < SCHEMA:
+            old, name = {1: "0.1.0", 2: "0.2.0"}.get(version, "an earlier version"), self.file.name
+            raise FileFormatError(
+                f"{self.place} was written by onlinehash {old}, and this version does not read it. With {old}, run: "
+                f"onlinehash collection export {name} items.npz; then with this version: onlinehash ingest items.npz "
+                "--into new.oh"
             )
-            self._check_order(after, rows.seqs)
-            if not retired and not after:
-                self._check_all_items()
-        return rows
+        if version != SCHEMA:
+            raise FileFormatError(
+                f"{self.place} has schema {version}; this version reads {SCHEMA}. Upgrade onlinehash."
+            )
+        if not self._has_log() and self.file.stat().st_size < pages * page_size:
+            raise self.damage(f"it has {self.file.stat().st_size} bytes of {pages * page_size}")
+        for name, sql in {**_made(), "gone_by_at": GONE_INDEX}.items():
+            if found.get(name, "").replace(f'"{name}"', name, 1) != sql:  # a table that was renamed has a quoted name
+                raise self.damage("its tables are not those of a collection")
 
-    def commits(self, after: int) -> list[int]:
-        """Return the last sequence number of every :meth:`put` after one that the hasher's state does not reach."""
-        with self.reading():
-            after = max(after, self.state_seq())
-            stored = self._query("SELECT count(*) FROM items WHERE seq > ?", self.state_seq())
-            if stored != [(self.setting("n_stream"),)]:
-                raise self._damage("items are missing that the hasher has learned from")
-            found = self._query("SELECT max(seq) FROM items WHERE seq > ? GROUP BY batch ORDER BY 1", after)
-            return [last for (last,) in found]
+    def _check_file(self) -> None:
+        """Raise unless this is open, in the process that opened it, and its file is where it was."""
+        _refuse_forked()
+        if self._closed:
+            raise StorageError(f"The collection {self.place} is closed.")
+        try:
+            found = self.file.stat()
+            moved = (found.st_dev, found.st_ino) != (self._found.st_dev, self._found.st_ino)
+        except FileNotFoundError:
+            moved = True
+        if moved:
+            raise StorageError(
+                f"The file {self.place} was moved, deleted or replaced while it was open; close the collection, and "
+                "open the file that you want."
+            )
+        old = self._unchanging
+        if old is not None and (
+            (old.st_size, old.st_mtime_ns) != (found.st_size, found.st_mtime_ns) or self._has_log()
+        ):
+            raise StorageError(
+                f"{self.place} has changed, and this process may not write to its folder; open it again."
+            )
 
-    def vectors(self, after: int, limit: int) -> Rows:
-        """Return the next instances, with sequence numbers and vectors only.
+    def _has_log(self) -> bool:
+        """Return whether changes are not in the file itself yet."""
+        return self._log.exists() and self._log.stat().st_size > 0
 
-        As one row of the database: a thread that fetches many gives up the interpreter at each, and waits for it
-        where others search without a break.
+    def size(self) -> int:
+        """Return the number of bytes of the file and its write-ahead log."""
+        return sum(file.stat().st_size for file in (self.file, self._log) if file.exists())
+
+    def close(self) -> None:
+        """Release the file; connections that other threads use are closed when these are done."""
+        self._closed = True
+        if _FORKED:
+            return  # connections and lock are those of the parent
+        _OPEN.discard(self)
+        while self._idle:
+            self._idle.pop().close()
+        if hasattr(self, "_writer"):
+            self._writer.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # ------------------------------------------------------------------ connections
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{self.file.as_uri()}?mode={mode}"
+        return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_SECONDS_TO_WAIT)
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        """Return a connection that sees what is committed.
+
+        SQLite writes beside the file even to read it. Where it may not and nothing waits in the write-ahead log, the
+        file is read as one that does not change.
         """
-        with self.reading(), self._checking("an item"):
-            where = f"WHERE seq > ? AND seq <= ?{NOT_RETIRED} ORDER BY seq LIMIT ?"
-            some = f"SELECT seq, checksums, vectors FROM items {where}"
-            columns = f"group_concat(seq), {JOINED.format('checksums')}, {JOINED.format('vectors')}"
-            seqs, sums, content = self._query(f"SELECT {columns} FROM ({some})", after, self.setting("until"), limit)[0]
-            if seqs is None:
-                return Rows([], [], np.empty((0, 0), self._dtype()), [], [])
-            listed = np.fromstring(seqs, np.int64, sep=",")
-            self._check_order(after, listed.tolist())
-            matrix = from_blobs([content], self._dtype()).reshape(len(listed), -1)
-            found = np.frombuffer(sums, "<u4").reshape(len(listed), 3)[:, 0]
-            if not np.array_equal(vector_checksums(checksums.integers(listed), matrix), found):
-                self.stream(after, limit)  # which names it
-                raise self._damage("a vector does not match its checksum")
-            return Rows([], listed.tolist(), matrix, [], [])
+        if self._unchanging is not None:
+            return self._connect("ro&immutable=1")
+        connection = self._connect("ro")
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise
+            if self._has_log():
+                raise StorageError(
+                    f"{self.place} cannot be read by a process that may not write to its folder: {self._log.name} "
+                    f"holds changes that are not in the file yet ({error}). Open it as a user who may write there."
+                ) from error
+            self._unchanging = self.file.stat()
+            return self._connect("ro&immutable=1")
+        return connection
 
-    def state(self) -> bytes:
-        """Return the last state of the hasher."""
-        return self._blob("hasher", 0)
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection of the transaction that this thread is in, or one for reading."""
+        active: sqlite3.Connection | None = getattr(self._active, "connection", None)
+        if active is not None:
+            yield active
+            return
+        self._check_file()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect_to_read()
+        try:
+            yield connection
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
 
-    def state_seq(self) -> int:
-        """Return the sequence number up to which that state has learned."""
-        return int(self.setting("learned_to"))
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See one moment of the database in all queries of the block."""
+        if getattr(self._active, "connection", None) is not None:
+            yield
+            return
+        with self._errors(), self._connection() as connection:
+            connection.execute("BEGIN")
+            self._active.connection = connection
+            try:
+                yield
+            finally:
+                self._active.connection = None
 
-    def put_state(self, state: bytes, learned_to: int) -> None:
-        """Write the state of the hasher; what was kept of the stream up to there may go."""
-        self._put_blob("hasher", 0, state)
-        self.put_setting("learned_to", learned_to)
-        done = "SELECT seq FROM retired WHERE seq <= ?"
-        self._writer.execute(f"DELETE FROM items WHERE seq IN ({done})", (learned_to,))
-        self._writer.execute("DELETE FROM retired WHERE seq <= ?", (learned_to,))
-        stored = self._writer.execute("SELECT count(*) FROM items WHERE seq > ?", (learned_to,)).fetchone()[0]
-        self.put_setting("n_stream", stored)
+    def take_lock(self) -> None:
+        """Do nothing: the lock of a file is not lost."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Apply all statements of the block, durably, or none."""
+        if self.readonly:
+            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
+        self._check_file()
+        with self._errors():
+            if self._writer.in_transaction:  # an interrupt came between a transaction and its end
+                self._writer.rollback()
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                if self._writer.execute("PRAGMA data_version").fetchone()[0] != self._data_version:
+                    raise StorageError(
+                        f"{self.place} was changed by another writer, which its lock file should have kept out; close "
+                        "it, and open it again."
+                    )
+                self._active.connection = self._writer
+                yield
+                self._writer.execute("COMMIT")
+            finally:
+                self._active.connection = None
+                if self._writer.in_transaction:
+                    self._writer.rollback()
+
+    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with self._errors(), self._connection() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def execute(self, sql: str, *values: Any) -> None:
+        """Run a statement of a transaction."""
+        self._writer.execute(sql, values)
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement of a transaction for each of several rows of values."""
+        self._writer.executemany(sql, rows)
+
+    # ------------------------------------------------------------------ what differs between databases
+
+    def condition(self, where: Filter) -> tuple[str, list[Any]]:
+        """Return SQL for a filter on the column ``payload``, and its values."""
+        values: list[Any] = []
+
+        def contains(part: Contains) -> str:
+            some = _compared(part.part, "type", "value", values)
+            each = f"SELECT 1 FROM json_each(payload, {_literal(part.path)}) WHERE {some}"
+            return f"{_type_of(part.path)} = 'array' AND EXISTS ({each})"
+
+        def compared(part: Compare) -> str:
+            return _compared(part, _type_of(part.path), _value_of(part.path), values)
+
+        return to_sql(where, compared, lambda path: f"{_type_of(path)} IS NOT NULL", contains), values
+
+    def create_index(self, path: FieldPath) -> None:
+        """Make filters by a path fast."""
+        self.execute(_index_of(path)[1])
+
+    def drop_index(self, path: FieldPath) -> None:
+        """Drop the index of a path."""
+        self.execute(f"DROP INDEX IF EXISTS {_index_of(path)[0]}")
+
+    def create_stream(self, name: str) -> None:
+        """Make another table like the stream."""
+        self.execute(_made()["stream"].replace("stream", name, 1))
+
+    def set_id_type(self, id_type: str) -> None:
+        """Do nothing: a column holds ids of both types."""
+
+    # ------------------------------------------------------------------ maintenance
+
+    def problems(self) -> Iterator[str]:
+        """Yield what SQLite finds wrong with the file."""
+        for (line,) in self.query("PRAGMA integrity_check"):
+            if line != "ok":
+                yield f"SQLite finds: {line}"
+
+    def backup(self, path: Path, progress: Progress) -> None:
+        """Copy the file, as it is at one moment, to a new one."""
+        with self._errors(), self.snapshot(), self._connection() as source, closing(sqlite3.connect(path)) as copy:
+            source.execute("SELECT count(*) FROM sqlite_master")  # from now on, what is seen stays the same
+            source.backup(copy, pages=_PAGES_PER_STEP, progress=lambda _, left, total: progress(total - left, total))
+            copy.execute("PRAGMA journal_mode = DELETE")  # those who read it leave no files beside it
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+
+    def compact(self, progress: Progress) -> None:
+        """Rewrite all tables without gaps, and shorten the file."""
+        self._check_file()
+        progress(0, 1)
+        with self._errors():
+            self._writer.execute("VACUUM")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        progress(1, 1)
+
+    # ------------------------------------------------------------------ errors
+
+    def damage(self, what: str) -> DamagedError:
+        """Return the error for what was read and is not what was written."""
+        return DamagedError(f"{self.place} is damaged: {what}. Restore it from a copy.", what)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise errors of SQLite, and what wrong bytes lead to, as ours."""
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> OnlineHashError:
+        if isinstance(error, UnicodeDecodeError):  # an error of SQLite that quotes what is damaged
+            return self.damage("it holds text that is not UTF-8")
+        code = _code(error)
+        if self._closed:
+            return StorageError(f"The collection {self.place} is closed.")
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            return StorageError(
+                f"{self.place} cannot be written: {error}. Nothing of this call was stored; make room and try again."
+            )
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            return StorageError(
+                f"{self.place} cannot be opened for this: {error}. Check who may read and write it and its folder."
+            )
+        if code in _TRANSIENT:
+            return StorageError(f"{self.place}: {error}. Try again.")
+        kind = kind_of(self.file)
+        if kind and kind != "collection":
+            return FileFormatError(wrong_kind(self.file, kind, "collection"))
+        return FileFormatError(
+            f"{self.place} is damaged, or not a collection that onlinehash wrote ({error}). Restore it from a copy."
+        )
 
 
-_LABELS = "CAST(labels AS TEXT)"
-_HEAD = "id, seq, batch, labels, checksums"
+def _made() -> dict[str, str]:
+    """Return the statements that make the tables, by name."""
+    types = {"id": "", "rowid": "INTEGER", "blob": "BLOB", "end": " WITHOUT ROWID"}
+    return {name: f"CREATE TABLE {name} {columns.format(**types)}" for name, columns in TABLES.items()}
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+# ---------------------------------------------------------------------- filters
+
+_TYPES = {"number": "IN ('integer', 'real')", "string": "= 'text'"}
+_CONSTANTS = {None: "null", True: "true", False: "false"}
+
+
+def _compared(part: Compare, type_: str, value: str, values: list[Any]) -> str:
+    if part.type not in _TYPES:
+        return f"{type_} IN ({', '.join(repr(_CONSTANTS[one]) for one in part.values)})"
+    # A float is read as the payload is, so that the same digits are the same number.
+    marks = ["json_extract(?, '$')" if isinstance(one, float) else "?" for one in part.values]
+    values.extend(repr(one) if isinstance(one, float) else one for one in part.values)
+    if part.operator == "in":
+        test = f"= {marks[0]}" if len(marks) == 1 else f"IN ({', '.join(marks)})"
+    else:
+        test = f"{part.operator} {marks[0]}"
+    return f"{type_} {_TYPES[part.type]} AND {value} {test}"
+
+
+def _index_of(path: FieldPath) -> tuple[str, str]:
+    """Return the name of the index of a path, and the statement that makes it.
+
+    Types come first, so that the index alone answers a comparison.
+    """
+    name = f"payload_{sha256(json.dumps(path).encode()).hexdigest()[:10]}"
+    return name, f"CREATE INDEX {name} ON payloads ({_type_of(path)}, {_value_of(path)})"
+
+
+def _type_of(path: FieldPath) -> str:
+    return f"json_type(payload, {_literal(path)})"
+
+
+def _value_of(path: FieldPath) -> str:
+    return f"json_extract(payload, {_literal(path)})"
+
+
+def _literal(path: FieldPath) -> str:
+    """Return a path in quotes; older versions of SQLite compare keys as they are written, which is in ASCII."""
+    text = "$" + "".join(f".{json.dumps(key)}" for key in path)
+    return "'{}'".format(text.replace("'", "''"))
+
+
+# ---------------------------------------------------------------------- forks
+
+# Files open in this process, and those that were open in its parent when it was forked.
+_OPEN: WeakSet[SqliteDatabase] = WeakSet()
+_FORKED: list[SqliteDatabase] = []
+
+
+def _after_fork() -> None:
+    _FORKED.extend(_OPEN)  # kept, so that SQLite does not close what is its parent's
+    _OPEN.clear()
+    for database in _FORKED:
+        if database._lock is not None:
+            database._lock.release()  # which leaves it to the parent
+            database._lock = None
+
+
+def _refuse_forked() -> None:
+    if _FORKED:
+        raise StorageError(
+            "This process was forked while a collection was open, and SQLite must not be carried across a fork. Start "
+            "it with multiprocessing's 'spawn' or 'forkserver', or fork before you open a collection."
+        )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -9,11 +9,10 @@ if TYPE_CHECKING:
     from onlinehash.indexes.engines.faiss import FaissIndex
     from onlinehash.indexes.engines.gpu import GpuIndex
     from onlinehash.indexes.engines.milvus import MilvusIndex
-    from onlinehash.indexes.engines.postgres import PostgresIndex
 
-__all__ = ["FaissIndex", "GpuIndex", "MilvusIndex", "PostgresIndex"]
+__all__ = ["FaissIndex", "GpuIndex", "MilvusIndex"]
 
-_MODULES = {"FaissIndex": "faiss", "GpuIndex": "gpu", "MilvusIndex": "milvus", "PostgresIndex": "postgres"}
+_MODULES = {"FaissIndex": "faiss", "GpuIndex": "gpu", "MilvusIndex": "milvus"}
 
 
 def __getattr__(name: str) -> Any:

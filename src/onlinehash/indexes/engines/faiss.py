@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._validation import check_positive_int
+from onlinehash._internal.validation import check_positive_int
 from onlinehash.codes import code_width
 from onlinehash.exceptions import FileFormatError, InvalidInputError, counted, needs_extra
 from onlinehash.indexes.flat import FlatIndex

@@ -1,36 +1,69 @@
-"""MilvusIndex: codes in a collection of Milvus, which searches them."""
+"""MilvusIndex: codes in a collection of Milvus, which searches them; and the connection to Milvus."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+import time
+import uuid
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self, TextIO
+from urllib.parse import urlsplit
 
 import numpy as np
 
-from onlinehash._validation import check_choice, check_positive_int
+from onlinehash._internal.validation import check_choice, check_positive_int
 from onlinehash.codes import code_width
-from onlinehash.exceptions import InvalidInputError
-from onlinehash.indexes._ids import is_id, unknown_id
-from onlinehash.indexes.engines.milvus_client import INTEGER, LEAST, MOST, Hit, Milvus, at_most, both, code, one_of
+from onlinehash.exceptions import FileFormatError, InvalidInputError, LockedError, StorageError, needs_extra
 from onlinehash.indexes.flat import FlatIndex
-from onlinehash.indexes.index import Index
+from onlinehash.indexes.index import Index, is_id, unknown_id
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
-Search = Callable[[str], list[list[Hit]]]
-"""What is found with a filter for every query."""
+with needs_extra("pymilvus", "milvus"):
+    import grpc  # type: ignore[import-untyped]
+    from pymilvus import DataType, MilvusClient, MilvusException
 
-_SPARE = 100  # extra rows to request, usually enough for all ties
+Hit = tuple[int, int]  # distance and id of an item
+
+INTEGER_FIELD: Mapping[str, Any] = {"datatype": DataType.INT64}
+MAX_ROWS = 16384  # per result, a limit of Milvus
+_MAX_HITS = 200_000  # per call, over its queries
+_MAX_IDS = 5000  # per filter
+_ROWS_PER_WRITE = 5000
+_SPARE_ROWS = 100  # requested besides 2 k, usually enough for all ties
+_SMALLEST_ID = -(1 << 63)  # filters of Milvus Lite misread it
+_CALL_SECONDS = 60
+_CONNECT_SECONDS = 10
+_LOAD_SECONDS = 600
+_LOCK_SECONDS = 5
+_TICK_SECONDS = 0.002  # Milvus's clock counts milliseconds, and a read in that of a change may not see it
+_SCHEMES = ("http", "https", "tcp", "grpc", "unix")
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,33}\.db", re.ASCII)  # a limit of Milvus Lite
+_IF_DAMAGED = (
+    " If the file is damaged, delete it: a collection fills it again when it is opened. The codes of an index alone "
+    "come from a backup."
+)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
+
+
+def code_field(n_bits: int) -> Mapping[str, Any]:
+    """Return the field of a code, in whole bytes."""
+    return {"datatype": DataType.BINARY_VECTOR, "dim": 8 * code_width(n_bits)}
 
 
 class MilvusIndex(Index):
     """Search packed codes in a collection of Milvus: by default exactly, ties by id.
 
-    The collection has the fields ``id`` and ``code``; it is created if it does not exist, and persists. Results of more
-    than 8192 items (16383 for a radius) are computed by reading all codes. Several processes may use one collection of
-    a server; a file of Milvus Lite is for one process.
+    The collection has the fields ``id`` and ``code``; it is created if it does not exist, and persists. Asymmetric
+    searches, those among more than 5000 ids, and results of more than 8192 items (16383 for a radius) are computed here
+    from the codes, which are read for each. Several processes may use one collection of a server; a file of Milvus Lite
+    is for one process.
 
     Parameters
     ----------
@@ -75,33 +108,28 @@ class MilvusIndex(Index):
         check_choice("index_type", index_type, ("BIN_FLAT", "BIN_IVF_FLAT"))
         if not _NAME.fullmatch(str(name)):
             raise InvalidInputError(
-                f"name={name!r} is no name; use letters, digits and _, no digit first, at most 200."
+                f"name={name!r} is not a name; use letters, digits and _, no digit first, at most 200."
             )
         lists, probes = check_positive_int("nlist", nlist), check_positive_int("nprobe", nprobe)
         exact = index_type == "BIN_FLAT"
-        self._name = str(name)
-        self._params = {} if exact else {"nprobe": probes}
-        self._milvus = Milvus(uri)
+        self._name, self._params = str(name), {} if exact else {"nprobe": probes}
+        self._milvus = MilvusConnection(uri)
         try:
             if not exact and self._milvus.file is not None:
                 raise InvalidInputError(
                     f"index_type={index_type!r} is not in Milvus Lite; leave it out, or use a server."
                 )
-            self._open({"index_type": index_type, "params": {} if exact else {"nlist": lists}})
-        except BaseException:
-            self._milvus.close()
-            raise
-
-    def _open(self, index: Mapping[str, Any]) -> None:
-        ours = f"onlinehash: codes of {self.n_bits} bits"
-        if self._milvus.has(self._name):
-            found = self._milvus.describe(self._name)["description"]
-            if found != ours:
+            ours = f"onlinehash: codes of {self.n_bits} bits"
+            fields = {"id": INTEGER_FIELD, "code": code_field(self.n_bits)}
+            how = {"index_type": index_type, "params": {} if exact else {"nlist": lists}}
+            if (found := self._milvus.create(self._name, fields, ours, how)) != ours:
                 raise InvalidInputError(
                     f"The collection {self._name!r} in {self._milvus.place} has {found or 'something else'!r}, not "
                     f"{ours!r}; name another."
                 )
-        self._milvus.create(self._name, {"id": INTEGER, "code": code(self.n_bits)}, ours, index)
+        except BaseException:
+            self._milvus.close()
+            raise
 
     def close(self) -> None:
         """Close the connection; the collection persists."""
@@ -117,76 +145,49 @@ class MilvusIndex(Index):
         return self._milvus.count(self._name)
 
     def __contains__(self, id: object) -> bool:
-        return is_id(id) and bool(self._found([int(id)]))
+        return is_id(id) and bool(self._milvus.find(self._name, one_of([int(id)]), ["id"]))
 
     @property
     def ids(self) -> Ids:
         """Ids of all items, sorted."""
-        pages = self._milvus.pages(self._name, "", ["id"])
-        return np.array([row["id"] for rows in pages for row in rows], np.int64)
+        return np.array([row["id"] for row in self._milvus.rows(self._name, ["id"])], np.int64)
 
     @property
     def codes(self) -> Codes:
         """Codes of all items, in the order of `ids`, read-only."""
-        return self._items()[1]
+        return self._codes(self._rows(None))
 
     def _get(self, ids: Ids) -> Codes:
-        wanted = ids.tolist()
-        found = self._found(set(wanted), "code")
-        self._demand(wanted, found)
-        return self._codes([found[id] for id in wanted]).copy()
+        found = {row["id"]: row for row in self._rows(ids)}
+        self._demand(ids, found)
+        return self._codes(found[id] for id in ids.tolist()).copy()
 
     # ------------------------------------------------------------------ changing
 
     def _put(self, codes: Codes, ids: Ids) -> None:
-        rows = ({"id": id, "code": code.tobytes()} for id, code in zip(ids.tolist(), codes, strict=True))
+        rows = [{"id": id, "code": code.tobytes()} for id, code in zip(ids.tolist(), codes, strict=True)]
         self._milvus.put(self._name, rows)
 
     def _drop(self, ids: Ids) -> None:
-        doomed = ids.tolist()
-        self._demand(doomed, self._found(doomed))
-        self._milvus.delete(self._name, one_of("id", doomed))
+        filters = one_of(ids.tolist())
+        self._demand(ids, {row["id"] for row in self._milvus.find(self._name, filters, ["id"])})
+        self._milvus.delete(self._name, filters)
 
     # ------------------------------------------------------------------ searching
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
-        return self._k_nearest(lambda where: self._nearest(queries, k, where), len(queries), k, among, np.int32)
-
-    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
-        def search(where: str) -> list[list[Hit]]:
-            return self._read(where, lambda index: index.search(queries, k, asymmetric=True))
-
-        return self._k_nearest(search, len(queries), k, among, np.float32)
-
-    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        found = _merged(lambda where: self._near(queries, radius, where), len(queries), _filters(among))
-        return [
-            (np.array([id for _, id in hits], np.int64), np.array([distance for distance, _ in hits], np.int32))
-            for hits in found
-        ]
-
-    def _k_nearest(self, search: Search, n_queries: int, k: int, among: Ids | None, dtype: type) -> SearchResult:
-        filters = _filters(among)
-        found = _merged(search, n_queries, filters, k)
-        if not found:
-            k = min(k, sum(self._milvus.count(self._name, where) for where in filters))
-        shape = len(found), min([k, *map(len, found)])
-        hits = [hit for some in found for hit in some[: shape[1]]]
-        return SearchResult(
-            np.array([id for _, id in hits], np.int64).reshape(shape),
-            np.array([distance for distance, _ in hits], dtype).reshape(shape),
-        )
-
-    def _nearest(self, queries: Codes, k: int, where: str) -> list[list[Hit]]:
-        if k > MOST // 2:
-            return self._read(where, lambda index: index.search(queries, k))
-        asked = min(MOST, 2 * k + _SPARE)
-        blobs = [query.tobytes() for query in queries]
-        found = self._milvus.search(self._name, blobs, asked, where, self._params)
-        return [
-            self._with_ties(query, hits, k, where) if len(hits) == asked and hits[-1][0] == hits[k - 1][0] else hits[:k]
-            for query, hits in zip(blobs, found, strict=True)
-        ]
+        filters = [""] if among is None else one_of(among.tolist())
+        if len(filters) != 1 or k > MAX_ROWS // 2:
+            return self._local(among).search(queries, k)
+        blobs, where = [query.tobytes() for query in queries], filters[0]
+        n_asked = min(MAX_ROWS, 2 * k + _SPARE_ROWS)
+        found = self._milvus.search(self._name, blobs, n_asked, where, self._params)
+        for q, hits in enumerate(found):
+            if len(hits) == n_asked and hits[-1][0] == hits[k - 1][0]:
+                found[q] = self._with_ties(blobs[q], hits, k, where)
+        n_found = min(map(len, found)) if found else self._milvus.count(self._name, where)
+        pairs = np.array([hits[: min(k, n_found)] for hits in found], np.int64).reshape(len(found), min(k, n_found), 2)
+        return SearchResult(pairs[:, :, 1], pairs[:, :, 0].astype(np.int32))
 
     def _with_ties(self, query: bytes, hits: list[Hit], k: int, where: str) -> list[Hit]:
         """Return the k nearest; at the last distance, those with the smallest ids, which Milvus need not have given."""
@@ -194,73 +195,285 @@ class MilvusIndex(Index):
         nearer = [hit for hit in hits if hit[0] < last]
         wanted = k - len(nearer)
         params = {**self._params, "radius": last + 1, "range_filter": last}
-        smaller, asked = "", min(MOST, 4 * wanted + _SPARE)
+        smaller, n_asked = where, min(MAX_ROWS, 4 * wanted + _SPARE_ROWS)
         while True:
-            ties = self._milvus.search(self._name, [query], asked, both(where, smaller), params)[0]
-            if len(ties) < asked:
+            ties = self._milvus.search(self._name, [query], n_asked, smaller, params)[0]
+            if len(ties) < n_asked:
                 return nearer + ties[:wanted]
-            smaller = at_most("id", ties[wanted - 1][1])  # there are enough up to here
+            smaller = _both(where, f"id < {ties[wanted - 1][1] + 1}")  # there are enough up to here
 
-    def _near(self, queries: Codes, radius: int, where: str) -> list[list[Hit]]:
-        blobs = [query.tobytes() for query in queries]
-        found = self._milvus.search(self._name, blobs, MOST, where, {**self._params, "radius": radius + 1})
-        if any(len(hits) == MOST for hits in found):
-            return self._read(where, lambda index: index.range_search(queries, radius))
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+        return self._local(among).search(queries, k, asymmetric=True)
+
+    def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
+        filters = [""] if among is None else one_of(among.tolist())
+        if len(filters) == 1:
+            blobs, params = [query.tobytes() for query in queries], {**self._params, "radius": radius + 1}
+            found = self._milvus.search(self._name, blobs, MAX_ROWS, filters[0], params)
+            if all(len(hits) < MAX_ROWS for hits in found):
+                pairs = [np.array(hits, np.int64).reshape(-1, 2) for hits in found]
+                return [(each[:, 1], each[:, 0].astype(np.int32)) for each in pairs]
+        return [(found.ids, found.distances) for found in self._local(among).range_search(queries, radius)]
+
+    def _local(self, among: Ids | None) -> FlatIndex:
+        """Return an index in memory of all items or some, for what Milvus does not compute."""
+        rows = list(self._rows(among))
+        index = FlatIndex(self.n_bits)
+        index.upsert(self._codes(rows), np.array([row["id"] for row in rows], np.int64))
+        return index
+
+    def _rows(self, ids: Ids | None) -> Iterable[dict[str, Any]]:
+        if ids is None:
+            return self._milvus.rows(self._name, ["id", "code"])
+        return self._milvus.find(self._name, one_of(ids.tolist()), ["id", "code"])
+
+    def _codes(self, rows: Iterable[Mapping[str, Any]]) -> Codes:
+        """Return the codes of rows, which Milvus gives as a list of one string of bytes."""
+        content = b"".join(row["code"][0] for row in rows)
+        return np.frombuffer(content, np.uint8).reshape(-1, code_width(self.n_bits))
+
+    def _demand(self, ids: Ids, known: Iterable[int]) -> None:
+        for id in set(ids.tolist()).difference(known):
+            raise unknown_id(id, len(self))
+
+
+def one_of(ids: Sequence[int]) -> list[str]:
+    """Return filters of limited length that together match the given ids.
+
+    Examples
+    --------
+    >>> one_of([3, 7]), one_of([])
+    (['id in [3, 7]'], [])
+    """
+    plain = [id for id in ids if id != _SMALLEST_ID]
+    filters = [f"id in {plain[start : start + _MAX_IDS]}" for start in range(0, len(plain), _MAX_IDS)]
+    return filters + [f"id < {_SMALLEST_ID + 1}"] * (len(plain) < len(ids))
+
+
+def _both(one: str, other: str) -> str:
+    return f"({one}) and ({other})" if one else other
+
+
+class MilvusConnection:
+    """A connection to a server, or to a file of Milvus Lite, with errors translated to ours.
+
+    Parameters
+    ----------
+    uri : str
+        ``"http://user:password@host:19530"``, or the path of a file that ends in ``.db``, which only one process at a
+        time can open.
+
+    Attributes
+    ----------
+    file : Path or None
+        None for a server.
+    place : str
+        For messages; without user and password.
+    """
+
+    def __init__(self, uri: str | os.PathLike[str]) -> None:
+        self.file, self.place = _parse(uri)
+        self._closed = False
+        self._client: Any = None
+        if self.file is not None:
+            _take(self.file)
+        try:
+            # A unique name: clients without one share a connection, which the first to close ends.
+            how = {"alias": uuid.uuid4().hex, "timeout": _CONNECT_SECONDS}
+            with self._errors():
+                seconds = 0 if self.file is None else _CONNECT_SECONDS
+                self._client = _retried(lambda: MilvusClient(str(self.file or uri), **how), MilvusException, seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        if not self._closed:
+            self._closed = True
+            if self._client is not None:
+                self._client.close()
+            if self.file is not None:
+                _leave(self.file)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (MilvusException, grpc.RpcError, ValueError) as error:
+            if self._closed:
+                raise StorageError(f"{self.place} is closed.") from None
+            said = " ".join(str(getattr(error, "message", error)).split()).rstrip(".")
+            way_out = "" if self.file is None or self._client is not None else _IF_DAMAGED
+            raise StorageError(f"Milvus at {self.place}: {said}.{way_out}") from error
+
+    def _ask(self, method: str, *values: Any, **named: Any) -> Any:
+        with self._errors():
+            return getattr(self._client, method)(*values, **{"timeout": _CALL_SECONDS, **named})
+
+    def has(self, name: str) -> bool:
+        """Return whether a collection exists."""
+        return bool(self._ask("has_collection", name))
+
+    def create(
+        self, name: str, fields: Mapping[str, Mapping[str, Any]], description: str, how: Mapping[str, Any] | None = None
+    ) -> str:
+        """Create a collection if it does not exist, load it, and return its description.
+
+        ``fields`` are what ``add_field`` of pymilvus takes, the primary key first, and one is ``code``. ``how`` says
+        how codes are searched; exactly by default.
+        """
+        if self.has(name):
+            description = str(self._ask("describe_collection", name)["description"])
+        else:
+            schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
+            for i, (field, kind) in enumerate(fields.items()):
+                schema.add_field(field, is_primary=i == 0, **kind)
+            params = self._client.prepare_index_params()
+            params.add_index("code", **{"index_type": "BIN_FLAT", "metric_type": "HAMMING", **(how or {})})
+            self._ask("create_collection", name, schema=schema, index_params=params, consistency_level="Strong")
+        self._ask("load_collection", name, timeout=_LOAD_SECONDS)
+        return description
+
+    def drop(self, name: str) -> None:
+        """Drop a collection if it exists."""
+        self._ask("drop_collection", name)
+
+    def point(self, alias: str, name: str) -> None:
+        """Point an alias at a collection, where the server has aliases; Milvus Lite has none."""
+        if self.file is not None:
+            return
+        try:
+            self._client.alter_alias(name, alias, timeout=_CALL_SECONDS)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNIMPLEMENTED:
+                raise StorageError(f"Milvus at {self.place}: {error.details()}.") from error
+        except MilvusException:  # there is none of that name yet
+            self._ask("create_alias", name, alias)
+
+    def put(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows, replacing those with the same primary key."""
+        for start in range(0, len(rows), _ROWS_PER_WRITE):
+            self._ask("upsert", name, rows[start : start + _ROWS_PER_WRITE])
+        time.sleep(_TICK_SECONDS)
+
+    def delete(self, name: str, filters: Iterable[str]) -> None:
+        """Delete the rows that pass any filter."""
+        for each in filters:
+            self._ask("delete", name, filter=each)
+        time.sleep(_TICK_SECONDS)
+
+    def count(self, name: str, where: str = "") -> int:
+        """Return the number of rows that pass a filter."""
+        return int(self._ask("query", name, filter=where, output_fields=["count(*)"])[0]["count(*)"])
+
+    def find(self, name: str, filters: Iterable[str], fields: list[str]) -> list[dict[str, Any]]:
+        """Return the rows that pass any filter, of which each must match few, in order of their primary key."""
+        asked = {"output_fields": fields, "limit": MAX_ROWS}
+        return [row for each in filters for row in self._ask("query", name, filter=each, **asked)]
+
+    def rows(self, name: str, fields: list[str]) -> Iterator[dict[str, Any]]:
+        """Yield all rows, in order of their primary key ``id``."""
+        rows = self.find(name, [""], fields)
+        yield from rows
+        while len(rows) == MAX_ROWS:
+            rows = self.find(name, [f"id >= {rows[-1]['id'] + 1}"], fields)
+            yield from rows
+
+    def search(
+        self, name: str, queries: Sequence[bytes], limit: int, where: str, params: Mapping[str, Any]
+    ) -> list[list[Hit]]:
+        """Return the nearest rows of every query, in order of distance and id."""
+        found: list[list[Hit]] = []
+        step, how = max(1, _MAX_HITS // limit), {"metric_type": "HAMMING", "params": dict(params)}
+        for start in range(0, len(queries), step):
+            some = list(queries[start : start + step])
+            answers = self._ask("search", name, some, filter=where, limit=limit, anns_field="code", search_params=how)
+            found += [sorted((int(hit["distance"]), hit["id"]) for hit in hits) for hits in answers]
         return found
 
-    def _read(self, where: str, search: Callable[[FlatIndex], Iterable[SearchResult]]) -> list[list[Hit]]:
-        """Read all codes and search them locally, for results that exceed the limits of Milvus."""
-        ids, codes = self._items(where)
-        index = FlatIndex(self.n_bits)
-        if ids:
-            index.upsert(codes)
-        return [
-            list(zip(found.distances.tolist(), [ids[row] for row in found.ids], strict=True)) for found in search(index)
-        ]
 
-    # ------------------------------------------------------------------ storage
-
-    def _items(self, where: str = "") -> tuple[list[Any], Codes]:
-        """Return the ids that pass a filter, in order, and their codes."""
-        rows = [row for page in self._milvus.pages(self._name, where, ["id", "code"]) for row in page]
-        return [row["id"] for row in rows], self._codes([row["code"] for row in rows])
-
-    def _codes(self, found: list[Any]) -> Codes:
-        """Return codes as Milvus gives them, each a list of bytes."""
-        content = b"".join(blob for (blob,) in found)
-        return np.frombuffer(content, np.uint8).reshape(len(found), code_width(self.n_bits))
-
-    def _found(self, ids: Iterable[int], field: str = "id") -> dict[int, Any]:
-        """Return a field of the items that exist, by id."""
-        rows = self._milvus.find(self._name, one_of("id", ids), ["id", field])
-        return {row["id"]: row[field] for row in rows}
-
-    def _demand(self, ids: list[int], found: Mapping[int, Any]) -> None:
-        unknown = next((id for id in ids if id not in found), None)
-        if unknown is not None:
-            raise unknown_id(unknown, len(self))
-
-    def _next_id(self) -> int:
-        """Return the id after the largest, in one query per bit: Milvus returns the first page only."""
-        first = self._milvus.page(self._name, "", ["id"], 1)
-        if not first:
-            return 0
-        largest, end = int(first[0]["id"]), -LEAST
-        while largest + 1 < end:
-            middle = (largest + end) // 2
-            found = self._milvus.page(self._name, f"id >= {middle}", ["id"], 1)
-            largest, end = (int(found[0]["id"]), end) if found else (largest, middle)
-        return largest + 1
+def _parse(uri: str | os.PathLike[str]) -> tuple[Path | None, str]:
+    """Return the file of a uri, if it is one, and its name for messages."""
+    parts = urlsplit(str(uri))
+    if parts.scheme.lower() in _SCHEMES:
+        host = parts.netloc.rpartition("@")[2] or parts.path
+        if not host:
+            raise InvalidInputError(f"uri={uri!r} names no host; use http://host:19530, or a file that ends in .db.")
+        return None, host
+    file = Path(str(uri)).resolve()
+    if parts.scheme or not _FILE_NAME.fullmatch(file.name):
+        raise InvalidInputError(
+            f"uri={uri!r} is neither http://host:19530 nor a file of Milvus Lite: its name ends in .db and has "
+            "letters, digits, '.', '_' and '-', at most 36 of them."
+        )
+    if not file.parent.is_dir():
+        raise StorageError(f"There is no folder {file.parent}; make it first.")
+    if file.exists():
+        with file.open("rb") as content:
+            if content.read(15) not in (b"", b"SQLite format 3"):
+                raise FileFormatError(f"{file} is not a file that Milvus Lite wrote.")
+    return file, str(file)
 
 
-def _filters(among: Ids | None) -> list[str]:
-    return [""] if among is None else one_of("id", among.tolist())
+def _retried(call: Callable[[], Any], error: type[Exception], seconds: float) -> Any:
+    """Call until it succeeds: the server of a file takes a moment to release it after its process has ended."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except error:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.1)
 
 
-def _merged(search: Search, n_queries: int, filters: Iterable[str], most: int | None = None) -> list[list[Hit]]:
-    """Search with each filter; return the nearest of all for every query, in order of distance and id."""
-    found: list[list[Hit]] = [[] for _ in range(n_queries)]
-    if n_queries:
-        for where in filters:
-            found = [sorted({*one, *other})[:most] for one, other in zip(found, search(where), strict=True)]
-    return found
+# The files of Milvus Lite that this process has open. Each has its own server, which ends when the lock on a file
+# beside it is free. Milvus Lite refuses a file that another process has open, but then removes the lock of that
+# process; so the lock is tested first.
+_guard = Lock()
+_users: Counter[Path] = Counter()
+_locks: dict[Path, TextIO] = {}
+
+
+def _take(file: Path) -> None:
+    """Keep other processes out."""
+    with _guard:
+        if not _users[file]:
+            _servers()
+            _locks[file] = _retried(lambda: _lock(file), LockedError, _LOCK_SECONDS)
+        _users[file] += 1
+
+
+def _leave(file: Path) -> None:
+    """End the server if there is no other user."""
+    with _guard:
+        _users[file] -= 1
+        if not _users[file]:
+            _servers().release_server(str(file))
+            _locks.pop(file).close()
+
+
+def _servers() -> Any:
+    """Return what starts and ends the servers of Milvus Lite."""
+    with needs_extra("milvus-lite", "milvus"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "pkg_resources is deprecated as an API", UserWarning)
+        return import_module("milvus_lite.server_manager").server_manager_instance
+
+
+def _lock(file: Path) -> TextIO:
+    import fcntl  # not on Windows, where there is no Milvus Lite
+
+    try:
+        lock = file.with_name(f".{file.name}.lock").open("a")
+    except OSError as error:
+        raise StorageError(f"Cannot write to {file.parent}: {error.strerror}; move {file.name}.") from error
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise LockedError(
+            f"{file} is open in another process, and Milvus Lite serves one at a time, readers too. Close it there, or "
+            "run a Milvus server and use its address."
+        ) from None
+    return lock

@@ -1,0 +1,330 @@
+"""Finder: answers of a collection: what a search finds, completed from the store, and items in an order."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial, reduce
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._internal.validation import check_choice
+from onlinehash.collection.filters import Filter, compared_paths
+from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
+from onlinehash.collection.searcher import Cursor, Generation, Hits, OutOfStep, Searcher
+from onlinehash.collection.stores.rows import Seqs
+from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.types import Id, Item, Label
+from onlinehash.exceptions import InvalidInputError, LargeResultError, UnknownIdError
+from onlinehash.types import SearchResult
+
+_log = logging.getLogger(__name__)
+_ROWS_PER_READ = 1000
+_FILTERS_KEPT = 16
+_PAYLOADS_LOOKED_AT = 100  # for a hint
+
+
+class Queries(NamedTuple):
+    """Queries of a search: their vectors, whether there is one alone, and the generation that encodes them."""
+
+    vectors: NDArray[Any]
+    single: bool
+    generation: Generation | None
+
+
+class Found(NamedTuple):
+    """What a search has found, per query, and where the store stood."""
+
+    hits: list[Hits]
+    ids: list[list[Any]]
+    labels: list[list[str | None]]
+    seq: int
+    generation: Generation | None
+    rank: int = 0  # of the first item, before it on earlier pages
+
+
+class Place(NamedTuple):
+    """Where in the items to go on: their order, its direction, and the id or sequence number passed last."""
+
+    order: str = "id"
+    descending: bool = False
+    after: Id | None = None
+
+    def __str__(self) -> str:
+        return f"{'-' if self.descending else ''}{self.order}:{json.dumps(self.after)}"
+
+    def continued(self, cursor: Any, id_type: str | None) -> Place:
+        """Return the place of a cursor, which must be of a page in this order."""
+        begin = str(self._replace(after=None)).removesuffix("null")
+        try:
+            after = json.loads(cursor[len(begin) :]) if isinstance(cursor, str) and cursor.startswith(begin) else None
+        except (ValueError, RecursionError):
+            after = None
+        if type(after) not in (int, str) or (self.order == "arrival" and type(after) is not int):
+            raise InvalidInputError(
+                f"cursor={str(cursor)[:80]!r} is not of a page in this order; pass that of the page before, with the "
+                "same order and descending."
+            )
+        (known,) = check_item_ids(after, id_type if self.order == "id" else "int")
+        return self._replace(after=known)
+
+
+class Finder:
+    """Search, filter and list the items of a collection.
+
+    Parameters
+    ----------
+    store, searcher, settings : the parts of a collection
+    """
+
+    def __init__(self, store: SqlStore, searcher: Searcher, settings: dict[str, Any]) -> None:
+        self._store, self._searcher, self._settings = store, searcher, settings
+        self._passing: dict[tuple[Filter, int], tuple[Seqs, int]] = {}
+
+    # ------------------------------------------------------------------ filters
+
+    def passing(self, where: Filter) -> tuple[Seqs, int]:
+        """Return the sequence numbers of items whose payload passes, sorted, and where the store stood."""
+        key = (where, self._searcher.head.n_changes)
+        known = self._passing.get(key)
+        if known is None:
+            with self._store.snapshot():
+                head = self._store.head()
+                known = self._store.filter(where), head.seq
+            if not len(known[0]):
+                self._hint(where)
+            if head.n_changes == key[1]:
+                while len(self._passing) >= _FILTERS_KEPT:
+                    self._passing.pop(next(iter(self._passing)), None)
+                self._passing[key] = known
+        return known
+
+    def _hint(self, where: Filter) -> None:
+        """Log how to filter by lists, if nothing passes a filter that compares one with a value."""
+        some = [json.loads(text) for text in self._store.first_payloads(_PAYLOADS_LOOKED_AT)]
+        for path in compared_paths(where):
+            values = some
+            for key in path:
+                values = [value.get(key) if isinstance(value, dict) else None for value in values]
+            if any(isinstance(value, list) for value in values):
+                name = ".".join(path)
+                _log.warning("where: %r holds lists, which equal no value; use {%r: {'$contains': ...}}.", name, name)
+
+    @contextmanager
+    def _in_one_state(self, among: SearchFilter) -> Iterator[Seqs | None]:
+        """Give the sequence numbers of items that pass the filters, sorted, or None without any; nothing changes then.
+
+        Raise OutOfStep if the store, which answers some filters, is not where memory is.
+        """
+        parts, stood = list[Seqs](), list[int]()
+        if among.where is not None:
+            seqs, seq = self.passing(among.where)
+            parts.append(seqs)
+            stood.append(seq)
+        if among.ids is not None:
+            with self._store.snapshot():
+                found = [seq for seq in self._store.seqs(among.ids) if seq is not None]
+                stood.append(self._store.head().seq)
+            parts.append(np.unique(np.array(found, np.int64)))
+        with self._searcher.reading():
+            if any(seq != self._searcher.head.seq for seq in stood):
+                raise OutOfStep
+            if among.labels is not None:
+                parts.append(self._searcher.catalogue.having(among.labels))
+            yield reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else None
+
+    def seqs(self, among: SearchFilter) -> Seqs:
+        """Return the sequence numbers of items that pass the filters, sorted."""
+        with self._in_one_state(among) as allowed:
+            return self._searcher.catalogue.all_seqs() if allowed is None else allowed
+
+    def label_counts(self, among: SearchFilter) -> dict[Label | None, int]:
+        """Return how many items that pass the filters have each label."""
+        with self._in_one_state(among) as allowed:
+            return self._searcher.catalogue.label_counts(allowed)
+
+    # ------------------------------------------------------------------ searching
+
+    def find(
+        self,
+        queries: Queries,
+        among: SearchFilter,
+        ask: Callable[[Generation, Any, Seqs | None], list[Hits]],
+        *,
+        asymmetric: bool = False,
+        rank: int = 0,
+    ) -> Found:
+        """Return what ``ask`` finds for the encoded queries among items that pass the filters."""
+        generation, searcher = queries.generation, self._searcher
+        codes = None if generation is None else generation.encode(queries.vectors, asymmetric=asymmetric)
+        with self._in_one_state(among) as allowed:
+            if generation is None:
+                hits = [Hits(np.empty(0, np.int64), np.empty(0))] * len(queries.vectors)
+            else:
+                hits = searcher.items_of(ask(generation, codes, allowed))
+            ids = [searcher.catalogue.ids(seqs) for seqs, _ in hits]
+            labels = [searcher.catalogue.label_texts(seqs) for seqs, _ in hits]
+            return Found(hits, ids, labels, searcher.head.seq, generation, rank)
+
+    def rescored(self, found: Found, queries: Queries, measure: str, k: int) -> Found:
+        """Return the k nearest of what was found, by the distance of the stored vectors; ties in order of arrival."""
+        vectors = self._vectors(found)
+        hits, orders = [], []
+        for query, (seqs, _) in zip(queries.vectors, found.hits, strict=True):
+            rows = np.array([vectors[seq] for seq in seqs.tolist()])
+            distances = vector_distances(query, rows, measure)
+            order = np.lexsort((seqs, distances))[:k]
+            orders.append(order.tolist())
+            hits.append(Hits(seqs[order], distances[order]))
+        ids = [[row[i] for i in order] for row, order in zip(found.ids, orders, strict=True)]
+        labels = [[row[i] for i in order] for row, order in zip(found.labels, orders, strict=True)]
+        return found._replace(hits=hits, ids=ids, labels=labels)
+
+    def result(
+        self, found: Found, parts: Sequence[str] = (), max_payload_bytes: int | None = None, page: int | None = None
+    ) -> SearchResult:
+        """Return what was found with the parts that are to be included, and cursors if it is a page of a size."""
+        included: dict[str, Any] = {}
+        if "labels" in parts:
+            included["labels"] = [list(map(labels_of, texts)) for texts in found.labels]
+        if "payload" in parts:
+            payloads = self._payloads(found, max_payload_bytes)
+            included["payload"] = [[payloads[seq] for seq in seqs.tolist()] for seqs, _ in found.hits]
+        if "vectors" in parts:
+            vectors = self._vectors(found)
+            nothing = np.empty((0, self._settings.get("n_features", 0)), self._settings["vector_dtype"])
+            rows = ([vectors[seq] for seq in seqs.tolist()] for seqs, _ in found.hits)
+            included["vectors"] = [np.array(some) if some else nothing for some in rows]
+        generation, distances = found.generation, [distances.tolist() for _, distances in found.hits]
+        cursors: Any = None
+        if page is not None and generation is not None:
+            cursors = [
+                str(Cursor(far[-1], int(seqs[-1]), found.rank + page, generation.number)) if len(far) == page else None
+                for far, (seqs, _) in zip(distances, found.hits, strict=True)
+            ]
+        version = None if generation is None else generation.encoder.version
+        return SearchResult(found.ids, distances, version, found.seq, cursors, **included)
+
+    def _vectors(self, found: Found) -> dict[int, NDArray[Any]]:
+        """Return the vectors of what was found, by sequence number."""
+        seqs = _distinct(found)
+        with self._store.snapshot():
+            self._demand_step(found)
+            rows = self._store.vectors(seqs, self._settings["vector_dtype"])
+        return dict(zip(seqs, rows, strict=True))
+
+    def _payloads(self, found: Found, max_bytes: int | None) -> dict[int, Any]:
+        """Return the payloads of what was found, by sequence number."""
+        n_hits = dict.fromkeys(_distinct(found), 0)
+        for seqs, _ in found.hits:
+            for seq in seqs.tolist():
+                n_hits[seq] += 1
+        payloads, n_bytes, listed = dict[int, Any](), 0, list(n_hits)
+        with self._store.snapshot():
+            self._demand_step(found)
+            for start in range(0, len(listed), _ROWS_PER_READ):
+                some = listed[start : start + _ROWS_PER_READ]
+                texts = self._store.payloads(some)
+                n_bytes += sum(n_hits[seq] * len(text or "") for seq, text in zip(some, texts, strict=True))
+                if max_bytes is not None and n_bytes > max_bytes:
+                    raise LargeResultError(
+                        f"payload of the items found has more than {max_bytes} bytes; ask for fewer items, or leave it "
+                        "out."
+                    )
+                payloads.update((seq, json.loads(text or "null")) for seq, text in zip(some, texts, strict=True))
+        return payloads
+
+    def _demand_step(self, found: Found) -> None:
+        head, generation = self._store.head(), found.generation
+        if head.seq != found.seq or (generation is not None and head.generation != generation.number):
+            raise OutOfStep
+
+    # ------------------------------------------------------------------ listing
+
+    def items(self, seqs: Sequence[int]) -> list[Item]:
+        """Return items by their sequence numbers, all of which must be there."""
+        generation = self._searcher.generation
+        version = None if generation is None else generation.encoder.version
+        with self._store.snapshot():
+            rows = self._store.rows(seqs, self._settings["vector_dtype"])
+            payloads = self._store.payloads(seqs)
+        return [
+            Item(id, vector, labels_of(labels), json.loads(payload or "null"), version)
+            for (id, labels, vector), payload in zip(rows, payloads, strict=True)
+        ]
+
+    def items_left(self, seqs: Sequence[int]) -> list[Item]:
+        """Return those of some items that are still there."""
+        with self._store.snapshot():
+            there = self._store.are_items(np.array(seqs, np.int64))
+            return self.items([seq for seq, here in zip(seqs, there.tolist(), strict=True) if here])
+
+    def place(self, order: str, descending: bool, after: Id | None, id_type: str | None) -> Place:
+        """Return where a listing begins."""
+        place = Place(check_choice("order", order, ("id", "arrival")), bool(descending))
+        if after is None:
+            return place
+        (id,) = check_item_ids(after, id_type)
+        if order == "id":
+            return place._replace(after=id)
+        (seq,) = self._store.seqs([id])
+        if seq is None:
+            raise UnknownIdError(
+                f"after={after!r} is not an item of this collection, so it has no place in the order of arrival; use "
+                "page, whose cursor has one."
+            )
+        return place._replace(after=seq)
+
+    def page(self, place: Place, among: SearchFilter, limit: int) -> tuple[list[Item], Place | None]:
+        """Return the next items in an order, and the place after them; None if no more follow."""
+        with self._store.snapshot():
+            if among == SearchFilter():
+                rows = self._store.page(place.order, place.after, limit + 1, descending=place.descending)
+            else:
+                rows = self.ordered(place, among)[: limit + 1]
+            items = self.items([seq for seq, _ in rows[:limit]])
+        if len(rows) <= limit:
+            return items, None
+        return items, place._replace(after=rows[limit - 1][1] if place.order == "id" else rows[limit - 1][0])
+
+    def ordered(self, place: Place, among: SearchFilter) -> list[tuple[int, Any]]:
+        """Return sequence numbers and ids of all items that pass the filters and follow a place, in its order."""
+        seqs = self.seqs(among)
+        if self._store.head().seq != self._searcher.head.seq:
+            raise OutOfStep
+        rows = list(zip(seqs.tolist(), self._searcher.catalogue.ids(seqs), strict=True))
+        if place.order == "id":
+            rows.sort(key=itemgetter(1))
+        key = itemgetter(1 if place.order == "id" else 0)
+        if place.descending:
+            rows.reverse()
+        if place.after is None:
+            return rows
+        after: Any = place.after
+        return [row for row in rows if (key(row) < after if place.descending else key(row) > after)]
+
+
+def _distinct(found: Found) -> list[int]:
+    return list(dict.fromkeys(seq for seqs, _ in found.hits for seq in seqs.tolist()))
+
+
+def vector_distances(query: NDArray[Any], vectors: NDArray[Any], measure: str) -> NDArray[np.float64]:
+    """Return the Euclidean distances, or one minus the cosines of the angles (1 where a vector is zero).
+
+    Examples
+    --------
+    >>> vector_distances(np.zeros(2), np.array([[3.0, 4.0], [0.0, 1.0]]), "l2")
+    array([5., 1.])
+    """
+    if not len(vectors):
+        return np.empty(0)
+    rows, q = vectors.astype(np.float64), np.asarray(query, np.float64)
+    if measure == "l2":
+        return np.asarray(np.sqrt(((rows - q) ** 2).sum(axis=1)))
+    lengths = np.sqrt((rows**2).sum(axis=1)) * np.sqrt(q @ q)
+    return np.asarray(1.0 - np.divide(rows @ q, lengths, out=np.zeros(len(rows)), where=lengths > 0))

@@ -1,0 +1,289 @@
+"""Generations: when all items are encoded again, and the background thread that does it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from threading import Condition, RLock, Thread, current_thread
+from typing import Any
+
+import numpy as np
+
+from onlinehash._internal.threads import single_threaded_products
+from onlinehash._internal.validation import check_positive_int
+from onlinehash.collection.insight import EncoderRecord, with_record
+from onlinehash.collection.learner import Learner, rows_per_chunk
+from onlinehash.collection.searcher import Generation, Searcher
+from onlinehash.collection.stores.rows import Seqs
+from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.exceptions import InvalidInputError, NotLearnedError, OnlineHashError
+from onlinehash.types import Codes
+
+_log = logging.getLogger(__name__)
+
+MIN_LEARNED = 1000
+"""Instances learned before "auto" refreshes while changes come; then whenever their number has doubled."""
+IDLE_SECONDS = 0.5
+"""Without a change, after which "auto" refreshes what is stale."""
+STALE_SHARE, FAR_SHARE = 0.01, 0.1
+"""Shares of the learned instances that the codes do not know: to refresh when idle, and for searches to wait."""
+PATIENCE = 10.0
+"""Seconds that a search waits for codes that are far behind."""
+_REST = 3  # times as long as searches have waited, none waits again
+
+DUE = "refresh_due"
+"""The setting that says that a refresh was asked for and is not done."""
+
+
+def check_refresh(refresh: Any) -> str | int:
+    """Return when to refresh: "auto", "manual" or a number of learned instances.
+
+    Examples
+    --------
+    >>> check_refresh("auto"), check_refresh(1000)
+    ('auto', 1000)
+    >>> check_refresh("never")
+    Traceback (most recent call last):
+    onlinehash.exceptions.InvalidInputError: refresh='never' is not "auto", "manual" or a number of instances learned.
+    """
+    if isinstance(refresh, str) and refresh in ("auto", "manual"):
+        return refresh
+    if isinstance(refresh, (str, bool)) or not hasattr(refresh, "__index__"):
+        raise InvalidInputError(f'refresh={refresh!r} is not "auto", "manual" or a number of instances learned.')
+    return check_positive_int("refresh", refresh)
+
+
+class Refresher:
+    """Encode all items again with what the hasher knows, and take the new codes into use at once.
+
+    One thread reads the stream in chunks and encodes it, while others search and change the collection. It keeps them
+    out for the last chunk only, stores all codes in one transaction, and ends when there is nothing left to do. A
+    refresh that was interrupted starts again when the collection is opened.
+
+    Parameters
+    ----------
+    store, searcher, learner : the parts of a collection
+        ``learner`` is a function, because the learner is replaced when it is read again.
+    changes : RLock
+        Held by every change.
+    mend : callable
+        Reads memory again from the store if a change was ended too early.
+    settings : dict
+        Those of the collection, in memory.
+    """
+
+    def __init__(
+        self,
+        store: SqlStore,
+        searcher: Searcher,
+        learner: Callable[[], Learner],
+        changes: RLock,
+        mend: Callable[[], None],
+        settings: dict[str, Any],
+    ) -> None:
+        self._store, self._searcher, self._learner = store, searcher, learner
+        self._changes, self._mend, self._settings = changes, mend, settings
+        self._state = Condition()
+        self._thread: Thread | None = None
+        self._is_wanted, self._not_before, self._stopping = False, 0.0, False
+        self._n_begun = self._n_ended = 0  # refreshes
+        self.error: Exception | None = None
+        """What ended the last refresh too early."""
+        self.is_building, self.n_encoded = False, 0
+        self._next_wait = 0.0  # time.monotonic() before which no search waits
+        self._warned_of = 0  # generation whose codes a reader was told to be old
+
+    @property
+    def policy(self) -> str | int:
+        """When to refresh."""
+        return check_refresh(self._settings["refresh"])
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a refresh is under way, or about to begin."""
+        with self._state:
+            return self.is_building or self._n_begun > self._n_ended or (self._is_wanted and not self._not_before)
+
+    # ------------------------------------------------------------------ deciding
+
+    def is_stale(self, share: float = STALE_SHARE) -> bool:
+        """Return whether "auto" refreshes the codes once the collection is idle."""
+        n_learned = self._searcher.head.n_learned
+        if self.policy != "auto" or self._searcher.generation is None or not n_learned:
+            return False
+        return abs(n_learned - self._searcher.version) >= max(1.0, share * n_learned)
+
+    def after_change(self) -> None:
+        """Make the first codes as soon as there can be some; ask for new ones if they are due, now or once idle."""
+        n_learned, version = self._searcher.head.n_learned, self._searcher.version
+        if self._searcher.generation is None:
+            if n_learned and self._searcher.head.n_items:
+                try:
+                    self._build()
+                except OnlineHashError as error:
+                    self.error = error
+            return
+        policy, since, encoder = self.policy, abs(n_learned - version), self._searcher.generation.encoder
+        hasher = self._learner().hasher
+        is_other = (encoder.method, encoder.n_bits) != (hasher.name, hasher.n_bits)  # which could not make codes before
+        if is_other and n_learned and not (self.is_building or self._is_wanted):
+            self.ask()
+            return
+        is_due = since >= policy if isinstance(policy, int) else policy == "auto" and since >= max(MIN_LEARNED, version)
+        if is_due:
+            self.ask()
+        elif self.is_stale():
+            self.ask(IDLE_SECONDS)
+
+    def ask(self, delay: float = 0.0) -> int:
+        """Ask for a refresh after a time without changes, and return its number."""
+        with self._state:
+            asked_before = self._is_wanted and self._not_before == 0.0
+            self._is_wanted = True
+            self._not_before = time.monotonic() + delay if delay and not asked_before else 0.0
+            if self._thread is None and not self._stopping:
+                self._thread = Thread(target=self._work, name="onlinehash refresh", daemon=True)
+                self._thread.start()
+            if not self._not_before:
+                self._state.notify_all()
+            return self._n_begun + 1
+
+    def wait(self, number: int | None = None, timeout: float | None = None) -> None:
+        """Return when a refresh has ended, or all that are wanted; raise what ended the last too early."""
+        with self._state:
+            self._state.wait_for(
+                lambda: self._thread is None or (number is not None and self._n_ended >= number), timeout
+            )
+            if self.error is not None and timeout is None:
+                raise self.error
+
+    def wait_for_codes(self) -> None:
+        """Before a search: wait for a refresh while the codes are far behind what was learned, but not for ever."""
+        start, generation = time.monotonic(), self._searcher.generation
+        if generation is None or not self.is_stale(FAR_SHARE) or self._thread is current_thread():
+            return
+        unknown = f"the codes do not know {self._searcher.staleness} of {self._searcher.head.n_learned} instances"
+        if self._store.readonly:
+            if self._warned_of != generation.number:
+                self._warned_of = generation.number
+                _log.warning("A search finds old codes, which the writer has yet to refresh: %s.", unknown)
+            return
+        if start < self._next_wait:
+            return
+        _log.info("A search waits for a refresh: %s.", unknown)
+        self.wait(self.ask(), PATIENCE)
+        end = time.monotonic()
+        self._next_wait = end + _REST * (end - start)
+
+    # ------------------------------------------------------------------ working
+
+    def stop(self) -> None:
+        """Stop after the chunk at work."""
+        with self._state:
+            thread, self._stopping = self._thread, True
+            self._state.notify_all()
+        try:
+            if thread is not None and thread is not current_thread():
+                thread.join()
+        finally:
+            self._stopping = False
+
+    def _work(self) -> None:
+        """Refresh while that is wanted and due."""
+        while True:
+            with self._state:
+                if self._stopping or not self._is_wanted:
+                    self._thread = None
+                    self._state.notify_all()
+                    return
+                rest = self._not_before - time.monotonic()
+                if rest > 0:
+                    self._state.wait(rest)
+                    continue
+                self._is_wanted, self.error = False, None
+                self._n_begun += 1
+            try:
+                while not self._build():
+                    pass
+            except Exception as error:
+                self.error = error
+                _log.warning("A refresh failed, and the codes stay as they are: %s", error)
+            with self._state:
+                self._n_ended += 1
+                self._state.notify_all()
+
+    def _build(self) -> bool:
+        """Encode all items and take the codes into use; return False if the hasher was replaced meanwhile."""
+        begun = time.monotonic()
+        with self._changes:
+            self._mend()
+            learner, dtype, current = self._learner(), self._settings["vector_dtype"], self._searcher.generation
+            is_new = current is None or current.encoder.version != learner.version or DUE in self._settings
+            if not self._searcher.head.n_items or not is_new:
+                return True
+            try:
+                with single_threaded_products(self._searcher.head.n_items):
+                    encoder = learner.hasher.snapshot()
+            except NotLearnedError:
+                return True
+            self.n_encoded, self.is_building = 0, True
+        generation = Generation(0, encoder, self._searcher.engine.put)
+        seqs, codes = [np.empty(0, np.int64)], list[Codes]()
+
+        def encode_chunk(limit: int) -> bool:
+            """Encode the next rows of the stream; return whether there may be more."""
+            rows = self._store.stream(int(seqs[-1][-1]) if codes else 0, limit, dtype)
+            if len(rows):
+                seqs.append(rows.seqs)
+                codes.append(generation.codes(rows.vectors))
+                self.n_encoded += len(rows)
+            return len(rows) == limit
+
+        try:
+            limit = rows_per_chunk(self._store)
+            while encode_chunk(limit):
+                if self._stopping:
+                    return True
+            with self._changes:
+                self._mend()
+                if self._learner() is not learner:  # another hasher, or other vectors: these codes are not wanted
+                    return False
+                while encode_chunk(limit):
+                    pass
+                if codes:
+                    self._finish(encoder, np.concatenate(seqs), np.concatenate(codes), time.monotonic() - begun)
+        except OnlineHashError:
+            if self._learner() is learner:
+                raise
+            return False
+        finally:
+            self.is_building = False
+        return True
+
+    def _finish(self, encoder: Any, seqs: Seqs, codes: Codes, seconds: float) -> None:
+        """Store all codes in one transaction, and search them."""
+        searcher, settings = self._searcher, self._settings
+        world = settings.get("n_migrations", 0)
+        known = searcher.catalogue.known(seqs)
+        seqs, codes = seqs[known], codes[known]
+        n_items = searcher.head.n_items
+        if len(seqs) != n_items:
+            raise self._store.database.damage(f"the vectors of {n_items - len(seqs)} items are missing")
+        recomputed = len(seqs) * encoder.n_bits if searcher.generation is not None else 0
+        new = {"bits_recomputed": settings.get("bits_recomputed", 0) + recomputed, DUE: None}
+        record = EncoderRecord(searcher.head.generation + 1, encoder.version, datetime.now(UTC), n_items, seconds)
+        new |= with_record(settings, record)
+        try:
+            with self._store.transaction():
+                number = self._store.put_generation(encoder.to_bytes(), seqs, codes)
+                self._store.put_settings(new)
+            settings.update(new)
+            del settings[DUE]
+            searcher.replace(
+                Generation(number, encoder, searcher.engine.put, world), seqs, codes, self._store.last_head()
+            )
+        except BaseException:
+            searcher.is_torn = True
+            raise

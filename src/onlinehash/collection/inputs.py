@@ -1,0 +1,293 @@
+"""The one door of a collection: what users pass is checked once, and converted to plain columns."""
+
+from __future__ import annotations
+
+import json
+import numbers
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash._internal.validation import (
+    as_array,
+    as_column,
+    check_choice,
+    check_feature_names,
+    check_features,
+    check_finite,
+    check_ids,
+    check_labels,
+    check_targets,
+    records,
+)
+from onlinehash.collection.filters import Filter, is_plain_text, parse_where
+from onlinehash.collection.types import Id, Label
+from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError, counted
+from onlinehash.types import LabelSets
+
+CHECKPOINT = "checkpoint:"
+"""Begins the names of the settings that hold checkpoints."""
+
+MAX_PAYLOAD = 1 << 16
+"""Characters of JSON per payload."""
+
+PARTS = ("labels", "payload", "vectors")
+"""What a search can include."""
+
+_encode = json.JSONEncoder(allow_nan=False).encode
+
+
+class Batch(NamedTuple):
+    """Checked items: one entry per item and column, labels and payloads as JSON."""
+
+    ids: list[Any]
+    vectors: NDArray[Any]
+    labels: list[str | None]
+    payloads: list[str | None]
+
+
+class SearchFilter(NamedTuple):
+    """What to search among: items with any of the labels, one of the ids, and a payload that passes; None: no filter.
+
+    Examples
+    --------
+    >>> SearchFilter(labels=["cat", "dog"])
+    SearchFilter(labels=['cat', 'dog'], ids=None, where=None)
+    """
+
+    labels: list[Label] | None = None
+    ids: list[Any] | None = None
+    where: Filter | None = None
+
+
+# ------------------------------------------------------------------ ids
+
+
+def is_single(ids: Any) -> bool:
+    """Return whether this is one id, not several."""
+    return isinstance(ids, (str, numbers.Integral, Enum))
+
+
+def demand_single(id: Any) -> None:
+    """Raise TypeError if this is not one id."""
+    if not is_single(id):
+        raise TypeError(f"{id!r} is not one id; use get for several.")
+
+
+def check_item_ids(ids: Any, id_type: str | None, *, ordered: bool = False, repeated: bool = False) -> list[Any]:
+    """Return ids as a list of int or of str, all different; ``id_type`` is that of the collection, if it has one.
+
+    ``ordered``: there is a row for every id, so a set will not do. ``repeated``: an id that comes twice is taken once.
+
+    Examples
+    --------
+    >>> check_item_ids(np.array([3, 1]), "int"), check_item_ids("a", None)
+    ([3, 1], ['a'])
+    """
+    if is_single(ids):
+        ids = [ids]
+    if not isinstance(ids, Iterable) or isinstance(ids, (bytes, dict)):
+        raise InvalidInputError("ids are integers or strings: pass one, or a list or 1-D array of them.")
+    if ordered and isinstance(ids, (set, frozenset)):
+        raise InvalidInputError("ids is a set, which has no order; pass a list, in the order of the rows.")
+    checked = check_ids(ids if isinstance(ids, list) or hasattr(ids, "__array__") else list(ids), "ids")
+    listed = checked.tolist() if isinstance(checked, np.ndarray) else list(checked)
+    given = type(listed[0]).__name__ if listed else None
+    if id_type is not None and given not in (None, id_type):
+        raise InvalidInputError(f"ids holds {given}; the ids of this collection are {id_type}.")
+    if given == "str":
+        check_encodable("ids", listed)
+    if repeated:
+        return list(dict.fromkeys(listed))
+    if len(set(listed)) < len(listed):
+        twice = Counter(listed).most_common(1)[0][0]
+        raise InvalidInputError(f"ids holds {twice!r} twice; pass every id once.")
+    return listed
+
+
+def check_encodable(name: str, values: list[Any]) -> None:
+    """Refuse strings that are not Unicode text."""
+    try:
+        "".join(map(str, values)).encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{name} holds a string that is not Unicode text (a lone surrogate).") from None
+
+
+# ------------------------------------------------------------------ vectors
+
+
+def check_names(vectors: Any, known: Sequence[str] | None) -> dict[str, Any]:
+    """Return the feature names of vectors as a setting, if none are known yet; raise if others are."""
+    if type(vectors) is np.ndarray or check_feature_names(vectors) is None:
+        return {}
+    names = check_feature_names(vectors, known)
+    return {} if known is not None else {"feature_names": names}
+
+
+def check_vectors(vectors: Any, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
+    """Return vectors, one row per id, as they will be stored."""
+    given = as_array(vectors)
+    rows = check_features(
+        given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"
+    )
+    if len(rows) != n_rows:
+        raise InvalidFeaturesError(
+            f"vectors has {counted(len(rows), 'row')} for {counted(n_rows, 'id')}; pass one row per id."
+        )
+    check_finite(rows, np.dtype(np.float32))  # in which hashers learn here
+    with np.errstate(over="ignore"):
+        stored = np.ascontiguousarray(rows, dtype)
+    if stored.dtype != rows.dtype and not np.isfinite(stored).all():
+        raise InvalidFeaturesError(
+            f"vectors holds values too large for {dtype}, in which this collection stores them; scale vectors first."
+        )
+    return stored
+
+
+def check_queries(vectors: Any, n_features: int | None, names: Sequence[str] | None) -> tuple[NDArray[Any], bool]:
+    """Return queries, one per row, and whether there is one alone."""
+    check_names(vectors, names)
+    rows = as_array(vectors)
+    single = rows.ndim == 1
+    return check_features(rows[np.newaxis] if single else rows, n_features=n_features, owner="this collection"), single
+
+
+# ------------------------------------------------------------------ labels
+
+
+def label_texts(labels: Any, n_rows: int, single: bool, label_type: str | None) -> tuple[list[str | None], str | None]:
+    """Return the labels of every row as JSON, None for a row without any, and their type.
+
+    Examples
+    --------
+    >>> label_texts([3, None, 5], 3, False, None)
+    (['3', None, '5'], 'int')
+    >>> label_texts(["cat", "pet"], 1, True, None)
+    (['["cat", "pet"]'], 'str')
+    """
+    if labels is None:
+        return [None] * n_rows, label_type
+    given = [labels] if single else as_column(labels, "y", InvalidLabelsError)
+    if isinstance(given, np.ndarray) and not given.ndim:
+        raise InvalidLabelsError(
+            f"labels={labels!r} is not a list or 1d array of {counted(n_rows, 'label')}, one per id; pass None for an "
+            "id without."
+        )
+    targets, labelled = check_targets([labels] if single else labels, n_rows)
+    several = isinstance(targets, LabelSets)
+    values: list[Any] = [list(some) for some in targets] if several else np.asarray(targets).tolist()
+    flat = [label for some in values for label in some] if several else values
+    given_type = type(flat[0]).__name__ if flat else None
+    if label_type is not None and given_type not in (None, label_type) and (labelled is None or labelled.any()):
+        raise InvalidLabelsError(f"labels holds {given_type}; the labels of this collection are {label_type}.")
+    if given_type == "str":
+        check_encodable("labels", flat)
+    if several:
+        texts = [_encode(value[0] if len(value) == 1 else value) if value else None for value in values]
+    else:
+        known = {value: _encode(value) for value in set(values)}
+        there = [True] * n_rows if labelled is None else labelled.tolist()
+        texts = [known[value] if here else None for value, here in zip(values, there, strict=True)]
+    return texts, given_type or label_type if any(text is not None for text in texts) else label_type
+
+
+@lru_cache(maxsize=4096)
+def labels_of(text: str | None) -> Label | tuple[Label, ...] | None:
+    """Return labels from their JSON."""
+    value: Any = None if text is None else json.loads(text)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def label_set(text: str | None) -> frozenset[Label]:
+    """Return labels from their JSON, as a set."""
+    labels = labels_of(text)
+    return frozenset() if labels is None else frozenset(labels if isinstance(labels, tuple) else [labels])
+
+
+# ------------------------------------------------------------------ payloads and checkpoints
+
+
+def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
+    """Return the payload of every row as JSON."""
+    if payload is None:
+        return [None] * n_rows
+    values = records([payload] if single else payload, n_rows)
+    return [None if value is None else _payload_text(value, row) for row, value in enumerate(values)]
+
+
+def _payload_text(value: Any, row: int) -> str:
+    try:
+        text = _encode(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"payload of row {row} cannot be written as JSON: {error}.") from error
+    if ("\\u0000" in text or "\\ud" in text) and not _is_storable(text):
+        raise InvalidInputError(
+            f"payload of row {row} holds a string with U+0000 or a lone surrogate; no database filters by it."
+        )
+    if len(text) > MAX_PAYLOAD:
+        raise InvalidInputError(
+            f"payload of row {row} has {len(text)} characters of JSON; at most {MAX_PAYLOAD}. Store a link instead."
+        )
+    return text
+
+
+def _is_storable(text: str) -> bool:
+    """Return whether the strings of a JSON text are without U+0000 and lone surrogates."""
+    return is_plain_text(json.dumps(json.loads(text), ensure_ascii=False).replace("\\\\", "").replace("\\u0000", "\0"))
+
+
+def checkpoint_settings(checkpoint: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return checkpoints as settings of the store."""
+    if checkpoint is None:
+        return {}
+    if not isinstance(checkpoint, Mapping) or not all(isinstance(name, str) for name in checkpoint):
+        raise InvalidInputError(f"checkpoint is {checkpoint!r}, not a mapping from names to JSON values.")
+    try:
+        copied = json.loads(_encode(dict(checkpoint)))  # the caller may change what it passed
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"checkpoint cannot be written as JSON: {error}.") from error
+    return {f"{CHECKPOINT}{name}": value for name, value in copied.items()}
+
+
+# ------------------------------------------------------------------ searches
+
+
+def check_include(include: Any) -> tuple[str, ...]:
+    """Return the parts to include."""
+    if include is None:
+        return ()
+    if isinstance(include, str) or not isinstance(include, Iterable):
+        raise InvalidInputError(f"include={include!r} is not a list; pass some of {', '.join(PARTS)} in one.")
+    return tuple(check_choice("include", part, PARTS) for part in dict.fromkeys(include))
+
+
+def search_filter(
+    labels: Any, ids: Iterable[Id] | None, where: Any, id_type: str | None, label_type: str | None
+) -> SearchFilter:
+    """Return the filters of a search, checked."""
+    return SearchFilter(
+        None if labels is None else list(dict.fromkeys(_wanted_labels(labels, label_type))),
+        None if ids is None else check_item_ids(ids, id_type, repeated=True),
+        None if where is None else parse_where(where),
+    )
+
+
+def _wanted_labels(labels: Any, label_type: str | None) -> list[Label]:
+    """Return the labels to filter by: one, or several of which an item has any."""
+    if getattr(labels, "ndim", None) == 0:
+        labels = labels.item()
+    if is_single(labels) or isinstance(labels, bytes) or not isinstance(labels, Iterable):
+        labels = [labels]
+    listed: Any = labels if hasattr(labels, "__array__") else list(labels)
+    if len(listed) == 0:
+        raise InvalidInputError("labels is empty; name the labels to search among, or leave it out.")
+    plain: list[Label] = check_labels(listed, len(listed)).tolist()
+    given = type(plain[0]).__name__
+    if label_type is not None and given != label_type:
+        raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {label_type}.")
+    return plain

@@ -1,0 +1,523 @@
+"""SqlStore: a collection in the tables of a database; the SQL that SQLite and PostgreSQL have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinehash.collection.filters import FieldPath, Filter
+from onlinehash.collection.stores.rows import (
+    Changes,
+    CodeColumns,
+    Head,
+    ItemColumns,
+    Seqs,
+    StreamRows,
+    checksum,
+    columns,
+    from_blobs,
+    to_blobs,
+)
+from onlinehash.collection.types import Id
+from onlinehash.exceptions import DamagedError
+from onlinehash.types import Codes, Progress
+
+# ``items`` says which items there are. The stream has their vectors, and those of items replaced or deleted since the
+# last state of the hasher, which learns from them again after a crash. ``gone`` has the sequence numbers of such items,
+# and when they went, for the processes that follow. Codes come in chunks: sequence numbers, then codes, both as bytes.
+# Every row has a checksum. ``{id}``, ``{blob}`` and ``{end}`` differ between databases.
+TABLES = {
+    "settings": "(name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum BIGINT NOT NULL){end}",
+    "state": "(seq BIGINT PRIMARY KEY, content {blob} NOT NULL, checksum BIGINT NOT NULL)",
+    "generation": "(number BIGINT PRIMARY KEY, encoder {blob} NOT NULL, checksum BIGINT NOT NULL)",
+    "codes": "(number BIGINT, last BIGINT, seqs {blob} NOT NULL, codes {blob} NOT NULL, checksum BIGINT NOT NULL, "
+    "PRIMARY KEY (number, last))",
+    "items": "(id {id} PRIMARY KEY, seq BIGINT NOT NULL, labels TEXT, checksum BIGINT NOT NULL){end}",
+    "stream": "(seq {rowid} PRIMARY KEY, id {id} NOT NULL, batch BIGINT NOT NULL, labels TEXT, vector {blob} NOT NULL, "
+    "checksum BIGINT NOT NULL)",
+    "payloads": "(seq {rowid} PRIMARY KEY, payload TEXT, checksum BIGINT NOT NULL)",
+    "gone": "(seq {rowid} PRIMARY KEY, at BIGINT NOT NULL, checksum BIGINT NOT NULL)",
+}
+"""What follows CREATE TABLE and a name."""
+
+GONE_INDEX = "CREATE INDEX gone_by_at ON gone (at)"
+
+NEW_STREAM = "new_stream"
+"""The table of the vectors of another embedding model, made as the stream is."""
+
+FOLLOWED = 1_000_000
+"""Sequence numbers that a follower may be behind; further back, it reads everything again."""
+
+ROWS_PER_QUERY = 500
+CODES_PER_CHUNK = 50_000
+ROWS_PER_FETCH = 50_000
+
+
+class Database(Protocol):
+    """What a store asks of a database. SQL has ``?`` for values."""
+
+    readonly: bool
+    place: str
+    """What errors call the collection."""
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds everything; None if there is none."""
+
+    @property
+    def epoch(self) -> int:
+        """Number of times that the right to write was lost and taken again."""
+
+    def take_lock(self) -> None:
+        """Take the right to write again if it was lost; what was being committed then is over."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Apply all statements of the block, durably, or none; raise if the right to write was lost."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """See one moment of the database in all queries of the block."""
+
+    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+
+    def execute(self, sql: str, *values: Any) -> None:
+        """Run a statement of a transaction."""
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement of a transaction for each of several rows of values."""
+
+    def condition(self, where: Filter) -> tuple[str, list[Any]]:
+        """Return SQL for a filter on the column ``payload``, and its values."""
+
+    def create_index(self, path: FieldPath) -> None:
+        """Make filters by a path fast."""
+
+    def drop_index(self, path: FieldPath) -> None:
+        """Drop the index of a path."""
+
+    def create_stream(self, name: str) -> None:
+        """Make another table like the stream."""
+
+    def set_id_type(self, id_type: str) -> None:
+        """Prepare for ids that are "int" or "str", before the first item."""
+
+    def damage(self, what: str) -> DamagedError:
+        """Return the error for what was read and is not what was written."""
+
+    def problems(self) -> Iterator[str]:
+        """Yield what the database itself finds wrong."""
+
+    def size(self) -> int:
+        """Return the number of bytes that everything takes."""
+
+    def backup(self, path: Path, progress: Progress) -> None:
+        """Copy everything, as it is at one moment, to a new SQLite file."""
+
+    def compact(self, progress: Progress) -> None:
+        """Give unused space back."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+class SqlStore:
+    """Durable items of a collection. Reads see what was committed, from any thread; one thread writes at a time.
+
+    Parameters
+    ----------
+    database : Database
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.readonly, self.file = database.readonly, database.file
+        self._head: dict[str, int] = {}  # in a transaction: the counters that it will write
+        self._last: Head | None = None  # that this has written, in an epoch of the database
+        self._epoch = 0
+
+    def close(self) -> None:
+        """Release the database; the store cannot be used again."""
+        self.database.close()
+
+    # ------------------------------------------------------------------ transactions and settings
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Apply all changes of the block, durably, or none."""
+        with self.database.transaction():
+            self._head, self._last = self.last_head()._asdict(), None
+            yield
+            self._head["n_changes"] += 1
+            self._write_setting("head", list(self._head.values()))
+        self._last, self._epoch = Head(**self._head), self.database.epoch
+
+    def last_head(self) -> Head:
+        """Return the counters that the last transaction has written, from memory while nobody else can write."""
+        return self._last if self._last is not None and self._epoch == self.database.epoch else self.head()
+
+    def set_learned(self, version: int) -> None:
+        """Write the version of the hasher."""
+        self._head["n_learned"] = version
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """See one moment of the store in all reads of the block."""
+        return self.database.snapshot()
+
+    def head(self) -> Head:
+        """Return the counters."""
+        found = self.database.query("SELECT name, value, checksum FROM settings WHERE name = 'head'")
+        if not found:
+            raise self.database.damage("its counters are missing")
+        return Head(*self._values(found)["head"])
+
+    def settings(self) -> dict[str, Any]:
+        """Return all settings: JSON values by name."""
+        settings = self._values(self.database.query("SELECT name, value, checksum FROM settings"))
+        if "head" not in settings:
+            raise self.database.damage("its counters are missing")
+        head = Head(*settings.pop("head"))
+        if len(settings) != head.n_settings:
+            raise self.database.damage("settings are missing")
+        return settings
+
+    def _values(self, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+        for name, value, found in rows:
+            if checksum(name, value) != found:
+                raise self.database.damage(f"the setting {name!r} does not match its checksum")
+        return {name: json.loads(value) for name, value, _ in rows}
+
+    def put_settings(self, settings: Mapping[str, Any]) -> None:
+        """Write some settings; None removes one."""
+        for name, value in settings.items():
+            known = bool(self.database.query("SELECT 1 FROM settings WHERE name = ?", name))
+            if value is None:
+                self.database.execute("DELETE FROM settings WHERE name = ?", name)
+            else:
+                self._write_setting(name, value)
+            self._head["n_settings"] += (value is not None) - known
+
+    def _write_setting(self, name: str, value: Any) -> None:
+        text = json.dumps(value)
+        self.database.execute(
+            "INSERT INTO settings VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value, "
+            "checksum = excluded.checksum",
+            name,
+            text,
+            checksum(name, text),
+        )
+
+    # ------------------------------------------------------------------ items
+
+    def put(
+        self,
+        seqs: Sequence[int],
+        ids: Sequence[Id],
+        vectors: NDArray[Any],
+        labels: Sequence[str | None],
+        payloads: Sequence[str | None],
+    ) -> None:
+        """Write new items; those that they replace have been deleted."""
+        database, batch, n_rows = self.database, seqs[0], len(seqs)
+        if not self._head["seq"]:
+            database.set_id_type("str" if isinstance(ids[0], str) else "int")
+        blobs = to_blobs(vectors)
+        rows = zip(seqs, ids, labels, blobs, strict=True)
+        stream = [
+            (seq, id, batch, label, blob, checksum(seq, id, batch, label, content=blob))
+            for seq, id, label, blob in rows
+        ]
+        database.execute_many("INSERT INTO stream VALUES (?, ?, ?, ?, ?, ?)", stream)
+        items = [(id, seq, label, checksum(id, seq, label)) for seq, id, _, label, _, _ in stream]
+        database.execute_many("INSERT INTO items VALUES (?, ?, ?, ?)", items)
+        texts = [(seq, text, checksum(seq, text)) for seq, text in zip(seqs, payloads, strict=True)]
+        database.execute_many("INSERT INTO payloads VALUES (?, ?, ?)", texts)
+        self._head["seq"] = seqs[-1]
+        self._head["n_items"] += n_rows
+        self._head["n_unsaved"] += n_rows
+
+    def put_payloads(self, seqs: Sequence[int], payloads: Sequence[str | None]) -> None:
+        """Write the payloads of items."""
+        rows = [(text, checksum(seq, text), seq) for seq, text in zip(seqs, payloads, strict=True)]
+        self.database.execute_many("UPDATE payloads SET payload = ?, checksum = ? WHERE seq = ?", rows)
+
+    def delete(self, seqs: Sequence[int], ids: Sequence[Id], at: int) -> None:
+        """Delete items; the change has the sequence number ``at``."""
+        saved_to = self._state_seq()
+        database, one = self.database, [(seq,) for seq in seqs]
+        database.execute_many("DELETE FROM items WHERE id = ?", [(id,) for id in ids])
+        database.execute_many("DELETE FROM payloads WHERE seq = ?", one)
+        database.execute_many("DELETE FROM stream WHERE seq = ?", [(seq,) for seq in seqs if seq <= saved_to])
+        database.execute_many("INSERT INTO gone VALUES (?, ?, ?)", [(seq, at, checksum(seq, at)) for seq in seqs])
+        self._head["seq"] = max(self._head["seq"], at)
+        self._head["n_items"] -= len(seqs)
+
+    def seqs(self, ids: Sequence[Id]) -> list[int | None]:
+        """Return the sequence numbers of ids; None for those that are unknown."""
+        found = {row[0]: row[1] for row in self._items("id", ids)}
+        return [found.get(id) for id in ids]
+
+    def items(self) -> ItemColumns:
+        """Return all items, in order of arrival."""
+        ids, seqs, labels = list[Any](), list[int](), list[str | None]()
+        with self.snapshot():
+            n_items = self.head().n_items
+            while rows := self._next_items(ids[-1] if ids else None, ROWS_PER_FETCH):
+                ids += [row[0] for row in rows]
+                seqs += [row[1] for row in rows]
+                labels += [row[2] for row in rows]
+        if len(ids) != n_items:
+            raise self.database.damage(f"{len(ids)} items were found of {n_items}")
+        numbers = np.array(seqs, np.int64)
+        order = np.argsort(numbers)
+        if (np.diff(numbers[order]) <= 0).any():
+            raise self.database.damage("two items have one sequence number")
+        places = order.tolist()
+        return ItemColumns(numbers[order], [ids[i] for i in places], [labels[i] for i in places])
+
+    def _next_items(self, after: Id | None, limit: int, sign: str = ">", order: str = "ASC") -> list[tuple[Any, ...]]:
+        where, values = ("", ()) if after is None else (f"WHERE id {sign} ?", (after,))
+        found = self.database.query(f"{_ITEMS} {where} ORDER BY id {order} LIMIT ?", *values, limit)
+        return self._checked_items(found)
+
+    def page(self, order: str, after: Id | None, limit: int, *, descending: bool = False) -> list[tuple[int, Any]]:
+        """Return sequence numbers and ids of the next items in order of "id" or "arrival"."""
+        sign, direction = ("<", "DESC") if descending else (">", "ASC")
+        if order == "id":
+            return [(row[1], row[0]) for row in self._next_items(after, limit, sign, direction)]
+        where, values = ("", ()) if after is None else (f"AND seq {sign} ?", (after,))
+        there = "NOT EXISTS (SELECT 1 FROM gone WHERE gone.seq = stream.seq)"
+        select = f"SELECT seq, id FROM stream WHERE {there} {where} ORDER BY seq {direction} LIMIT ?"
+        return [(seq, id) for seq, id in self.database.query(select, *values, limit)]
+
+    def _items(self, column: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return self._checked_items(self._among(f"{_ITEMS} WHERE {column}", values))
+
+    def _checked_items(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        for id, seq, labels, found in rows:
+            if crc32(f"{id}\x1f{seq}\x1f{labels}".encode()) != found:  # checksum(), without a call for every item
+                raise self.database.damage(f"item {id!r} does not match its checksum")
+        return rows
+
+    def _among(self, select: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows in which the column that ends the query has one of the values, in any order."""
+        found: list[tuple[Any, ...]] = []
+        for start in range(0, len(values), ROWS_PER_QUERY):
+            some = values[start : start + ROWS_PER_QUERY]
+            found += self.database.query(f"{select} IN ({', '.join('?' * len(some))})", *some)
+        return found
+
+    def vectors(self, seqs: Sequence[int], dtype: str) -> NDArray[Any]:
+        """Return the vectors of items, in that order; raise if one is missing."""
+        return np.array([vector for _, _, vector in self.rows(seqs, dtype)])
+
+    def rows(self, seqs: Sequence[int], dtype: str) -> list[tuple[Any, str | None, NDArray[Any]]]:
+        """Return ids, labels and vectors of items, in that order; raise if one is missing."""
+        found = {row[0]: row for row in self._checked_stream(self._among(f"{_STREAM} WHERE seq", seqs))}
+        self._demand(seqs, found)
+        vectors = from_blobs([found[seq][4] for seq in seqs], dtype)
+        return [(found[seq][1], found[seq][3], vector) for seq, vector in zip(seqs, vectors, strict=True)]
+
+    def payloads(self, seqs: Sequence[int]) -> list[str | None]:
+        """Return the payloads of items as JSON, in that order; raise if one is missing."""
+        found: dict[int, str | None] = {}
+        for seq, text, sum_ in self._among("SELECT seq, payload, checksum FROM payloads WHERE seq", seqs):
+            if checksum(seq, text) != sum_:
+                raise self.database.damage(f"the payload of item {self._name(seq)} does not match its checksum")
+            found[seq] = text
+        self._demand(seqs, found)
+        return [found[seq] for seq in seqs]
+
+    def first_payloads(self, limit: int) -> list[str]:
+        """Return some payloads that are not empty."""
+        select = "SELECT payload FROM payloads WHERE payload IS NOT NULL LIMIT ?"
+        return [text for (text,) in self.database.query(select, limit)]
+
+    def _demand(self, seqs: Sequence[int], found: Mapping[int, Any]) -> None:
+        missing = next((seq for seq in seqs if seq not in found), None)
+        if missing is not None:
+            raise self.database.damage(f"item {self._name(missing)} is not where it should be")
+
+    def _name(self, seq: int) -> str:
+        """Return what errors call an item."""
+        found = self.database.query("SELECT id FROM items WHERE seq = ?", seq)
+        return repr(found[0][0]) if found else f"number {seq}"
+
+    # ------------------------------------------------------------------ filters
+
+    def filter(self, where: Filter) -> Seqs:
+        """Return the sequence numbers of items whose payload passes, sorted."""
+        passes, values = self.database.condition(where)
+        found = self.database.query(f"SELECT seq FROM payloads WHERE {passes}", *values)
+        return np.sort(np.fromiter((seq for (seq,) in found), np.int64, len(found)))
+
+    # ------------------------------------------------------------------ the stream and the state of the hasher
+
+    def stream(self, after: int, limit: int, dtype: str, table: str = "stream") -> StreamRows:
+        """Return the next rows of the stream; those of items that are gone may be among them."""
+        select = _STREAM.replace("stream", table)
+        found = self._checked_stream(self.database.query(f"{select} WHERE seq > ? ORDER BY seq LIMIT ?", after, limit))
+        seqs, _, _, labels, blobs = columns(found, 5)
+        numbers = np.array(seqs, np.int64)
+        if (np.diff(numbers) <= 0).any():
+            raise self.database.damage("the stream is not in order")
+        return StreamRows(numbers, from_blobs(blobs, dtype), labels)
+
+    def _checked_stream(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        for seq, id, batch, labels, blob, found in rows:
+            if checksum(seq, id, batch, labels, content=blob) != found:
+                raise self.database.damage(f"the vector of item {id!r} does not match its checksum")
+        return [row[:5] for row in rows]
+
+    def batches(self, after: int) -> list[tuple[int, int]]:
+        """Return the first sequence number and the number of rows of every batch that the state does not know."""
+        with self.snapshot():
+            n_unsaved = self.head().n_unsaved
+            select = "SELECT batch, count(*) FROM stream WHERE seq > ? GROUP BY batch ORDER BY batch"
+            found = self.database.query(select, after)
+        if sum(n_rows for _, n_rows in found) != n_unsaved:
+            raise self.database.damage("items are missing that the hasher has learned from")
+        return [(first, n_rows) for first, n_rows in found]
+
+    def are_items(self, seqs: Seqs) -> NDArray[np.bool_]:
+        """Return which rows of the stream are those of items, not of items that are gone."""
+        gone = {seq for (seq,) in self._among("SELECT seq FROM gone WHERE seq", seqs.tolist())}
+        return np.array([seq not in gone for seq in seqs.tolist()], bool)
+
+    def bytes_per_vector(self) -> int:
+        """Return the size of a vector; 0 before the first."""
+        found = self.database.query("SELECT length(vector) FROM stream LIMIT 1")
+        return int(found[0][0]) if found else 0
+
+    def state(self) -> tuple[bytes, int]:
+        """Return the last state of the hasher, and the sequence number up to which it has learned."""
+        return self._blob("SELECT content, seq, checksum FROM state", "the state of the hasher")
+
+    def _blob(self, select: str, what: str) -> tuple[bytes, int]:
+        found = self.database.query(select)
+        if len(found) != 1 or checksum(found[0][1], content=found[0][0]) != found[0][2]:
+            raise self.database.damage(f"{what} does not match its checksum")
+        return bytes(found[0][0]), found[0][1]
+
+    def _state_seq(self) -> int:
+        found = self.database.query("SELECT seq FROM state")
+        return found[0][0] if found else 0
+
+    def put_state(self, content: bytes, seq: int) -> None:
+        """Write the state of the hasher; what was kept of the stream for it may go."""
+        database = self.database
+        database.execute("DELETE FROM state")
+        database.execute("INSERT INTO state VALUES (?, ?, ?)", seq, content, checksum(seq, content=content))
+        database.execute("DELETE FROM stream WHERE seq IN (SELECT seq FROM gone WHERE seq <= ?)", seq)
+        database.execute("DELETE FROM gone WHERE at <= ? AND seq <= ?", self._head["seq"] - FOLLOWED, seq)
+        found = database.query("SELECT count(*) FROM stream WHERE seq > ?", seq)
+        self._head["n_unsaved"] = found[0][0]
+
+    # ------------------------------------------------------------------ codes
+
+    def generation(self) -> tuple[bytes, int]:
+        """Return the encoder in use and its number."""
+        return self._blob("SELECT encoder, number, checksum FROM generation", "the encoder")
+
+    def codes(self, number: int, after: int = 0) -> CodeColumns:
+        """Return the codes of a generation, in chunks that end after a sequence number."""
+        seqs, codes = [np.empty(0, np.int64)], list[Codes]()
+        select = "SELECT last, seqs, codes, checksum FROM codes WHERE number = ? AND last > ? ORDER BY last"
+        for last, numbers, content, found in self.database.query(select, number, after):
+            if checksum(number, last, checksum(content=numbers), content=content) != found:
+                raise self.database.damage("codes do not match their checksum")
+            seqs.append(np.frombuffer(numbers, "<i8"))
+            codes.append(np.frombuffer(content, np.uint8).reshape(len(seqs[-1]), -1))
+        return CodeColumns(np.concatenate(seqs), np.concatenate(codes)) if codes else CodeColumns()
+
+    def put_codes(self, number: int, seqs: Sequence[int] | Seqs, codes: Codes) -> None:
+        """Write the codes of items."""
+        for start in range(0, len(seqs), CODES_PER_CHUNK):
+            chunk = np.asarray(seqs[start : start + CODES_PER_CHUNK], "<i8")
+            numbers, content = chunk.tobytes(), codes[start : start + CODES_PER_CHUNK].tobytes()
+            last = int(chunk[-1])
+            sum_ = checksum(number, last, checksum(content=numbers), content=content)
+            self.database.execute("INSERT INTO codes VALUES (?, ?, ?, ?, ?)", number, last, numbers, content, sum_)
+
+    def put_generation(self, encoder: bytes, seqs: Seqs, codes: Codes) -> int:
+        """Write an encoder and the codes of all items in place of those in use, and return its number."""
+        number = self._head["generation"] + 1
+        for table in ("generation", "codes"):
+            self.database.execute(f"DELETE FROM {table}")
+        self.database.execute(
+            "INSERT INTO generation VALUES (?, ?, ?)", number, encoder, checksum(number, content=encoder)
+        )
+        self.put_codes(number, seqs, codes)
+        self._head["generation"] = number
+        return number
+
+    def changes_since(self, seq: int, head: Head) -> Changes | None:
+        """Return what happened after a sequence number; None if that is too far back."""
+        if head.seq - seq >= FOLLOWED:
+            return None
+        gone = self.database.query("SELECT seq, at, checksum FROM gone WHERE at > ?", seq)
+        if any(checksum(*row[:2]) != row[2] for row in gone):
+            raise self.database.damage("a row of the table gone does not match its checksum")
+        left = {number for number, _, _ in gone}
+        found = self._checked_stream(self.database.query(f"{_STREAM} WHERE seq > ? ORDER BY seq", seq))
+        seqs, ids, _, labels, _ = columns([row for row in found if row[0] not in left], 5)
+        items = ItemColumns(np.array(seqs, np.int64), ids, labels)
+        return Changes(items, self.codes(head.generation, seq), np.array(sorted(left), np.int64))
+
+    # ------------------------------------------------------------------ the vectors of another embedding model
+
+    def begin_migration(self) -> None:
+        """Make room for new vectors beside the stream."""
+        self.database.create_stream(NEW_STREAM)
+
+    def put_new_vectors(self, seqs: Sequence[int], vectors: NDArray[Any]) -> None:
+        """Write the new vectors of items."""
+        found = {row[0]: row for row in self._checked_stream(self._among(f"{_STREAM} WHERE seq", seqs))}
+        rows = []
+        for seq, blob in zip(seqs, to_blobs(vectors), strict=True):
+            _, id, batch, labels, _ = found[seq]
+            rows.append((seq, id, batch, labels, blob, checksum(seq, id, batch, labels, content=blob)))
+        self.database.execute_many(f"DELETE FROM {NEW_STREAM} WHERE seq = ?", [(seq,) for seq in seqs])
+        self.database.execute_many(f"INSERT INTO {NEW_STREAM} VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def without_new_vectors(self, limit: int, after: int = 0) -> list[int]:
+        """Return the sequence numbers of the next items that have no new vector; all items have a payload's row."""
+        missing = f"NOT EXISTS (SELECT 1 FROM {NEW_STREAM} WHERE {NEW_STREAM}.seq = payloads.seq)"
+        select = f"SELECT seq FROM payloads WHERE seq > ? AND {missing} ORDER BY seq LIMIT ?"
+        return [seq for (seq,) in self.database.query(select, after, limit)]
+
+    def n_new_vectors(self) -> int:
+        """Return how many items have a new vector."""
+        there = f"EXISTS (SELECT 1 FROM {NEW_STREAM} WHERE {NEW_STREAM}.seq = payloads.seq)"
+        return int(self.database.query(f"SELECT count(*) FROM payloads WHERE {there}")[0][0])
+
+    def end_migration(self, *, adopt: bool) -> None:
+        """Put the new vectors in place of the old ones, or drop them."""
+        if not adopt:
+            self.database.execute(f"DROP TABLE {NEW_STREAM}")
+            return
+        there = f"EXISTS (SELECT 1 FROM payloads WHERE payloads.seq = {NEW_STREAM}.seq)"
+        self.database.execute(f"DELETE FROM {NEW_STREAM} WHERE NOT {there}")
+        self.database.execute("DROP TABLE stream")
+        self.database.execute(f"ALTER TABLE {NEW_STREAM} RENAME TO stream")
+
+    # ------------------------------------------------------------------ maintenance
+
+    def check_gone(self) -> None:
+        """Raise if a row of the table of items that are gone is damaged, or a payload is that of no item."""
+        for seq, at, found in self.database.query("SELECT seq, at, checksum FROM gone"):
+            if checksum(seq, at) != found:
+                raise self.database.damage(f"row {seq} of the table gone does not match its checksum")
+        n_payloads, n_items = self.database.query("SELECT count(*) FROM payloads")[0][0], self.head().n_items
+        if n_payloads != n_items:
+            raise self.database.damage(f"there are {n_payloads} payloads of {n_items} items")
+
+
+_ITEMS = "SELECT id, seq, labels, checksum FROM items"
+_STREAM = "SELECT seq, id, batch, labels, vector, checksum FROM stream"

@@ -1,0 +1,244 @@
+"""Encoders: frozen, versioned functions from features to codes.
+
+Indexes, collections and metrics use encoders, which never change, and not hashers, which do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._internal.arrays import Place, is_on_device
+from onlinehash._internal.files import Source, complete, pack_arrays, read_arrays, write_bytes
+from onlinehash._internal.threads import single_threaded_products
+from onlinehash._internal.validation import check_feature_names, check_features
+from onlinehash.codes import pack_signs
+from onlinehash.encoders.device import DeviceEncoder, combine, overflow
+from onlinehash.encoders.onnx import OnnxGraph
+from onlinehash.features import FeatureMap, Identity, pack_features, unpack_features
+from onlinehash.types import Codes, Features, Signs
+
+_LAYOUT = 1
+VALUES_PER_CHUNK = 1 << 19  # elements of X processed at a time: bounded memory, and they stay in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """Hash features to packed codes: centre, project, take signs.
+
+    With ``codewords``, the first columns of the projection are scores of classes. They are sharpened, and combine the
+    codewords to the first bits::
+
+        f(s) = expm1(sharpness s / max |s|) / expm1(sharpness),   values = f(s) T
+
+    with the maximum over the scores s of a row. The highest score becomes 1, lower ones much less.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_inputs, n_bits), or (n_inputs, n_classes + n_other_bits) with codewords
+        One hash function or class per column. Its precision is that of the computation.
+    intercept : ndarray of shape (n_columns,), optional
+    features : a map of :mod:`onlinehash.features`
+        Preprocessing of a row before it is projected.
+    version : int
+        Number of instances the hasher had learned from. It identifies the encoder of a code.
+    method : str
+        Name of the hasher.
+    feature_names : tuple of str, optional
+        Names of the columns that X must have, in this order, if it is a DataFrame or Table.
+    codewords : ndarray of int8, shape (n_classes, n_class_bits), optional
+        "T": -1 and +1.
+    sharpness : float, default=0.0
+        Positive with codewords.
+
+    Notes
+    -----
+    Encoding costs O(n_inputs n_columns) per row, in chunks of rows: a memory-mapped X may be larger than memory.
+
+    An X of PyTorch or CuPy that is on a GPU is encoded there, and the result is an array of the same library on the
+    same GPU. The first such call copies the encoder to it. Values that are zero but for rounding may have another sign
+    than on the CPU.
+
+    Examples
+    --------
+    >>> encoder = Encoder(np.array([[1.0, -1.0], [1.0, 1.0]]))
+    >>> encoder.encode([[2.0, 1.0], [0.0, -3.0]])
+    array([[1],
+           [0]], dtype=uint8)
+
+    Two classes, whose codewords differ in the second bit:
+
+    >>> words = np.array([[1, 1], [1, -1]], np.int8)
+    >>> Encoder(np.eye(2), codewords=words, sharpness=3.0).project([[0.2, 0.4]]).round(2)
+    array([[ 1.18, -0.82]])
+    """
+
+    weights: NDArray[Any]
+    intercept: NDArray[Any] | None = None
+    features: FeatureMap = Identity()  # noqa: RUF009 (immutable)
+    version: int = 0
+    method: str = ""
+    feature_names: tuple[str, ...] | None = None
+    codewords: Signs | None = None
+    sharpness: float = 0.0
+
+    def __post_init__(self) -> None:
+        for array in (self.weights, self.intercept, self.codewords, *pack_features(self.features)[1].values()):
+            if array is not None:
+                array.flags.writeable = False
+
+    @property
+    def n_features(self) -> int:
+        """Number of input features."""
+        return self.features.n_inputs or int(self.weights.shape[0])
+
+    @property
+    def n_bits(self) -> int:
+        """Length of the codes."""
+        n_columns = int(self.weights.shape[1])
+        return n_columns if self.codewords is None else n_columns + self.codewords.shape[1] - len(self.codewords)
+
+    def project(self, X: ArrayLike) -> Features:
+        """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
+        rows = self._check(X)
+        if is_on_device(rows):
+            return self._on_device_of(rows).project(rows)  # type: ignore[no-any-return]
+        return np.concatenate(list(self._projections(rows)))
+
+    def scores(self, X: ArrayLike) -> Features:
+        """Return the scores of the classes, shape (n_samples, n_classes), before they are sharpened.
+
+        Without codewords there are none, and these are the projections.
+
+        Examples
+        --------
+        >>> words = np.array([[1, 1], [1, -1]], np.int8)
+        >>> Encoder(np.eye(2), codewords=words, sharpness=3.0).scores([[0.2, 0.4]])
+        array([[0.2, 0.4]])
+        """
+        if self.codewords is None:
+            return self.project(X)
+        return np.concatenate(list(self._projections(self._check(X), combined=False)))[:, : len(self.codewords)]
+
+    def encode(self, X: ArrayLike) -> Codes:
+        """Return packed codes, shape (n_samples, ceil(n_bits / 8))."""
+        rows = self._check(X)
+        if is_on_device(rows):
+            return self._on_device_of(rows).encode(rows)  # type: ignore[no-any-return]
+        codes = [pack_signs(values) for values in self._projections(rows)]
+        return codes[0] if len(codes) == 1 else np.concatenate(codes)
+
+    def encode_asymmetric(self, X: ArrayLike) -> Features:
+        """Return asymmetric queries, shape (n_samples, n_bits): the tanh of the projections, from -1 to 1.
+
+        The sign is the bit, the magnitude its confidence. Such a query ranks codes more finely than a packed one; see
+        :func:`onlinehash.codes.asymmetric_distances` and :meth:`onlinehash.FlatIndex.search`.
+
+        Examples
+        --------
+        >>> Encoder(np.array([[1.0, -0.2]])).encode_asymmetric([[2.0]]).round(2)
+        array([[ 0.96, -0.38]])
+        """
+        values = self.project(X)
+        return Place.of(values).xp.tanh(values) if is_on_device(values) else np.tanh(values, out=values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the encoder to one file (safetensors, no pickle)."""
+        write_bytes(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the file that :meth:`save` writes."""
+        features, arrays = pack_features(self.features)
+        arrays["weights"] = self.weights
+        if self.intercept is not None:
+            arrays["intercept"] = self.intercept
+        header: dict[str, Any] = {"version": self.version, "method": self.method, "features": features}
+        if self.codewords is not None:
+            arrays["codewords"], header["sharpness"] = self.codewords, self.sharpness
+        if self.feature_names is not None:
+            header["feature_names"] = list(self.feature_names)
+        return pack_arrays("encoder", _LAYOUT, header, arrays)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
+        """Write the encoder to an ONNX file, which makes the same codes without this library.
+
+        Its input ``vectors`` is float32 of shape (n, n_features). Its outputs are the packed ``codes``, uint8 of shape
+        (n, ceil(n_bits / 8)), and ``values``, float32 of shape (n, n_bits), whose signs are the bits. The order of
+        additions differs from one library to the next, so a bit whose value is within rounding of zero may differ, as
+        it may here between one row and many: one bit in some millions.
+
+        Parameters
+        ----------
+        path : path
+        double : bool, default=False
+            Compute in double precision, in a file of twice the size; otherwise in the precision of the encoder.
+        """
+        graph = OnnxGraph(np.float64 if double else self.weights.dtype)
+        values = graph.node("MatMul", graph.features(self.features, "vectors"), graph.array(self.weights))
+        if self.intercept is not None:
+            values = graph.node("Add", values, graph.array(self.intercept))
+        if self.codewords is not None:
+            values = graph.combined(values, self.codewords, self.sharpness)
+        about = {"method": self.method, "version": str(self.version), "n_bits": str(self.n_bits)}
+        if self.feature_names is not None:
+            about["feature_names"] = json.dumps(self.feature_names)
+        write_bytes(path, graph.model(self.n_features, self.n_bits, values, graph.packed(values, self.n_bits), about))
+
+    @classmethod
+    def load(cls, source: Source) -> Encoder:
+        """Read an encoder that :meth:`save` wrote, from a path or from its bytes."""
+        header, arrays = read_arrays(source, "encoder", _LAYOUT)
+        with complete(source, "encoder"):
+            features = unpack_features(header["features"], arrays)
+            names = tuple(header["feature_names"]) if "feature_names" in header else None
+            return cls(
+                arrays["weights"],
+                arrays.get("intercept"),
+                features,
+                header["version"],
+                header["method"],
+                names,
+                arrays.get("codewords"),
+                header.get("sharpness", 0.0),
+            )
+
+    def __repr__(self) -> str:
+        name = self.method or "custom"
+        return f"<Encoder {name} version {self.version}: {self.n_features} features to {self.n_bits} bits>"
+
+    def _check(self, X: ArrayLike) -> NDArray[Any]:
+        check_feature_names(X, self.feature_names)
+        return check_features(X, n_features=self.n_features, owner=type(self).__name__, on_device=True)
+
+    def _on_device_of(self, X: Any) -> DeviceEncoder:
+        """Return the copy of this encoder where X is."""
+        place, copies = Place.of(X), _COPIES.setdefault(self, {})
+        if place not in copies:
+            copies[place] = DeviceEncoder(self, place)
+        return copies[place]
+
+    def _projections(self, X: NDArray[Any], *, combined: bool = True) -> Iterator[Features]:
+        """Yield the projections of chunks of rows."""
+        step = max(1, VALUES_PER_CHUNK // X.shape[1])
+        for start in range(0, len(X), step):
+            chunk, dtype = X[start : start + step], self.weights.dtype
+            with single_threaded_products(len(chunk)), np.errstate(over="ignore", invalid="ignore"):  # reported below
+                values: Features = self.features.transform(chunk.astype(dtype, copy=False)) @ self.weights
+                if self.intercept is not None:
+                    values += self.intercept
+                # NaN or infinity in a row spreads to its projections: looking there costs a fraction of looking at X.
+                if not np.isfinite(values).all():
+                    raise overflow(chunk, dtype)
+                if combined and self.codewords is not None:
+                    values = combine(values, self.codewords.astype(dtype), self.sharpness, dtype)
+            yield values
+
+
+_COPIES: WeakKeyDictionary[Encoder, dict[Place, DeviceEncoder]] = WeakKeyDictionary()

@@ -1,0 +1,160 @@
+"""An encoder as an ONNX graph, which other programs and languages run without this library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import hadamard
+
+from onlinehash.codes import code_width
+from onlinehash.exceptions import needs_extra
+from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, Identity, WithInputs
+
+_OPSET = 17
+_IR_VERSION = 8  # that of the operator set: older runtimes read it
+
+
+class OnnxGraph:
+    """Collect nodes and constants of a graph that computes in a dtype; every method returns the name of its result."""
+
+    def __init__(self, dtype: Any) -> None:
+        with needs_extra("onnx", "onnx"):
+            import onnx
+        self._onnx = onnx
+        self.dtype = np.dtype(dtype)
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    # ------------------------------------------------------------------ nodes
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node and return the name of its output."""
+        name = f"{operator.lower()}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
+
+    def array(self, values: Any, dtype: Any = None) -> str:
+        """Add a constant, in the precision of the computation unless another is given."""
+        name = f"constant_{len(self._constants)}"
+        array = np.ascontiguousarray(values, self.dtype if dtype is None else dtype)
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def cast(self, x: str, dtype: Any) -> str:
+        """Add a cast and return the name of its output."""
+        return self.node("Cast", x, to=self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def _reshape(self, x: str, *shape: int) -> str:
+        return self.node("Reshape", x, self.array(shape, np.int64))
+
+    def _sum(self, x: str) -> str:
+        return self.node("ReduceSum", x, self.array([1], np.int64), keepdims=1)
+
+    # ------------------------------------------------------------------ feature maps
+
+    def features(self, kind: FeatureMap, x: str) -> str:
+        """Map rows as a feature map does."""
+        if isinstance(kind, Identity):
+            return self.cast(x, self.dtype)
+        if isinstance(kind, Centring):
+            return self._centred(kind.mean, x)
+        if isinstance(kind, WithInputs):
+            rows = self.features(kind.curved.inner, x)
+            return self.node("Concat", rows, self._curved(kind.curved, rows), axis=1)
+        return self._curved(kind, self.features(kind.inner, x))
+
+    def _centred(self, mean: NDArray[Any], x: str) -> str:
+        """Subtract the mean and scale to unit length, in double precision as everywhere; a row of zeros stays."""
+        rows = self.node("Sub", self.cast(x, np.float64), self.array(mean, np.float64))
+        length = self.node("Sqrt", self._sum(self.node("Mul", rows, rows)))
+        is_zero = self.node("Equal", length, self.array(0.0, np.float64))
+        length = self.node("Where", is_zero, self.array(1.0, np.float64), length)
+        return self.cast(self.node("Div", rows, length), self.dtype)
+
+    def _curved(self, kind: Anchors | Fourier | HadamardFourier, rows: str) -> str:
+        if isinstance(kind, Anchors):
+            return self._similarities(kind, rows)
+        if isinstance(kind, Fourier):
+            angles = self.node("MatMul", rows, self.array(kind.frequencies.T))
+        else:
+            angles = self._rotated(kind, rows)
+        cosines = self.node("Cos", self.node("Add", angles, self.array(kind.phases)))
+        return self.node("Mul", cosines, self.array(np.sqrt(2.0 / len(kind.phases))))
+
+    def _similarities(self, kind: Anchors, rows: str) -> str:
+        anchors = kind.anchors.astype(self.dtype)
+        lengths = self.node("Add", self._sum(self.node("Mul", rows, rows)), self.array(np.square(anchors).sum(axis=1)))
+        products = self.node("MatMul", rows, self.array(-2.0 * anchors.T))
+        squares = self.node("Max", self.node("Add", lengths, products), self.array(0.0))
+        similar = self.node("Exp", self.node("Div", squares, self.array(-kind.width)))
+        if not kind.constant:
+            return similar
+        return self.node("Pad", similar, self.array([0, 0, 0, 1], np.int64), self.array(1.0))
+
+    def _rotated(self, kind: HadamardFourier, rows: str) -> str:
+        """Multiply by signs and Hadamard matrices; one of order p is the Kronecker product of two small ones."""
+        n_blocks, _, order = kind.signs.shape
+        left = 1 << (order.bit_length() - 1) // 2
+        small = [self.array(hadamard(size)) for size in (left, order // left)]
+        scale = np.sqrt(order / kind.bandwidth) / order**1.5
+        scaled = self.node("Mul", rows, self.array(scale))
+        padded = self.node("Pad", scaled, self.array([0, 0, 0, order - kind.n_inputs], np.int64), self.array(0.0))
+        x = self._reshape(padded, -1, 1, order)
+        for turn in range(3):
+            x = self.node("Mul", x, self.array(kind.signs[:, turn]))
+            x = self._reshape(x, -1, n_blocks, left, order // left)
+            x = self.node("MatMul", small[0], self.node("MatMul", x, small[1]))
+            x = self._reshape(x, -1, n_blocks, order)
+        x = self._reshape(x, -1, n_blocks * order)
+        first, last, axis = (self.array([place], np.int64) for place in (0, kind.n_outputs, 1))
+        return self.node("Slice", x, first, last, axis)
+
+    # ------------------------------------------------------------------ codes
+
+    def combined(self, values: str, codewords: NDArray[Any], sharpness: float) -> str:
+        """Combine codewords by sharpened scores, as :class:`Encoder` does; other values follow."""
+        n_classes = len(codewords)
+        ends = [self.array([place], np.int64) for place in (0, n_classes, np.iinfo(np.int64).max)]
+        axis = self.array([1], np.int64)
+        scores = self.node("Slice", values, ends[0], ends[1], axis)
+        largest = self.node("ReduceMax", self.node("Abs", scores), axes=[1], keepdims=1)
+        largest = self.node("Where", self.node("Equal", largest, self.array(0.0)), self.array(1.0), largest)
+        exponents = self.node("Mul", self.node("Div", scores, largest), self.array(sharpness))
+        sums = self.node("MatMul", self.node("Exp", exponents), self.array(codewords))
+        offset = self.array(codewords.sum(axis=0, dtype=np.float64))
+        bits = self.node("Div", self.node("Sub", sums, offset), self.array(np.expm1(sharpness)))
+        return self.node("Concat", bits, self.node("Slice", values, ends[1], ends[2], axis), axis=1)
+
+    def packed(self, values: str, n_bits: int) -> str:
+        """Pack the signs of values, eight to a byte, the first in the lowest bit."""
+        width = code_width(n_bits)
+        bits = self.cast(self.node("GreaterOrEqual", values, self.array(0.0)), np.float32)
+        padding = self.array([0, 0, 0, 8 * width - n_bits], np.int64)
+        padded = self._reshape(self.node("Pad", bits, padding), -1, width, 8)
+        codes = self.node("MatMul", padded, self.array(1 << np.arange(8), np.float32))
+        return self.cast(codes, np.uint8)
+
+    def model(self, n_features: int, n_bits: int, values: str, codes: str, about: dict[str, str]) -> bytes:
+        """Return the file: input ``vectors``, outputs ``codes`` and ``values``."""
+        helper, kinds = self._onnx.helper, self._onnx.TensorProto
+        outputs = (("codes", codes, kinds.UINT8, code_width(n_bits)), ("values", values, kinds.FLOAT, n_bits))
+        nodes = [*self._nodes]
+        nodes += [helper.make_node("Cast", [x], [name], to=kind) for name, x, kind, _ in outputs]
+        graph = helper.make_graph(
+            nodes,
+            "onlinehash",
+            [helper.make_tensor_value_info("vectors", kinds.FLOAT, ["n", n_features])],
+            [helper.make_tensor_value_info(name, kind, ["n", width]) for name, _, kind, width in outputs],
+            self._constants,
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+            ir_version=_IR_VERSION,
+            producer_name="onlinehash",
+        )
+        helper.set_model_props(model, about)
+        self._onnx.checker.check_model(model)
+        return bytes(model.SerializeToString())

@@ -1,0 +1,411 @@
+"""References: methods to compare hashers with. All but ``reference:hcsdh`` have a size of their own.
+
+They learn like hashers, by ``partial_fit`` and ``snapshot``, from the same features: centred by the running mean of the
+stream and scaled to unit length, or unchanged if the split has done that already.
+
+========================  ===============================================  ===============================
+name in a plan            stored per item                                  bits per item
+========================  ===============================================  ===============================
+``reference:float``       its features; ranked by cosine                   32 per feature
+``reference:sign``        the signs of its features                        1 per feature
+``reference:classifier``  the class that a linear classifier predicts      log2 of the classes, rounded up
+``reference:hroh``        the class of HROH's highest score                log2 of the classes, rounded up
+``reference:knn``         the class of its 10 nearest vectors              log2 of the classes, rounded up
+``reference:hcsdh``       a code of HC-SDH, learned from all rows at once  ``bits`` of the plan
+========================  ===============================================  ===============================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve
+
+from onlinehash._internal.validation import check_positive, check_positive_int
+from onlinehash.codebooks import ClassTable, make_codebook
+from onlinehash.codes import pack_bits, pack_signs
+from onlinehash.encoders import Encoder
+from onlinehash.exceptions import NotLearnedError
+from onlinehash.experiments.streams import chunks, labelled_rows
+from onlinehash.features import Anchors, FeatureMap, StreamFeatures, make_features, squared_distances
+from onlinehash.hashers import HROH
+from onlinehash.types import Batch, Codes, Features, Labels
+
+_SCORES_PER_BLOCK = 1 << 22
+_ROWS_PER_BLOCK = 2000  # of a kernel
+
+
+class Reference(ABC):
+    """Base class of references: keeps the running mean of the stream, and the labelled rows if asked to."""
+
+    keeps_rows = False  # whether all labelled rows of the stream are kept
+
+    def __init__(self, preprocess: Any = "running") -> None:
+        self.preprocess = preprocess
+        self._features: StreamFeatures | None = None
+        self._rows: list[Batch] = []
+
+    @staticmethod
+    def stored_bits(n_features: int, n_classes: int) -> int | None:
+        """Return the bits stored per item; None if it takes ``n_bits`` and ``random_state`` as a hasher does."""
+        return None
+
+    def partial_fit(self, X: Features, y: Labels | None = None) -> Reference:
+        """Learn from the next rows of the stream; NaN is a missing label."""
+        if self._features is None:
+            self._features = make_features(self.preprocess, X.shape[1])
+        for rows in chunks(X):
+            centred = np.empty_like(X[rows])
+            self._features.learn(X[rows], centred)
+            self._learn(centred, None if y is None else y[rows])
+        if self.keeps_rows and y is not None:
+            kept = labelled_rows(X, y)
+            self._rows.append(Batch(kept.X.copy(), kept.y.copy()))
+        return self
+
+    @abstractmethod
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an immutable encoder with the current state."""
+
+    def _learn(self, X: Features, y: Labels | None) -> None:  # noqa: B027 (optional)
+        """Learn from centred rows; most references have nothing to learn."""
+
+    def _frozen_features(self) -> FeatureMap:
+        if self._features is None:
+            raise NotLearnedError(f"This {type(self).__name__} has not learned from any instance yet.")
+        return self._features.freeze()
+
+    def _kept(self) -> tuple[FeatureMap, Features, Labels]:
+        """Return the current preprocessing, and all rows kept, preprocessed, with their labels."""
+        features = self._frozen_features()
+        if not any(len(part.y) for part in self._rows):
+            raise NotLearnedError(f"This {type(self).__name__} has not seen a label yet.")
+        rows = np.concatenate([features.transform(part.X) for part in self._rows])
+        return features, rows, np.concatenate([part.y for part in self._rows])
+
+
+class ReferenceEncoder(NamedTuple):
+    """Encode rows by a function: to packed codes, or to features that :func:`cosine_quality` ranks."""
+
+    encode: Callable[[Features], NDArray[Any]]
+
+
+def class_encoder(scores: Encoder) -> ReferenceEncoder:
+    """Return an encoder to the class of the highest score, one-hot."""
+    classes = np.arange(scores.n_bits)
+    return ReferenceEncoder(lambda X: pack_bits(classes == scores.project(X).argmax(axis=1)[:, np.newaxis]))
+
+
+def class_bits(n_features: int, n_classes: int) -> int:
+    """Return the bits of a class index."""
+    return max(1, (n_classes - 1).bit_length())
+
+
+class FloatReference(Reference):
+    """Store the features themselves: exact search by cosine.
+
+    Examples
+    --------
+    >>> reference = FloatReference().partial_fit(np.eye(3))
+    >>> reference.snapshot().encode(np.eye(3)).shape, FloatReference.stored_bits(3, n_classes=2)
+    ((3, 3), 96)
+    """
+
+    @staticmethod
+    def stored_bits(n_features: int, n_classes: int) -> int:
+        """Return 32 bits per feature."""
+        return 32 * n_features
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to centred features."""
+        return ReferenceEncoder(self._frozen_features().transform)
+
+
+class SignReference(Reference):
+    """Store the sign of every centred feature: a code without learning.
+
+    Examples
+    --------
+    >>> SignReference("none").partial_fit(np.eye(3)).snapshot().encode(np.array([[1.0, -1.0, 2.0]]))
+    array([[5]], dtype=uint8)
+    """
+
+    @staticmethod
+    def stored_bits(n_features: int, n_classes: int) -> int:
+        """Return one bit per feature."""
+        return n_features
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to one bit per feature, packed."""
+        features = self._frozen_features()
+        return ReferenceEncoder(lambda X: np.concatenate([pack_signs(features.transform(X[i])) for i in chunks(X)]))
+
+
+class ClassifierReference(Reference):
+    """Store the predicted class only: items of the class predicted for the query are found first.
+
+    The classifier is ridge regression on the classes from the statistics of the stream, A = sum z z^T and
+    S_c = sum of z over class c, with z the features and a constant: W = (A + lambda I)^-1 S^T. The order
+    of the stream matters only through the running mean. Costs O(n_features^2) per instance.
+
+    Parameters
+    ----------
+    preprocess : as in hashers
+    regularisation : float, default=1.0
+        The ridge ("lambda").
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> ClassifierReference("none").partial_fit(X, y).snapshot().encode(X[:2])  # one bit per class
+    array([[1],
+           [2]], dtype=uint8)
+    """
+
+    def __init__(self, preprocess: Any = "running", *, regularisation: float = 1.0) -> None:
+        super().__init__(preprocess)
+        self.regularisation = check_positive("regularisation", regularisation)
+        self._gram: NDArray[np.float64] | None = None
+        self._sums: dict[Any, NDArray[np.float64]] = {}
+
+    stored_bits = staticmethod(class_bits)
+
+    def _learn(self, X: Features, y: Labels | None) -> None:
+        if y is None:
+            return
+        X, labels = labelled_rows(X, y)
+        inputs = np.hstack([X.astype(np.float64), np.ones((len(X), 1))])
+        if self._gram is None:
+            self._gram = np.zeros((inputs.shape[1], inputs.shape[1]))
+        self._gram += inputs.T @ inputs
+        for label in np.unique(labels).tolist():
+            self._sums[label] = self._sums.get(label, 0.0) + inputs[labels == label].sum(axis=0)
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to the predicted class, one-hot: the Hamming distance is 0 for the same class."""
+        features = self._frozen_features()
+        if self._gram is None or not self._sums:
+            raise NotLearnedError("This ClassifierReference has not seen a label yet.")
+        ridge = self._gram + self.regularisation * np.eye(len(self._gram))
+        weights = solve(ridge, np.array(list(self._sums.values())).T, assume_a="pos")
+        return class_encoder(Encoder(weights[:-1], weights[-1], features))
+
+
+class HROHReference(Reference):
+    """Store the class that HROH predicts: the one with the highest of the scores that its codes are computed from.
+
+    Parameters
+    ----------
+    preprocess : as in HROH
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> HROHReference("unit").partial_fit(X, y).snapshot().encode(X[:2])
+    array([[1],
+           [2]], dtype=uint8)
+    """
+
+    def __init__(self, preprocess: Any = "unit", *, random_state: int = 0) -> None:
+        super().__init__(preprocess)
+        self._hasher = HROH(8, sharpness=1.0, assignment="arrival", preprocess=preprocess, random_state=random_state)
+
+    stored_bits = staticmethod(class_bits)
+
+    def partial_fit(self, X: Features, y: Labels | None = None) -> HROHReference:
+        """Learn from the next rows of the stream; NaN is a missing label."""
+        if y is not None:
+            self._hasher.partial_fit(X, y)
+        return self
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to the class of the highest score, one-hot."""
+        return class_encoder(replace(self._hasher.snapshot(), codewords=None))
+
+
+class NeighboursReference(Reference):
+    """Store the most frequent class among the nearest vectors, by cosine, that were learned from with a label.
+
+    It keeps the whole stream, and encoding costs a product with all of it. Of equally frequent classes, the one whose
+    members have the higher total cosine counts.
+
+    Parameters
+    ----------
+    preprocess : as in hashers
+    n_neighbors : int, default=10
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> NeighboursReference("none", n_neighbors=3).partial_fit(X, y).snapshot().encode(X[:2])  # one bit per class
+    array([[1],
+           [2]], dtype=uint8)
+    """
+
+    def __init__(self, preprocess: Any = "running", *, n_neighbors: int = 10) -> None:
+        super().__init__(preprocess)
+        self.n_neighbors = check_positive_int("n_neighbors", n_neighbors)
+
+    stored_bits = staticmethod(class_bits)
+    keeps_rows = True
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to the class of the nearest neighbours, one-hot."""
+        features, kept, labels = self._kept()
+        rows, (names, numbers) = _unit(kept), np.unique(labels, return_inverse=True)
+        return ReferenceEncoder(lambda X: self._encode(features.transform(X), rows, numbers, len(names)))
+
+    def _encode(self, X: Features, rows: Features, numbers: NDArray[np.intp], n_classes: int) -> Codes:
+        n_neighbors = min(self.n_neighbors, len(rows))
+        codes = []
+        for some in chunks(X, 4 * _SCORES_PER_BLOCK, len(rows)):
+            scores = _unit(X[some]) @ rows.T
+            nearest = np.argpartition(scores, len(rows) - n_neighbors, axis=1)[:, len(rows) - n_neighbors :]
+            # A cosine is at most 1, so that its share cannot outweigh another neighbour.
+            weights = 1 + (1 + np.take_along_axis(scores, nearest, axis=1)) / (3 * n_neighbors)
+            votes = np.zeros((len(scores), n_classes))
+            np.add.at(votes, (np.arange(len(scores))[:, np.newaxis], numbers[nearest]), weights)
+            codes.append(pack_bits(np.arange(n_classes) == votes.argmax(axis=1)[:, np.newaxis]))
+        return np.concatenate(codes)
+
+
+def _unit(X: Features) -> Features:
+    """Return rows scaled to unit length; zero rows stay."""
+    X = X.copy()
+    for rows in chunks(X):
+        lengths = np.linalg.norm(X[rows], axis=1, keepdims=True)
+        X[rows] /= np.where(lengths > 0, lengths, 1)
+    return X
+
+
+class HCSDHReference(Reference):
+    """Learn from all rows of the stream at once: Hadamard codewords, regressed on Gaussian similarities to anchors.
+
+    The batch method that HROH is closest to: supervised discrete hashing has an exact solution if the codes of the
+    classes are rows of a Hadamard matrix. It keeps the whole stream, since its anchors are drawn from all of it.
+
+    Parameters
+    ----------
+    preprocess : as in hashers
+    n_bits : int, default=32
+    n_anchors : int, default=1000
+        Drawn at random from the stream.
+    regularisation : float, default=1.0
+        The ridge ("lambda").
+    codebook : "hadamard", or mapping from label to -1/+1 codeword, default="hadamard"
+    random_state : int, default=0
+
+    References
+    ----------
+    G. Koutaki, K. Shirai, M. Ambai. Hadamard Coding for Supervised Discrete Hashing. IEEE Transactions on Image
+    Processing 27(11), 2018.
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> HCSDHReference("none", n_bits=8).partial_fit(X, y).snapshot().encode(X[:2]).shape
+    (2, 1)
+    """
+
+    keeps_rows = True
+
+    def __init__(
+        self,
+        preprocess: Any = "running",
+        *,
+        n_bits: int = 32,
+        n_anchors: int = 1000,
+        regularisation: float = 1.0,
+        codebook: Any = "hadamard",
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(preprocess)
+        self.n_anchors = check_positive_int("n_anchors", n_anchors)
+        self.regularisation = check_positive("regularisation", regularisation)
+        self.random_state = random_state
+        self._codebook = make_codebook(codebook, n_bits, random_state)
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder fitted to all rows so far."""
+        features, rows, labels = self._kept()
+        classes = ClassTable(self._codebook)
+        classes.admit(labels)
+        targets = classes.targets(labels)
+        chosen = rows[np.random.default_rng([self.random_state, 9]).permutation(len(rows))[: self.n_anchors]]
+        width = 2 * (float(squared_distances(rows[:_ROWS_PER_BLOCK], chosen).mean()) or 1.0)
+        anchors = Anchors(chosen, width, constant=True, inner=features)  # type: ignore[arg-type]
+        plain = Anchors(chosen, width, constant=True)
+        n = plain.n_outputs
+        gram, cross = self.regularisation * np.eye(n), np.zeros((n, targets.shape[1]))
+        for start in range(0, len(rows), _ROWS_PER_BLOCK):
+            kernel = plain.transform(rows[start : start + _ROWS_PER_BLOCK].astype(np.float64))
+            gram += kernel.T @ kernel
+            cross += kernel.T @ targets[start : start + _ROWS_PER_BLOCK]
+        weights = solve(gram, cross, assume_a="pos").astype(rows.dtype)
+        return ReferenceEncoder(Encoder(weights, None, anchors).encode)
+
+
+REFERENCES: dict[str, type[Reference]] = {
+    "reference:float": FloatReference,
+    "reference:sign": SignReference,
+    "reference:classifier": ClassifierReference,
+    "reference:hroh": HROHReference,
+    "reference:knn": NeighboursReference,
+    "reference:hcsdh": HCSDHReference,
+}
+
+
+def takes_bits(method: str) -> bool:
+    """Return whether a method takes ``n_bits`` and ``random_state``: all hashers and some references do.
+
+    Examples
+    --------
+    >>> takes_bits("hcoh"), takes_bits("reference:hcsdh"), takes_bits("reference:float")
+    (True, True, False)
+    """
+    return method not in REFERENCES or REFERENCES[method].stored_bits(1, 2) is None
+
+
+def cosine_quality(
+    queries: Features,
+    query_labels: Labels,
+    items: Features,
+    labels: Labels,
+    *,
+    map_at: int | None,
+    precision_at: int,
+) -> tuple[float, float, float]:
+    """Return mAP, precision and recall of the ranking by cosine; equal scores stay in storage order.
+
+    Precision and recall are those of the first ``precision_at``. As published, mAP@k divides by the relevant items
+    found, and queries without any are left out. Costs O(n_queries n_items (n_features + log n_items)); queries are
+    processed in blocks.
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", items, items))
+    lengths[lengths == 0] = 1
+    depth = len(items) if map_at is None else min(map_at, len(items))
+    places = np.arange(1, depth + 1)
+    averages, precisions, recalls = [], [], []
+    n_relevant = Counter(labels.tolist())
+    for some in chunks(queries, _SCORES_PER_BLOCK, len(items)):
+        scores = queries[some] @ items.T
+        scores /= lengths
+        for row, label in zip(scores, query_labels[some], strict=True):
+            relevant = labels[np.argsort(-row, kind="stable")[: max(depth, precision_at)]] == label
+            precisions.append(relevant[:precision_at].mean())
+            if n_relevant[label]:
+                recalls.append(relevant[:precision_at].sum() / n_relevant[label])
+            found = relevant[:depth]
+            if found.any():
+                averages.append((np.cumsum(found) / places)[found].mean())
+    mean_average_precision, precision, recall = (
+        float(np.mean(values)) if values else float("nan") for values in (averages, precisions, recalls)
+    )
+    return mean_average_precision, precision, recall
