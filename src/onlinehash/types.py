@@ -94,8 +94,6 @@ class SearchResult:
         Version of the encoder that made the codes searched; None from an index, which does not know it.
     sequence : int or None
         Sequence number of the last change of the collection that the search has seen; None from an index.
-    cursor : str, list or None
-        What ``search(..., after=)`` takes to return the next page; None where nothing follows.
     labels, payload, vectors : list or None
         Those of the items found, if the search includes them.
     staleness : int or None
@@ -114,7 +112,6 @@ class SearchResult:
     distances: Any
     version: int | None = None
     sequence: int | None = None
-    cursor: Any = None
     labels: Any = None
     payload: Any = None
     vectors: Any = None
@@ -124,9 +121,14 @@ class SearchResult:
         return len(self.ids)
 
     def __getitem__(self, i: int) -> SearchResult:
-        parts = {name: getattr(self, name) for name in ("ids", "distances", "labels", "payload", "vectors")}
-        cursor = self.cursor[i] if isinstance(self.cursor, list) else None
-        return replace(self, cursor=cursor, **{name: part[i] for name, part in parts.items() if part is not None})
+        return replace(
+            self,
+            ids=self.ids[i],
+            distances=self.distances[i],
+            labels=None if self.labels is None else self.labels[i],
+            payload=None if self.payload is None else self.payload[i],
+            vectors=None if self.vectors is None else self.vectors[i],
+        )
 
     def __iter__(self) -> Iterator[SearchResult]:
         return (self[i] for i in range(len(self)))
@@ -145,9 +147,9 @@ class SearchOptions:
     """
 
     k: Annotated[int | None, "Neighbours per query, 10 by default."] = None
-    radius: Annotated[
-        int | None, "Find all items within this distance instead; without k, rescore, asymmetric and after."
-    ] = None
+    radius: Annotated[int | None, "Find all items within this distance instead; without k, rescore and asymmetric."] = (
+        None
+    )
     rescore: Annotated[Literal["cosine", "l2"] | None, "Reorder the best by their stored vectors."] = None
     asymmetric: Annotated[bool, "Compare the query's real values with the bits of the codes."] = False
     labels: Annotated[int | str | list[int | str] | None, "Only items with any of these."] = None
@@ -156,9 +158,6 @@ class SearchOptions:
     include: Annotated[list[Literal["labels", "payload", "vectors"]] | None, "What to return of the items found."] = (
         None
     )
-    after: Annotated[
-        str | None, "Cursor of the page before; for one query that is a vector or a document, without rescore."
-    ] = None
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""

@@ -27,7 +27,7 @@ def test_create_takes_method_parameters_and_policy(run):
     with Collection.open("a.oh") as collection:
         hasher = collection.hasher
         assert (hasher.name, hasher.n_bits, hasher.n_anchors, hasher.random_state) == ("hmoh", 24, 50, 3)
-        assert collection._refresher.policy == 500
+        assert collection._settings["refresh"] == 500
     result = run("collection create a.oh", code=2)
     assert "exists already" in result.stderr
 
@@ -35,7 +35,7 @@ def test_create_takes_method_parameters_and_policy(run):
 def test_ingesting_a_file_learns_and_stores(run, items, split):
     with Collection.open(items) as collection:
         assert len(collection) == collection.hasher.n_samples_seen_ == 300
-        assert collection._refresher.policy == "manual"
+        assert collection._settings["refresh"] == "manual"
         assert collection.get(7)[0].labels == split.stream.y[7]
     result = run(f"ingest X.npy --into {items} --first-id 1000 --batch 64")
     assert "Added 300 items, 300 with labels; items.oh holds 600." in result.stderr

@@ -219,7 +219,7 @@ def test_a_collection_keeps_its_hasher(run):
         assert "items.oh learns with HCOH(n_bits=16, random_state=0), not " in error
         assert "Leave out --method and the parameters." in error
     with Collection.open("items.oh") as collection:
-        assert collection._refresher.policy != "manual"
+        assert collection._settings["refresh"] != "manual"
     run("ingest items.jsonl --into items.oh --refresh manual")
     with Collection.open("items.oh") as collection:
-        assert collection._refresher.policy == "manual"
+        assert collection._settings["refresh"] == "manual"

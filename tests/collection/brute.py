@@ -7,14 +7,14 @@ from onlinehash import hamming_distances
 
 def ranking(collection, query, keep=lambda item: True):
     """Return (distance, id) of all items that have a code, nearest first, ties in order of arrival."""
-    items = [item for item in collection.items() if item.version is not None and keep(item)]
+    items = [item for item in collection.items(order="arrival") if item.version is not None and keep(item)]
     if not items:
         return []
     codes = collection.encoder.encode(np.array([item.vectors for item in items]))
     distances = hamming_distances(collection.encoder.encode(query[np.newaxis]), codes)[0]
     ids = [item.id for item in items]
-    ranked = sorted(zip(distances.tolist(), collection._store.seqs(ids), ids, strict=True))
-    return [(distance, id) for distance, _, id in ranked]
+    order = np.argsort(distances, kind="stable")
+    return [(int(distances[i]), ids[i]) for i in order]
 
 
 def pairs(hits):

@@ -143,7 +143,7 @@ def test_a_shop_is_filled_in_batches_filtered_paged_and_cleaned(place, data):
         found = shop.search(X[7], 10, where=cheap, include=["labels", "payload"])
         assert all(row["price"] < 10 for row in found.payload)
         assert found.labels == [y[id] for id in found.ids]
-        assert pairs(shop.search(X[7], 400, where=cheap, after=found)) == expected[10:]
+        assert pairs(shop.search(X[7], 400, where=cheap)) == expected
         assert {item.id for item in shop.items(where=cheap)} == kept
         assert shop.delete(where={"sold": True}) == 45
         assert shop.count(cheap) == len(kept)
@@ -332,7 +332,6 @@ def test_results_carry_what_is_included(shop, data):
     found = shop.search(queries, 5, include=["labels", "payload", "vectors"])
     assert found.ids == plain.ids
     assert [hit.payload for hit in found[0]] == found.payload[0]
-    assert {hit.cursor for hit in found[0]} == {None}
     for row in found:
         items = shop.get(row.ids)
         assert row.labels == [item.labels for item in items]
@@ -345,41 +344,3 @@ def test_results_carry_what_is_included(shop, data):
     for wrong in ("labels", ["code"], 3):
         with pytest.raises(InvalidInputError, match="include"):
             shop.search(queries, include=wrong)
-
-
-@pytest.mark.parametrize("asymmetric", [False, True])
-def test_pages_of_a_search_are_the_whole_search(shop, data, asymmetric):
-    query = data.take(1)[0][0]
-    where = {"v": {"$ne": "a"}}
-    whole = shop.search(query, 100, where=where, asymmetric=asymmetric)
-    page = shop.search(query, 4, where=where, asymmetric=asymmetric)
-    ids, distances = list(page.ids), list(page.distances)
-    while page.cursor:
-        page = shop.search(query, 4, where=where, asymmetric=asymmetric, after=page)
-        ids, distances = ids + page.ids, distances + page.distances
-    assert (ids, distances) == (whole.ids, whole.distances)
-
-
-def test_changes_between_pages_neither_repeat_nor_lose_items(shop, data):
-    query = data.take(1)[0][0]
-    whole = shop.search(query, 100).ids
-    page = shop.search(query, 5)
-    shop.delete([*whole[:3], whole[4], whole[7]])
-    shop.upsert(range(100, 110), np.tile(query, (10, 1)), [0] * 10)  # nearer than the page
-    rest = shop.search(query, 100, after=page.cursor)
-    assert [id for id in rest.ids if id < 100] == [id for id in whole[5:] if id != whole[7]]
-
-
-def test_what_is_no_page_is_refused(shop, data):
-    X, y = data.take(50)
-    page = shop.search(X[0], 5)
-    for wrong in ("", "1:2", 7, shop.search(X[:2], 5), shop.search(X[0], 100)):
-        with pytest.raises(InvalidInputError, match="is not a page that another follows"):
-            shop.search(X[0], after=wrong)
-    for options in ({"rescore": "l2"}, {"vectors": X[:2]}):
-        with pytest.raises(InvalidInputError, match="one query without rescore"):
-            shop.search(options.pop("vectors", X[0]), after=page, **options)
-    shop.upsert(range(50, 100), X, y)
-    shop.refresh()
-    with pytest.raises(InvalidInputError, match="start again"):
-        shop.search(X[0], after=page)

@@ -52,7 +52,7 @@ def test_bits_change_without_learning_again(path, data, monkeypatch):
         collection.delete(range(10))
         before = collection.hasher
         with monkeypatch.context() as patch:
-            patch.setattr(learner, "learn_stream", None)
+            patch.setattr(learner.Learner, "learn_stream", None)
             collection.change_hasher(24)
         assert collection.stats().n_bits == 24
         assert collection.hasher.general_bits == 4

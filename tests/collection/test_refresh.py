@@ -203,18 +203,6 @@ def test_another_hasher_that_comes_during_a_refresh_makes_the_codes(place, data,
     collection.close()
 
 
-def test_a_page_of_before_another_hasher_cannot_be_continued(place, data):
-    collection, X, _ = filled(place, data, "manual", n=60)
-    page = collection.search(X[0], 5)
-    assert pairs(collection.search(X[0], 100, after=page)) == ranking(collection, X[0])[5:]
-    collection.change_hasher(16)
-    with pytest.raises(InvalidInputError, match=r"of generation 1, but the codes are of generation 2 now.*start again"):
-        collection.search(X[0], 5, after=page)
-    with pytest.raises(InvalidInputError, match="start again"):
-        collection.search(X[0], 5, after=page.cursor, where={"a": 1})
-    collection.close()
-
-
 def test_a_hasher_can_be_changed_before_anything_can_be_learned(place, data):
     X, y = data.take(20)
     with place.open(LSH(n_bits=8)) as collection:
@@ -241,17 +229,3 @@ def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data, po
         assert (collection.stats().n_searchable, collection.encoder.method) == (20, "hcoh")
         assert pairs(collection.search(X[0], 30)) == ranking(collection, X[0])
     assert not caplog.records
-
-
-def test_repeated_codes_are_searched_in_buckets(path, data):
-    X, y = data.take(3000)
-    with Collection.open(path, HCOH(n_bits=8, random_state=0), "manual") as collection:
-        collection.upsert(range(500), X[:500], y[:500])
-        assert collection.stats().index == "flat"
-        collection.upsert(range(500, 3000), X[500:], y[500:])
-        assert collection.stats().index == "buckets"
-        collection.delete(range(0, 3000, 3))
-        assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])
-    with Collection.open(path) as collection:
-        assert collection.stats().index == "buckets"
-        assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])

@@ -103,11 +103,11 @@ def test_items_and_codes_are_the_same_after_opening_again(place, data):
         again = collection.search(X[:5], 20)
         assert (again.ids, again.distances) == (hits.ids, hits.distances)
         assert collection.stats().version == stats.version
-        assert collection._refresher.policy == 20
+        assert collection._settings["refresh"] == 20
     with place.open(refresh="auto"):
         pass
     with place.open() as collection:
-        assert collection._refresher.policy == "auto"
+        assert collection._settings["refresh"] == "auto"
 
 
 def test_another_hasher_is_refused_by_name_of_the_way_out(place, data):
@@ -121,7 +121,7 @@ def test_another_hasher_is_refused_by_name_of_the_way_out(place, data):
         with pytest.raises(InvalidInputError, match=r"collection.change_hasher\(...\)"):
             place.open(other, "manual")
     with place.open() as collection:  # a refusal lets go of the file, and changes nothing
-        assert collection._refresher.policy == "auto"
+        assert collection._settings["refresh"] == "auto"
 
 
 def test_a_seed_that_was_not_given_is_kept(tmp_path, data, monkeypatch):

@@ -46,7 +46,7 @@ class Catalogue:
 
     def put(self, items: ItemColumns) -> None:
         """Add items whose sequence numbers are above those of before."""
-        if not len(items):
+        if not len(items.seqs):
             return
         if not self._size:
             self._ids = np.empty(0, object if isinstance(items.ids[0], str) else np.int64)
@@ -54,13 +54,13 @@ class Catalogue:
             self._texts[text] = len(self._label_sets)
             self._label_sets.append(label_set(text))
             self._listed_texts.append(text)
-        start, self._size = self._size, self._size + len(items)
+        start, self._size = self._size, self._size + len(items.seqs)
         if self._size > len(self._seqs):
             room = max(_MIN_ROWS, self._size, 3 * start // 2)
             for name in ("_seqs", "_ids", "_labels", "_alive"):
                 setattr(self, name, _grown(getattr(self, name), room))
         self._seqs[start : self._size], self._ids[start : self._size] = items.seqs, items.ids
-        self._labels[start : self._size] = [self._texts[text] for text in items.labels]
+        self._labels[start : self._size] = list(map(self._texts.__getitem__, items.labels))
         self._alive[start : self._size] = True
 
     def delete(self, seqs: Seqs) -> None:

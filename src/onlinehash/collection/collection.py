@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
@@ -22,16 +21,16 @@ from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
-from onlinehash.collection.finder import Finder, Place, Queries
+from onlinehash.collection.finder import Cursor, Finder, Queries
 from onlinehash.collection.generations import DUE, Refresher, check_refresh
-from onlinehash.collection.inputs import Batch, SearchFilter, check_item_ids, is_single
+from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import Migration, Pairs
-from onlinehash.collection.searcher import Cursor, OutOfStep, Searcher
+from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.rows import Changes, CodeColumns, ItemColumns
 from onlinehash.collection.stores.sql import SqlStore
-from onlinehash.collection.types import Id, Item, ItemPage, Label, Stats
+from onlinehash.collection.types import Batch, Id, Item, ItemPage, Label, Stats
 from onlinehash.embedders import as_embedder
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -208,7 +207,7 @@ class Collection:
         refresher = self._refresher
         if not self.readonly:
             is_pending = refresher.is_building or refresher.is_stale()
-            if refresh or (refresh is None and is_pending and refresher.policy == "auto"):
+            if refresh or (refresh is None and is_pending and self._settings["refresh"] == "auto"):
                 try:
                     self.refresh()
                 except OnlineHashError as error:
@@ -230,7 +229,7 @@ class Collection:
 
     def _release(self) -> None:
         self._closed, self._learner = True, None
-        self._searcher.close()
+        self._searcher.engine.close()
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -258,12 +257,13 @@ class Collection:
         and shows what the store has: all of the change, or nothing of it.
         """
         self._check_open()
-        if self.readonly:
+        if self._store.readonly:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         with self._changes:
             self._check_open()
             self._mend()
-            yield self._get_learner()
+            assert self._learner is not None
+            yield self._learner
 
     def _mend(self) -> None:
         """Read everything from the store if a change was ended too early, or another process may have written.
@@ -271,9 +271,6 @@ class Collection:
         The caller keeps changes out.
         """
         self._store.database.take_lock()
-        self._mend_memory()
-
-    def _mend_memory(self) -> None:
         if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
             self._load()
 
@@ -301,7 +298,7 @@ class Collection:
     def _catch_up(self) -> None:
         """Apply what another process has committed since, or what a change that was ended too early has left."""
         self._check_open()
-        if self.readonly:
+        if self._store.readonly:
             if self._searcher.is_torn or self._store.head().n_changes != self._searcher.head.n_changes:
                 with self._changes, self._store.snapshot():
                     self._read_settings()
@@ -310,7 +307,8 @@ class Collection:
             try:  # unless another thread is about to change something
                 with suppress(LockedError):  # then another process writes, and a commit of ours is over
                     self._store.database.take_lock()
-                self._mend_memory()
+                if self._is_touched or self._searcher.is_torn:
+                    self._load()
             finally:
                 self._changes.release()
 
@@ -319,17 +317,23 @@ class Collection:
         write: Callable[[], Mapping[str, Any] | None],
         settings: Mapping[str, Any],
         changes: Changes | None = None,
-        then: Callable[[], None] = lambda: None,
+        then: Callable[[], None] | None = None,
     ) -> None:
         """Store a change and settings in one transaction, then apply it to what is in memory."""
-        self._is_touched = True
+        self._is_touched, changed = True, dict[str, Any]()
         with self._store.transaction():
-            settings = {**settings, **(write() or {})}
-            self._store.put_settings(settings)
-        self._settings.update(settings)
-        for name in [name for name, value in settings.items() if value is None]:
-            del self._settings[name]
-        then()
+            for name, value in {**settings, **(write() or {})}.items():
+                if self._settings.get(name) != value:
+                    changed[name] = value
+            if changed:
+                self._store.put_settings(changed)
+        for name, value in changed.items():
+            if value is None:
+                del self._settings[name]
+            else:
+                self._settings[name] = value
+        if then is not None:
+            then()
         self._searcher.apply(changes or Changes(), self._store.last_head())
         self._is_touched = False
 
@@ -383,24 +387,22 @@ class Collection:
             JSON committed in the same transaction as the items, such as the position in a stream that they came from.
             Read it with :meth:`checkpoint`.
         """
-        single = is_single(ids)
-        embedder, given = self.embedder, (vectors, documents, payload, single)
-        vectors, payload = self._documents.columns(*given)  # embedding may take long, so it keeps nobody out
+        given, embedder = (vectors, documents, payload, is_single(ids)), self._settings.get("embedder")
+        if vectors is None or documents is not None:  # embedding may take long, so it keeps nobody out
+            vectors, payload = self._documents.columns(*given)
         with self._changing() as learner:
-            if documents is not None and embedder != self.embedder:
+            if documents is not None and embedder != self._settings.get("embedder"):
                 vectors, payload = self._documents.columns(*given)
-            listed = check_item_ids(ids, self.id_type, ordered=True)
-            settings = inputs.checkpoint_settings(checkpoint)
-            if not listed:
+            settings = {} if checkpoint is None else inputs.checkpoint_settings(checkpoint)
+            batch = inputs.check_batch(ids, vectors, labels, payload, self._settings)
+            if not batch.ids:
                 self._put_settings(settings)
                 return
-            settings |= inputs.check_names(vectors, self._settings.get("feature_names"))
-            rows = self._check_vectors(vectors, len(listed), single)
-            texts, label_kind = inputs.label_texts(labels, len(listed), single, self.label_kind)
-            batch = Batch(listed, rows, texts, inputs.payload_texts(payload, len(listed), single))
             if self._quality is not None:
                 self._quality.search(self._searcher, batch)
-            self._put(learner, batch, {**settings, "label_kind": label_kind})
+            if type(vectors) is not np.ndarray:
+                settings |= self._new_names(vectors)
+            self._put(learner, batch, settings)
 
     def update(
         self,
@@ -428,7 +430,7 @@ class Collection:
             if not listed:
                 self._put_settings(settings)
                 return
-            payloads, label_kind = self._store.payloads(seqs), self.label_kind
+            payloads = self._store.payloads(seqs)
             if documents is not None:
                 vectors, payload = self._documents.changed(vectors, documents, payload, single, payloads)
             if payload is not ...:
@@ -440,12 +442,12 @@ class Collection:
             if vectors is None:
                 rows = self._store.vectors(seqs, self._settings["vector_dtype"])
             else:
-                settings |= inputs.check_names(vectors, self._settings.get("feature_names"))
-                rows = self._check_vectors(vectors, len(listed), single)
+                settings |= self._new_names(vectors)
+                rows = inputs.check_vectors(vectors, len(listed), single, self._settings)
             texts = self._searcher.catalogue.label_texts(np.array(seqs, np.int64))
             if labels is not ...:
-                texts, label_kind = inputs.label_texts(labels, len(listed), single, label_kind)
-            self._put(learner, Batch(listed, rows, texts, payloads), {**settings, "label_kind": label_kind})
+                texts = inputs.label_texts(labels, len(listed), single, self.label_kind)
+            self._put(learner, Batch(listed, rows, texts, payloads), settings)
 
     def delete(
         self,
@@ -477,8 +479,8 @@ class Collection:
                 raise InvalidInputError("delete takes ids or where, one of the two.")
             if where is None:
                 listed = check_item_ids(ids, self.id_type)
-                found = self._known_seqs(listed) if missing == "raise" else self._store.seqs(listed)
-                seqs = np.array([seq for seq in found if seq is not None], np.int64)
+                found = self._known_seqs(listed) if missing == "raise" else list(self._store.seqs(listed).values())
+                seqs = np.array(found, np.int64)
             else:
                 seqs = self._finder.seqs(self._filter(where=where))
             settings = inputs.checkpoint_settings(checkpoint)
@@ -490,7 +492,9 @@ class Collection:
             if unlearn:
                 dtype = self._settings["vector_dtype"]
                 rows, texts = self._store.vectors(seqs.tolist(), dtype), catalogue.label_texts(seqs)
-                self._learning(lambda: learner.unlearn(rows, texts))
+                learner.check_unlearns()
+                self._is_touched = True
+                learner.unlearn(rows, texts)
 
             def write() -> dict[str, Any] | None:
                 self._store.delete(seqs.tolist(), names, at)
@@ -501,55 +505,52 @@ class Collection:
                 self._refresher.after_change()
             return len(seqs)
 
-    def _learning(self, learn: Callable[[], object]) -> None:
-        """Change the hasher; one that refuses its input has not changed."""
-        self._is_touched = True
-        try:
-            learn()
-        except OnlineHashError:
-            self._is_touched = False
-            raise
-
-    def _check_vectors(self, vectors: Any, n_rows: int, single: bool) -> NDArray[Any]:
-        width = self.n_features or getattr(self._get_learner().hasher, "n_features_in_", None)
-        return inputs.check_vectors(vectors, n_rows, single, width, self._settings["vector_dtype"])
+    def _new_names(self, vectors: Any) -> dict[str, Any]:
+        """Return the feature names of vectors as a setting, if the collection has none yet."""
+        names, known = (
+            inputs.feature_names(vectors, self._settings.get("feature_names")),
+            "feature_names" in self._settings,
+        )
+        return {} if known or names is None else {"feature_names": names}
 
     def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
         """Learn from items, store them with their codes, and search them from now on."""
-        self._learning(lambda: learner.learn(batch.vectors, batch.labels))
-        name_features(learner.hasher, settings.get("feature_names"))
-        store, searcher = self._store, self._searcher
-        generation, head = searcher.generation, searcher.head
+        self._is_touched = True
+        try:
+            learner.learn(batch.vectors, batch.labels)
+        except OnlineHashError:  # a hasher that refuses its input has not changed
+            self._is_touched = False
+            raise
+        if "feature_names" in settings:
+            name_features(learner.hasher, settings["feature_names"])
+        store, generation, head = self._store, self._searcher.generation, self._searcher.head
+        version = learner.hasher.version_
         codes = np.empty((0, 0), np.uint8) if generation is None else generation.codes(batch.vectors)
-        known = zip(store.seqs(batch.ids) if head.n_items else (), batch.ids, strict=False)
-        replaced = [(seq, id) for seq, id in known if seq is not None]
-        seqs = head.seq + np.arange(1, len(batch.ids) + 1)
+        first, last = head.seq + 1, head.seq + len(batch.ids)
+        seqs = np.arange(first, last + 1)
+        replaced = store.seqs(batch.ids)
         settings |= {"n_features": batch.vectors.shape[1], "id_type": type(batch.ids[0]).__name__}
+        settings["label_kind"] = self._settings.get("label_kind") or inputs.label_type_of(batch.labels)
         if self._quality is not None:
-            settings |= self._quality.record(self._settings, learner.version, int(seqs[-1]))
-        changed = {name: value for name, value in settings.items() if self._settings.get(name) != value}
+            settings |= self._quality.record(self._settings, version, last)
 
         def write() -> dict[str, Any] | None:
             if replaced:
-                gone, names = zip(*replaced, strict=True)
-                store.delete(gone, names, int(seqs[-1]))
-            store.put(seqs.tolist(), batch.ids, batch.vectors, batch.labels, batch.payloads)
-            store.set_learned(learner.version)
+                store.delete(list(replaced.values()), list(replaced), last)
+            store.put(first, batch, version)
             if generation is not None:
                 store.put_codes(generation.number, seqs, codes)
-            return learner.save(int(seqs[-1])) if learner.is_due else None
+            return learner.save(last) if learner.is_due else None
 
-        gone_seqs = np.array(sorted(seq for seq, _ in replaced), np.int64)
-        items = ItemColumns(seqs, batch.ids, batch.labels)
-        self._commit(write, changed, Changes(items, CodeColumns(seqs, codes), gone_seqs))
+        gone = np.array(sorted(replaced.values()), np.int64)
+        self._commit(
+            write, settings, Changes(ItemColumns(seqs, batch.ids, batch.labels), CodeColumns(seqs, codes), gone)
+        )
         self._refresher.after_change()
 
     def check_input(self, ids: Any, vectors: Any, labels: Any = None, payload: Any = None) -> None:
         """Raise what :meth:`upsert` would raise for lists of ids, vectors, labels and payloads; store nothing."""
-        listed, width = check_item_ids(ids, self.id_type, ordered=True), self.n_features
-        inputs.check_vectors(vectors, len(listed), False, width, self._settings["vector_dtype"])
-        inputs.label_texts(labels, len(listed), False, self.label_kind)
-        inputs.payload_texts(payload, len(listed), False)
+        inputs.check_batch(ids, vectors, labels, payload, self._settings)
 
     # ------------------------------------------------------------------ reading
 
@@ -567,12 +568,12 @@ class Collection:
                 self._catch_up()
                 reading.enter_context(self._store.snapshot())
                 self._catch_up()  # what was committed in between
-                among = self._filter(labels, where=where)
+                among = self._filter(labels, where)
                 try:
-                    rows = self._finder.ordered(Place(), among)
+                    rows = self._finder.ordered(Cursor(), among)
                 except OutOfStep:  # another process has written, though this one could
                     self._load()
-                    rows = self._finder.ordered(Place(), among)
+                    rows = self._finder.ordered(Cursor(), among)
             yield maintenance.Snapshot(rows, self._finder.items)
 
     def __len__(self) -> int:
@@ -582,7 +583,7 @@ class Collection:
     def __contains__(self, id: object) -> bool:
         self._check_open()
         try:
-            return is_single(id) and self._store.seqs(check_item_ids(id, self.id_type))[0] is not None
+            return is_single(id) and bool(self._store.seqs(check_item_ids(id, self.id_type)))
         except InvalidInputError:
             return False
 
@@ -714,7 +715,7 @@ class Collection:
         if ids is None:
             return self._searcher.codes()
         found = self._store.seqs(check_item_ids(ids, self.id_type))
-        return self._searcher.codes(np.array([seq for seq in found if seq is not None], np.int64))
+        return self._searcher.codes(np.array(list(found.values()), np.int64))
 
     def sample(self, n_items: int, *, seed: int = 0) -> list[Id]:
         """Return the ids of items at random, in order of arrival.
@@ -786,23 +787,22 @@ class Collection:
         check_positive_int("chunk", chunk)
         left = None if limit is None else check_non_negative_int("limit", limit)
         self._catch_up()
-        place: Place | None = self._finder.place(order, descending, after, self.id_type)
-        among = self._filter(labels, where=where)
+        begin = self._finder.cursor(order, descending, after, self.id_type)
+        among = self._filter(labels, where)
 
-        def listed(place: Place | None, left: int | None) -> Iterator[Item]:
+        def listed(cursor: Cursor | None, left: int | None) -> Iterator[Item]:
             if among != SearchFilter():  # filtered once, then read in chunks
-                begin = place or Place()
                 seqs = [seq for seq, _ in self._in_step(lambda: self._finder.ordered(begin, among))][:left]
                 for start in range(0, len(seqs), chunk):
                     yield from self._finder.items_left(seqs[start : start + chunk])
                 return
-            while place is not None and (left is None or left > 0):
-                here, size = place, chunk if left is None else min(chunk, left)
-                some, place = self._in_step(lambda: self._finder.page(here, among, size))  # noqa: B023 (called at once)
+            while cursor is not None and (left is None or left > 0):
+                here, size = cursor, chunk if left is None else min(chunk, left)
+                some, cursor = self._in_step(lambda: self._finder.page(here, among, size))  # noqa: B023 (called at once)
                 yield from some
                 left = None if left is None else left - size
 
-        return listed(place, left)
+        return listed(begin, left)
 
     def page(
         self,
@@ -839,13 +839,13 @@ class Collection:
         ([3, 1], [2], None)
         """
         self._catch_up()
-        place = self._finder.place(order, descending, after, self.id_type)
+        begin = self._finder.cursor(order, descending, after, self.id_type)
         if cursor is not None:
             if after is not None:
                 raise InvalidInputError("page takes after or cursor, one of the two.")
-            place = place.continued(cursor, self.id_type)
-        limit, among = check_positive_int("limit", limit), self._filter(labels, where=where)
-        items, following = self._in_step(lambda: self._finder.page(place, among, limit))
+            begin = begin.continued(cursor, self.id_type)
+        limit, among = check_positive_int("limit", limit), self._filter(labels, where)
+        items, following = self._in_step(lambda: self._finder.page(begin, among, limit))
         return ItemPage(items, None if following is None else str(following))
 
     def count(self, where: Any = None, *, labels: Any = None) -> int:
@@ -859,7 +859,7 @@ class Collection:
             Only items that have any of them.
         """
         self._catch_up()
-        among = self._filter(labels, where=where)
+        among = self._filter(labels, where)
         return len(self._in_step(lambda: self._finder.seqs(among)))
 
     def label_counts(self, where: Any = None) -> dict[Label | None, int]:
@@ -904,7 +904,7 @@ class Collection:
             generation=searcher.head.generation,
             version=None if generation is None else generation.encoder.version,
             staleness=searcher.staleness,
-            index=searcher.kind,
+            index=searcher.engine.kind(None),
             refreshing=refresher.is_busy,
             progress=progress,
             pending=refresher.is_busy or refresher.is_stale() or DUE in settings,
@@ -917,14 +917,13 @@ class Collection:
     def _known_seqs(self, ids: list[Any]) -> list[int]:
         """Return the sequence numbers of ids, all of which must be known."""
         seqs = self._store.seqs(ids)
-        for id, seq in zip(ids, seqs, strict=True):
-            if seq is None:
-                n_items = self._store.head().n_items
-                raise UnknownIdError(f"There is no item with id {id!r} in this collection of {n_items}.")
-        return [seq for seq in seqs if seq is not None]
+        if len(seqs) < len(ids):
+            unknown, n_items = next(id for id in ids if id not in seqs), self._store.head().n_items
+            raise UnknownIdError(f"There is no item with id {unknown!r} in this collection of {n_items}.")
+        return list(seqs.values())
 
-    def _filter(self, labels: Any = None, ids: Iterable[Id] | None = None, where: Any = None) -> SearchFilter:
-        return inputs.search_filter(labels, ids, where, self.id_type, self.label_kind)
+    def _filter(self, labels: Any = None, where: Any = None) -> SearchFilter:
+        return inputs.search_filter(labels, None, where, self._settings)
 
     # ------------------------------------------------------------------ searching
 
@@ -939,7 +938,6 @@ class Collection:
         rescore: str | None = None,
         asymmetric: bool = False,
         include: Iterable[str] | None = None,
-        after: SearchResult | str | None = None,
         wait: bool = True,
         max_payload_bytes: int | None = None,
     ) -> SearchResult:
@@ -966,9 +964,6 @@ class Collection:
             Compare the real values of the query with the bits of the codes, instead of bits with bits.
         include : several of "labels", "payload", "vectors", optional
             Return these of the items found, too.
-        after : SearchResult or str, optional
-            Return the page that follows: pass the result of one query, or its cursor. What was there all the time comes
-            once, even if other items change between pages. New codes, after a refresh, end it with an error.
         wait : bool, default=True
             See the last change of the writer. If the codes lack 10 % of what was learned or more, and ``refresh`` is
             "auto", wait for a refresh, at most 10 seconds.
@@ -980,27 +975,23 @@ class Collection:
         result : SearchResult
             Lists of ids and distances, fewer than k where there are fewer items; the version of the encoder that made
             the codes; the sequence number of the last change that the search has seen. Distances are those of the
-            codes, or of the vectors if rescored. A cursor, if more may follow.
+            codes, or of the vectors if rescored.
         """
         k = check_positive_int("k", k)
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
-        parts, cursor = inputs.check_include(include), None if after is None else Cursor.parse(after)
-        among = self._ready(wait, labels, ids, where)
+        request = SearchRequest(k if rescore is None else max(10 * k, 100), asymmetric=asymmetric)
+        parts, among = inputs.check_include(include), self._ready(wait, labels, ids, where)
 
-        def search(queries: Queries) -> SearchResult:
-            if cursor is not None and (rescore is not None or len(queries.vectors) != 1):
-                raise InvalidInputError(
-                    "after continues the search of one query without rescore; leave the others out."
-                )
-            n_wanted, rank = k if rescore is None else max(10 * k, 100), 0 if cursor is None else cursor.rank
-            ask = partial(self._searcher.search, k=n_wanted, asymmetric=asymmetric, after=cursor)
-            found = self._finder.find(queries, among, ask, asymmetric=asymmetric, rank=rank)
+        def search() -> SearchResult:
+            queries = self._queries(vectors)
+            found = self._finder.find(queries, among, request, parts)
             if rescore is not None:
                 found = self._finder.rescored(found, queries, rescore, k)
-            return self._finder.result(found, parts, max_payload_bytes, k if rescore is None else None)
+            result = self._finder.result(found, parts, max_payload_bytes)
+            return result[0] if queries.single else result
 
-        return self._answer(search, vectors)
+        return self._in_step(search)
 
     def range_search(
         self,
@@ -1025,34 +1016,26 @@ class Collection:
         max_results : int, optional
             Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
-        radius, parts = check_non_negative_int("radius", radius), inputs.check_include(include)
-        among = self._ready(wait, labels, ids, where)
+        request = SearchRequest(radius=check_non_negative_int("radius", radius), max_results=max_results)
+        parts, among = inputs.check_include(include), self._ready(wait, labels, ids, where)
 
-        def search(queries: Queries) -> SearchResult:
-            ask = partial(self._searcher.range_search, radius=radius, max_results=max_results)
-            return self._finder.result(self._finder.find(queries, among, ask), parts, max_payload_bytes)
+        def search() -> SearchResult:
+            queries = self._queries(vectors)
+            found = self._finder.find(queries, among, request, parts)
+            result = self._finder.result(found, parts, max_payload_bytes)
+            return result[0] if queries.single else result
 
-        return self._answer(search, vectors)
+        return self._in_step(search)
 
     def _ready(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> SearchFilter:
         """Bring memory up to date, and return the filters."""
-        self._check_open()
-        if wait or self._searcher.generation is None or self._searcher.is_torn or self._is_touched:
+        if wait or self._is_touched or self._searcher.is_torn or self._searcher.generation is None:
             self._catch_up()
-        self._mend_engine()
+        else:
+            self._check_open()
         if wait:
             self._refresher.wait_for_codes()
-        return self._filter(labels, ids, where)
-
-    def _answer(self, search: Callable[[Queries], SearchResult], vectors: Any) -> SearchResult:
-        """Search, and say how far the codes are behind what was learned."""
-
-        def once() -> SearchResult:
-            queries = self._queries(vectors)
-            found = replace(search(queries), staleness=self._searcher.staleness)
-            return found[0] if queries.single else found
-
-        return self._in_step(once)
+        return inputs.search_filter(labels, ids, where, self._settings)
 
     def _in_step(self, read: Callable[[], T]) -> T:
         """Read from memory and store; again if they differ, at last with changes kept out."""
@@ -1061,6 +1044,7 @@ class Collection:
                 return read()
             except OutOfStep:
                 self._catch_up()
+                self._mend_engine()
         with self._changes:
             if not self.readonly and self._store.head().n_changes != self._searcher.head.n_changes:
                 self._is_touched = True  # another process has written, though this one could
@@ -1074,8 +1058,8 @@ class Collection:
         generation, world = self._searcher.generation, self._settings.get("n_migrations", 0)
         try:
             width = self.n_features if generation is None else generation.encoder.n_features
-            given, names = self._documents.queries(vectors), self._settings.get("feature_names")
-            rows, single = inputs.check_queries(given, width, names)
+            given = vectors if type(vectors) is np.ndarray else self._documents.queries(vectors)
+            rows, single = inputs.check_queries(given, width, self._settings.get("feature_names"))
         except OnlineHashError:
             if generation is not None and generation.world != self._settings.get("n_migrations", 0):
                 raise OutOfStep from None

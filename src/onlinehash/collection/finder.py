@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
 from operator import itemgetter
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_choice
 from onlinehash.collection.filters import Filter, compared_paths
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
-from onlinehash.collection.searcher import Cursor, Generation, Hits, OutOfStep, Searcher
+from onlinehash.collection.searcher import Generation, Hits, OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores.rows import Seqs
 from onlinehash.collection.stores.sql import SqlStore
 from onlinehash.collection.types import Id, Item, Label
@@ -45,11 +45,10 @@ class Found(NamedTuple):
     labels: list[list[str | None]]
     seq: int
     generation: Generation | None
-    rank: int = 0  # of the first item, before it on earlier pages
 
 
-class Place(NamedTuple):
-    """Where in the items to go on: their order, its direction, and the id or sequence number passed last."""
+class Cursor(NamedTuple):
+    """Where to go on in a listing: its order and direction, and the id or sequence number passed last."""
 
     order: str = "id"
     descending: bool = False
@@ -58,8 +57,8 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         return f"{'-' if self.descending else ''}{self.order}:{json.dumps(self.after)}"
 
-    def continued(self, cursor: Any, id_type: str | None) -> Place:
-        """Return the place of a cursor, which must be of a page in this order."""
+    def continued(self, cursor: Any, id_type: str | None) -> Cursor:
+        """Return a cursor from its text, which must be that of a page in this order."""
         begin = str(self._replace(after=None)).removesuffix("null")
         try:
             after = json.loads(cursor[len(begin) :]) if isinstance(cursor, str) and cursor.startswith(begin) else None
@@ -128,11 +127,11 @@ class Finder:
             stood.append(seq)
         if among.ids is not None:
             with self._store.snapshot():
-                found = [seq for seq in self._store.seqs(among.ids) if seq is not None]
+                found = self._store.seqs(among.ids)
                 stood.append(self._store.head().seq)
-            parts.append(np.unique(np.array(found, np.int64)))
+            parts.append(np.unique(np.array(list(found.values()), np.int64)))
         with self._searcher.reading():
-            if any(seq != self._searcher.head.seq for seq in stood):
+            if stood and set(stood) != {self._searcher.head.seq}:
                 raise OutOfStep
             if among.labels is not None:
                 parts.append(self._searcher.catalogue.having(among.labels))
@@ -150,26 +149,20 @@ class Finder:
 
     # ------------------------------------------------------------------ searching
 
-    def find(
-        self,
-        queries: Queries,
-        among: SearchFilter,
-        ask: Callable[[Generation, Any, Seqs | None], list[Hits]],
-        *,
-        asymmetric: bool = False,
-        rank: int = 0,
-    ) -> Found:
-        """Return what ``ask`` finds for the encoded queries among items that pass the filters."""
+    def find(self, queries: Queries, among: SearchFilter, request: SearchRequest, parts: Sequence[str]) -> Found:
+        """Return what is asked for of the queries, among items that pass the filters."""
         generation, searcher = queries.generation, self._searcher
-        codes = None if generation is None else generation.encode(queries.vectors, asymmetric=asymmetric)
+        if generation is None:
+            nothing = [Hits(np.empty(0, np.int64), np.empty(0))] * len(queries.vectors)
+            return Found(nothing, [[] for _ in nothing], [[] for _ in nothing], searcher.head.seq, None)
+        codes = generation.encode(queries.vectors, asymmetric=request.asymmetric)
         with self._in_one_state(among) as allowed:
-            if generation is None:
-                hits = [Hits(np.empty(0, np.int64), np.empty(0))] * len(queries.vectors)
-            else:
-                hits = searcher.items_of(ask(generation, codes, allowed))
+            hits = searcher.search(generation, codes, allowed, request)
             ids = [searcher.catalogue.ids(seqs) for seqs, _ in hits]
-            labels = [searcher.catalogue.label_texts(seqs) for seqs, _ in hits]
-            return Found(hits, ids, labels, searcher.head.seq, generation, rank)
+            labels: list[list[str | None]] = []
+            if "labels" in parts:
+                labels = [searcher.catalogue.label_texts(seqs) for seqs, _ in hits]
+            return Found(hits, ids, labels, searcher.head.seq, generation)
 
     def rescored(self, found: Found, queries: Queries, measure: str, k: int) -> Found:
         """Return the k nearest of what was found, by the distance of the stored vectors; ties in order of arrival."""
@@ -182,13 +175,11 @@ class Finder:
             orders.append(order.tolist())
             hits.append(Hits(seqs[order], distances[order]))
         ids = [[row[i] for i in order] for row, order in zip(found.ids, orders, strict=True)]
-        labels = [[row[i] for i in order] for row, order in zip(found.labels, orders, strict=True)]
+        labels = [[row[i] for i in order] for row, order in zip(found.labels, orders, strict=False)]  # if wanted
         return found._replace(hits=hits, ids=ids, labels=labels)
 
-    def result(
-        self, found: Found, parts: Sequence[str] = (), max_payload_bytes: int | None = None, page: int | None = None
-    ) -> SearchResult:
-        """Return what was found with the parts that are to be included, and cursors if it is a page of a size."""
+    def result(self, found: Found, parts: Sequence[str] = (), max_payload_bytes: int | None = None) -> SearchResult:
+        """Return what was found with the parts that are to be included."""
         included: dict[str, Any] = {}
         if "labels" in parts:
             included["labels"] = [list(map(labels_of, texts)) for texts in found.labels]
@@ -200,15 +191,9 @@ class Finder:
             nothing = np.empty((0, self._settings.get("n_features", 0)), self._settings["vector_dtype"])
             rows = ([vectors[seq] for seq in seqs.tolist()] for seqs, _ in found.hits)
             included["vectors"] = [np.array(some) if some else nothing for some in rows]
-        generation, distances = found.generation, [distances.tolist() for _, distances in found.hits]
-        cursors: Any = None
-        if page is not None and generation is not None:
-            cursors = [
-                str(Cursor(far[-1], int(seqs[-1]), found.rank + page, generation.number)) if len(far) == page else None
-                for far, (seqs, _) in zip(distances, found.hits, strict=True)
-            ]
-        version = None if generation is None else generation.encoder.version
-        return SearchResult(found.ids, distances, version, found.seq, cursors, **included)
+        distances = [distances.tolist() for _, distances in found.hits]
+        version = None if found.generation is None else found.generation.encoder.version
+        return SearchResult(found.ids, distances, version, found.seq, **included, staleness=self._searcher.staleness)
 
     def _vectors(self, found: Found) -> dict[int, NDArray[Any]]:
         """Return the vectors of what was found, by sequence number."""
@@ -261,52 +246,51 @@ class Finder:
     def items_left(self, seqs: Sequence[int]) -> list[Item]:
         """Return those of some items that are still there."""
         with self._store.snapshot():
-            there = self._store.are_items(np.array(seqs, np.int64))
-            return self.items([seq for seq, here in zip(seqs, there.tolist(), strict=True) if here])
+            return self.items(self._store.items_left(seqs))
 
-    def place(self, order: str, descending: bool, after: Id | None, id_type: str | None) -> Place:
+    def cursor(self, order: str, descending: bool, after: Id | None, id_type: str | None) -> Cursor:
         """Return where a listing begins."""
-        place = Place(check_choice("order", order, ("id", "arrival")), bool(descending))
+        begin = Cursor(check_choice("order", order, ("id", "arrival")), bool(descending))
         if after is None:
-            return place
+            return begin
         (id,) = check_item_ids(after, id_type)
         if order == "id":
-            return place._replace(after=id)
-        (seq,) = self._store.seqs([id])
+            return begin._replace(after=id)
+        seq = self._store.seqs([id]).get(id)
         if seq is None:
             raise UnknownIdError(
                 f"after={after!r} is not an item of this collection, so it has no place in the order of arrival; use "
                 "page, whose cursor has one."
             )
-        return place._replace(after=seq)
+        return begin._replace(after=seq)
 
-    def page(self, place: Place, among: SearchFilter, limit: int) -> tuple[list[Item], Place | None]:
-        """Return the next items in an order, and the place after them; None if no more follow."""
+    def page(self, cursor: Cursor, among: SearchFilter, limit: int) -> tuple[list[Item], Cursor | None]:
+        """Return the next items in an order, and the cursor after them; None if no more follow."""
         with self._store.snapshot():
             if among == SearchFilter():
-                rows = self._store.page(place.order, place.after, limit + 1, descending=place.descending)
+                rows = self._store.page(cursor.order, cursor.after, limit + 1, descending=cursor.descending)
             else:
-                rows = self.ordered(place, among)[: limit + 1]
+                rows = self.ordered(cursor, among)[: limit + 1]
             items = self.items([seq for seq, _ in rows[:limit]])
         if len(rows) <= limit:
             return items, None
-        return items, place._replace(after=rows[limit - 1][1] if place.order == "id" else rows[limit - 1][0])
+        return items, cursor._replace(after=rows[limit - 1][1] if cursor.order == "id" else rows[limit - 1][0])
 
-    def ordered(self, place: Place, among: SearchFilter) -> list[tuple[int, Any]]:
-        """Return sequence numbers and ids of all items that pass the filters and follow a place, in its order."""
+    def ordered(self, cursor: Cursor, among: SearchFilter) -> list[tuple[int, Any]]:
+        """Return sequence numbers and ids of all items that pass the filters and follow a cursor, in its order."""
         seqs = self.seqs(among)
         if self._store.head().seq != self._searcher.head.seq:
             raise OutOfStep
         rows = list(zip(seqs.tolist(), self._searcher.catalogue.ids(seqs), strict=True))
-        if place.order == "id":
+        if cursor.order == "id":
             rows.sort(key=itemgetter(1))
-        key = itemgetter(1 if place.order == "id" else 0)
-        if place.descending:
+        key = itemgetter(1 if cursor.order == "id" else 0)
+        if cursor.descending:
             rows.reverse()
-        if place.after is None:
+        if cursor.after is None:
             return rows
-        after: Any = place.after
-        return [row for row in rows if (key(row) < after if place.descending else key(row) > after)]
+        after: Any = cursor.after
+        return [row for row in rows if (key(row) < after if cursor.descending else key(row) > after)]
 
 
 def _distinct(found: Found) -> list[int]:

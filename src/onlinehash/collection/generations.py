@@ -96,11 +96,6 @@ class Refresher:
         self._warned_of = 0  # generation whose codes a reader was told to be old
 
     @property
-    def policy(self) -> str | int:
-        """When to refresh."""
-        return check_refresh(self._settings["refresh"])
-
-    @property
     def is_busy(self) -> bool:
         """Whether a refresh is under way, or about to begin."""
         with self._state:
@@ -111,7 +106,7 @@ class Refresher:
     def is_stale(self, share: float = STALE_SHARE) -> bool:
         """Return whether "auto" refreshes the codes once the collection is idle."""
         n_learned = self._searcher.head.n_learned
-        if self.policy != "auto" or self._searcher.generation is None or not n_learned:
+        if self._settings["refresh"] != "auto" or self._searcher.generation is None or not n_learned:
             return False
         return abs(n_learned - self._searcher.version) >= max(1.0, share * n_learned)
 
@@ -125,9 +120,9 @@ class Refresher:
                 except OnlineHashError as error:
                     self.error = error
             return
-        policy, since, encoder = self.policy, abs(n_learned - version), self._searcher.generation.encoder
-        hasher = self._learner().hasher
-        is_other = (encoder.method, encoder.n_bits) != (hasher.name, hasher.n_bits)  # which could not make codes before
+        policy, since = self._settings["refresh"], abs(n_learned - version)
+        encoder, hasher = self._searcher.generation.encoder, (self._settings["method"], self._settings["n_bits"])
+        is_other = (encoder.method, encoder.n_bits) != hasher  # which could not make codes before
         if is_other and n_learned and not (self.is_building or self._is_wanted):
             self.ask()
             return
@@ -229,7 +224,7 @@ class Refresher:
             except NotLearnedError:
                 return True
             self.n_encoded, self.is_building = 0, True
-        generation = Generation(0, encoder, self._searcher.engine.put)
+        generation = Generation(0, encoder, self._searcher.engine.to_device)
         seqs, codes = [np.empty(0, np.int64)], list[Codes]()
 
         def encode_chunk(limit: int) -> bool:
@@ -281,9 +276,8 @@ class Refresher:
                 self._store.put_settings(new)
             settings.update(new)
             del settings[DUE]
-            searcher.replace(
-                Generation(number, encoder, searcher.engine.put, world), seqs, codes, self._store.last_head()
-            )
+            generation = Generation(number, encoder, searcher.engine.to_device, world)
+            searcher.replace(generation, seqs, codes, self._store.last_head())
         except BaseException:
             searcher.is_torn = True
             raise

@@ -26,7 +26,7 @@ from onlinehash._internal.validation import (
     records,
 )
 from onlinehash.collection.filters import Filter, is_plain_text, parse_where
-from onlinehash.collection.types import Id, Label
+from onlinehash.collection.types import Batch, Id, Label
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError, counted
 from onlinehash.types import LabelSets
 
@@ -40,15 +40,7 @@ PARTS = ("labels", "payload", "vectors")
 """What a search can include."""
 
 _encode = json.JSONEncoder(allow_nan=False).encode
-
-
-class Batch(NamedTuple):
-    """Checked items: one entry per item and column, labels and payloads as JSON."""
-
-    ids: list[Any]
-    vectors: NDArray[Any]
-    labels: list[str | None]
-    payloads: list[str | None]
+_label_text = lru_cache(maxsize=4096)(_encode)  # of one label
 
 
 class SearchFilter(NamedTuple):
@@ -63,6 +55,16 @@ class SearchFilter(NamedTuple):
     labels: list[Label] | None = None
     ids: list[Any] | None = None
     where: Filter | None = None
+
+
+def check_batch(ids: Any, vectors: Any, labels: Any, payload: Any, settings: Mapping[str, Any]) -> Batch:
+    """Return items as they will be stored in a collection with these settings."""
+    single, listed = is_single(ids), check_item_ids(ids, settings.get("id_type"), ordered=True)
+    if not listed:
+        return Batch([], np.empty((0, 0)), [], [])
+    rows = check_vectors(vectors, len(listed), single, settings)
+    texts = label_texts(labels, len(listed), single, settings.get("label_kind"))
+    return Batch(listed, rows, texts, payload_texts(payload, len(listed), single))
 
 
 # ------------------------------------------------------------------ ids
@@ -121,17 +123,14 @@ def check_encodable(name: str, values: list[Any]) -> None:
 # ------------------------------------------------------------------ vectors
 
 
-def check_names(vectors: Any, known: Sequence[str] | None) -> dict[str, Any]:
-    """Return the feature names of vectors as a setting, if none are known yet; raise if others are."""
-    if type(vectors) is np.ndarray or check_feature_names(vectors) is None:
-        return {}
-    names = check_feature_names(vectors, known)
-    return {} if known is not None else {"feature_names": names}
+def feature_names(vectors: Any, known: Sequence[str] | None) -> list[str] | None:
+    """Return the feature names of vectors if they have any; raise if others are known."""
+    return None if check_feature_names(vectors) is None else check_feature_names(vectors, known)
 
 
-def check_vectors(vectors: Any, n_rows: int, single: bool, n_features: int | None, dtype: str) -> NDArray[Any]:
+def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str, Any]) -> NDArray[Any]:
     """Return vectors, one row per id, as they will be stored."""
-    given = as_array(vectors)
+    given, n_features, dtype = as_array(vectors), settings.get("n_features"), settings["vector_dtype"]
     rows = check_features(
         given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"
     )
@@ -151,7 +150,8 @@ def check_vectors(vectors: Any, n_rows: int, single: bool, n_features: int | Non
 
 def check_queries(vectors: Any, n_features: int | None, names: Sequence[str] | None) -> tuple[NDArray[Any], bool]:
     """Return queries, one per row, and whether there is one alone."""
-    check_names(vectors, names)
+    if type(vectors) is not np.ndarray:
+        feature_names(vectors, names)
     rows = as_array(vectors)
     single = rows.ndim == 1
     return check_features(rows[np.newaxis] if single else rows, n_features=n_features, owner="this collection"), single
@@ -160,18 +160,18 @@ def check_queries(vectors: Any, n_features: int | None, names: Sequence[str] | N
 # ------------------------------------------------------------------ labels
 
 
-def label_texts(labels: Any, n_rows: int, single: bool, label_type: str | None) -> tuple[list[str | None], str | None]:
-    """Return the labels of every row as JSON, None for a row without any, and their type.
+def label_texts(labels: Any, n_rows: int, single: bool, label_type: str | None) -> list[str | None]:
+    """Return the labels of every row as JSON; None for a row without any.
 
     Examples
     --------
     >>> label_texts([3, None, 5], 3, False, None)
-    (['3', None, '5'], 'int')
+    ['3', None, '5']
     >>> label_texts(["cat", "pet"], 1, True, None)
-    (['["cat", "pet"]'], 'str')
+    ['["cat", "pet"]']
     """
     if labels is None:
-        return [None] * n_rows, label_type
+        return [None] * n_rows
     given = [labels] if single else as_column(labels, "y", InvalidLabelsError)
     if isinstance(given, np.ndarray) and not given.ndim:
         raise InvalidLabelsError(
@@ -188,12 +188,17 @@ def label_texts(labels: Any, n_rows: int, single: bool, label_type: str | None) 
     if given_type == "str":
         check_encodable("labels", flat)
     if several:
-        texts = [_encode(value[0] if len(value) == 1 else value) if value else None for value in values]
-    else:
-        known = {value: _encode(value) for value in set(values)}
-        there = [True] * n_rows if labelled is None else labelled.tolist()
-        texts = [known[value] if here else None for value, here in zip(values, there, strict=True)]
-    return texts, given_type or label_type if any(text is not None for text in texts) else label_type
+        return [_encode(value[0] if len(value) == 1 else value) if value else None for value in values]
+    texts: list[str | None] = list(map(_label_text, values))
+    for row in [] if labelled is None else np.flatnonzero(~labelled):
+        texts[row] = None
+    return texts
+
+
+def label_type_of(texts: Iterable[str | None]) -> str | None:
+    """Return the type of labels, "int" or "str", from their JSON; None if there are none."""
+    text = next(filter(None, texts), None)
+    return None if text is None else "str" if '"' in text else "int"
 
 
 @lru_cache(maxsize=4096)
@@ -266,13 +271,11 @@ def check_include(include: Any) -> tuple[str, ...]:
     return tuple(check_choice("include", part, PARTS) for part in dict.fromkeys(include))
 
 
-def search_filter(
-    labels: Any, ids: Iterable[Id] | None, where: Any, id_type: str | None, label_type: str | None
-) -> SearchFilter:
+def search_filter(labels: Any, ids: Iterable[Id] | None, where: Any, settings: Mapping[str, Any]) -> SearchFilter:
     """Return the filters of a search, checked."""
     return SearchFilter(
-        None if labels is None else list(dict.fromkeys(_wanted_labels(labels, label_type))),
-        None if ids is None else check_item_ids(ids, id_type, repeated=True),
+        None if labels is None else list(dict.fromkeys(_wanted_labels(labels, settings.get("label_kind")))),
+        None if ids is None else check_item_ids(ids, settings.get("id_type"), repeated=True),
         None if where is None else parse_where(where),
     )
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.codes import pack_signs, unpack_bits
-from onlinehash.collection.inputs import Batch, label_set
-from onlinehash.collection.searcher import Searcher
-from onlinehash.collection.types import Id, Label
+from onlinehash.collection.inputs import label_set
+from onlinehash.collection.searcher import Searcher, SearchRequest
+from onlinehash.collection.types import Batch, Id, Label
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.hashers import OnlineHasher
@@ -340,7 +340,7 @@ class Quality:
         vectors, k = np.asarray(batch.vectors[rows], np.float32), self._measured.k
         try:
             codes = generation.encode(vectors)
-            hits = searcher.items_of(searcher.search(generation, codes, k=k + 1))  # one may be the item itself
+            hits = searcher.search(generation, codes, None, SearchRequest(k + 1))  # one may be the item itself
         except OnlineHashError:  # a search engine that is away is no reason to refuse items
             return
         for row, (seqs, _) in zip(rows, hits, strict=True):

@@ -36,6 +36,8 @@ class Learner:
     def __init__(self, store: SqlStore, hasher: OnlineHasher) -> None:
         self._store, self.hasher = store, hasher
         self._n_unsaved_bytes, self._state_size = 0, 0
+        self.is_due = False
+        """Whether enough was learned since the last state to write another."""
 
     @classmethod
     def load(cls, store: SqlStore, dtype: str) -> Learner:
@@ -55,25 +57,36 @@ class Learner:
 
     def learn(self, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
         """Learn from rows as they are stored."""
-        learn_rows(self.hasher, vectors, labels)
+        rows, y = vectors.astype(np.float32, copy=False), None
+        if self.hasher.supervised:
+            rows, y = _labelled(rows, labels)
+        if len(rows):
+            self.hasher.partial_fit(rows, y)
         self._n_unsaved_bytes += vectors.nbytes
+        wanted = max(_MIN_BYTES_PER_STATE, _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size)
+        self.is_due = self._n_unsaved_bytes > wanted
 
-    def unlearn(self, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
-        """Unlearn rows that were learned as they are stored; the state must be saved with that."""
+    def learn_stream(self, dtype: str, n_items: int, progress: Progress) -> None:
+        """Learn from all stored items in order of arrival; not from rows of items that are gone."""
+        after, n_done, limit = 0, 0, rows_per_chunk(self._store)
+        while len(rows := self._store.stream(after, limit, dtype, only_items=True)):
+            self.learn(rows.vectors, rows.labels)
+            after, n_done = int(rows.seqs[-1]), n_done + len(rows)
+            progress(min(n_done, n_items), n_items)
+
+    def check_unlearns(self) -> None:
+        """Raise if the hasher cannot unlearn."""
         if not self.hasher.unlearns:
             raise InvalidInputError(
                 f"unlearn=True, but {self.hasher!r} cannot unlearn; HROH can. To learn again from what is left, "
                 "delete, then call collection.change_hasher(...)."
             )
-        rows, y = _labelled(vectors, labels)
+
+    def unlearn(self, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
+        """Unlearn rows that were learned as they are stored; the state must be saved with that."""
+        rows, y = _labelled(vectors.astype(np.float32, copy=False), labels)
         if len(rows):
             cast(Any, self.hasher).unlearn(rows, y)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether enough was learned since the last state to write another."""
-        wanted = _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size
-        return self._n_unsaved_bytes > max(_MIN_BYTES_PER_STATE, wanted)
 
     @property
     def is_saved(self) -> bool:
@@ -83,10 +96,11 @@ class Learner:
     def save(self, seq: int) -> dict[str, Any]:
         """Write the state, which has learned up to a sequence number, and return the settings that describe it."""
         state = self.hasher.to_bytes()
-        self._store.put_state(state, seq)
-        self._store.set_learned(self.version)
-        self._n_unsaved_bytes, self._state_size = 0, len(state)
+        self._store.put_state(state, seq, self.version)
+        self._n_unsaved_bytes, self._state_size, self.is_due = 0, len(state), False
         settings: dict[str, Any] = {"method": self.hasher.name, "n_bits": self.hasher.n_bits}
+        if hasattr(self.hasher, "n_features_in_"):
+            settings["n_features"] = self.hasher.n_features_in_
         if hasattr(self.hasher, "feature_names_in_"):
             settings["feature_names"] = list(self.hasher.feature_names_in_)
         return settings
@@ -112,39 +126,16 @@ class Learner:
             new = type(self.hasher)(**{**self.hasher.get_params(deep=False), "n_bits": check_n_bits(other)})
         else:
             new = as_hasher(other)
-        learn_stream(new, self._store, dtype, n_items, progress)
+        Learner(self._store, new).learn_stream(dtype, n_items, progress)
         return new
 
 
-def learn_rows(hasher: OnlineHasher, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
-    """Learn from rows as they are stored; a supervised hasher leaves out those without labels."""
-    if hasher.supervised:
-        rows, y = _labelled(vectors, labels)
-        if len(rows):
-            hasher.partial_fit(rows, y)
-    elif len(vectors):
-        hasher.partial_fit(vectors.astype(np.float32, copy=False))
-
-
-def _labelled(vectors: NDArray[Any], labels: Sequence[str | None]) -> tuple[NDArray[np.float32], Any]:
+def _labelled(rows: NDArray[np.float32], labels: Sequence[str | None]) -> tuple[NDArray[np.float32], Any]:
     """Return the rows that have labels, and these."""
-    rows = vectors.astype(np.float32, copy=False)
-    y: Any = [labels_of(text) for text in labels if text is not None]
+    y: Any = list(map(labels_of, filter(None, labels)))
     if len(y) < len(rows):
         rows = rows[[text is not None for text in labels]]
-    if not any(isinstance(value, tuple) for value in y):
-        y = np.array(y)
-    return rows, y
-
-
-def learn_stream(hasher: OnlineHasher, store: SqlStore, dtype: str, n_items: int, progress: Progress) -> None:
-    """Learn from all stored items in order of arrival; not from rows of items that are gone."""
-    after, n_done = 0, 0
-    while len(rows := store.stream(after, rows_per_chunk(store), dtype)):
-        there = store.are_items(rows.seqs)
-        learn_rows(hasher, rows.vectors[there], [text for text, here in zip(rows.labels, there, strict=True) if here])
-        after, n_done = int(rows.seqs[-1]), n_done + int(there.sum())
-        progress(min(n_done, n_items), n_items)
+    return rows, y if tuple in set(map(type, y)) else np.array(y)
 
 
 def rows_per_chunk(store: SqlStore) -> int:

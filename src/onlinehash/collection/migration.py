@@ -14,7 +14,7 @@ import numpy as np
 from onlinehash.collection import inputs
 from onlinehash.collection.documents import document_of
 from onlinehash.collection.insight import EncoderRecord, with_record
-from onlinehash.collection.learner import Learner, as_hasher, learn_rows, rows_per_chunk, same_recipe
+from onlinehash.collection.learner import Learner, as_hasher, rows_per_chunk, same_recipe
 from onlinehash.collection.searcher import Generation
 from onlinehash.collection.stores.sql import NEW_STREAM, SqlStore
 from onlinehash.embedders import Embedder, make_embedder
@@ -175,7 +175,7 @@ class _Move:
             return
 
     def _start_over(self) -> None:
-        self._hasher = _new_hasher(self._collection)
+        self._learner = Learner(self._store, _new_hasher(self._collection))
         self._encoder: Encoder | None = None
         self._learned_to = self._encoded_to = 0
         self._seqs, self._codes = [np.empty(0, np.int64)], list[Codes]()
@@ -208,7 +208,7 @@ class _Move:
             return
         self._noted()
         with self._store.snapshot():
-            seqs = [seq for seq, here in zip(seqs, self._store.are_items(np.array(seqs)).tolist(), strict=True) if here]
+            seqs = self._store.items_left(seqs)
             ids = [id for id, _, _ in self._store.rows(seqs, self._dtype)]
             payloads = self._store.payloads(seqs)
         if self._embedder is not None:
@@ -227,21 +227,20 @@ class _Move:
         left = iter(pairs)
         while given := dict(islice(left, ITEMS_PER_CHUNK)):
             ids = inputs.check_item_ids(list(given), self._collection.id_type)
-            found = [(seq, given[id]) for id, seq in zip(ids, self._store.seqs(ids), strict=True) if seq is not None]
+            found = self._store.seqs(ids)
             if found:
-                seqs, vectors = zip(*found, strict=True)
-                self._write(list(seqs), list(vectors))
+                self._write(list(found.values()), [given[id] for id in found])
 
     def _write(self, seqs: list[int], vectors: Any) -> None:
         with self._collection._changing():
             noted, store = self._noted(), self._store
-            new = inputs.check_vectors(vectors, len(seqs), False, None, self._dtype)
+            new = inputs.check_vectors(vectors, len(seqs), False, {"vector_dtype": self._dtype})
             if noted["n_features"] not in (None, new.shape[1]):
                 raise InvalidFeaturesError(
                     f"The new vectors have {new.shape[1]} numbers, those before have {noted['n_features']}."
                 )
-            there = store.are_items(np.array(seqs))
-            known = [seq for seq, here in zip(seqs, there.tolist(), strict=True) if here]
+            known = store.items_left(seqs)
+            there = np.isin(seqs, known)
             settings = {"migration": {**noted, "n_features": new.shape[1]}}
             self._collection._commit(lambda: store.put_new_vectors(known, new[there]), settings)
 
@@ -250,20 +249,18 @@ class _Move:
     def _learn(self) -> None:
         """Learn from the items that have come since."""
         limit = rows_per_chunk(self._store)
-        while len(rows := self._store.stream(self._learned_to, limit, self._dtype, NEW_STREAM)):
-            there = self._store.are_items(rows.seqs)
-            labels = [text for text, here in zip(rows.labels, there, strict=True) if here]
-            learn_rows(self._hasher, rows.vectors[there], labels)
+        while len(rows := self._store.stream(self._learned_to, limit, self._dtype, NEW_STREAM, only_items=True)):
+            self._learner.learn(rows.vectors, rows.labels)
             self._learned_to = int(rows.seqs[-1])
 
     def _encode(self) -> None:
         """Encode the items that have come since, by what the hasher knew the first time."""
         if self._encoder is None:
             try:
-                self._encoder = self._hasher.snapshot()
+                self._encoder = self._learner.hasher.snapshot()
             except NotLearnedError:
                 return
-        generation = Generation(0, self._encoder, self._collection._searcher.engine.put)
+        generation = Generation(0, self._encoder, self._collection._searcher.engine.to_device)
         limit = rows_per_chunk(self._store)
         while len(rows := self._store.stream(self._encoded_to, limit, self._dtype, NEW_STREAM)):
             self._seqs.append(rows.seqs)
@@ -287,7 +284,7 @@ class _Move:
         seqs = np.concatenate(self._seqs)
         known = searcher.catalogue.known(seqs)
         seqs, codes = seqs[known], np.concatenate(self._codes)[known] if self._codes else np.empty((0, 0), np.uint8)
-        learner, world = Learner(store, self._hasher), collection._settings.get("n_migrations", 0) + 1
+        learner, world = self._learner, collection._settings.get("n_migrations", 0) + 1
         name = None if self._embedder is None else self._embedder.name
         settings = {"embedder": name, "n_features": width, "feature_names": None, "migration": None}
         settings |= {"new_hasher": None, "n_migrations": world}
@@ -306,7 +303,8 @@ class _Move:
             collection._documents.given, collection._learner = self._embedder, learner
             if encoder is not None:
                 head = store.last_head()
-                searcher.replace(Generation(head.generation, encoder, searcher.engine.put, world), seqs, codes, head)
+                generation = Generation(head.generation, encoder, searcher.engine.to_device, world)
+                searcher.replace(generation, seqs, codes, head)
 
         collection._commit(write, settings, then=take_over)
         collection._refresher.after_change()

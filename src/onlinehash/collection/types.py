@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from onlinehash.types import Features
 
@@ -11,6 +13,15 @@ Id = int | str
 """What an item is called by. The ids of one collection are all integers, or all strings."""
 
 Label = int | str
+
+
+class Batch(NamedTuple):
+    """Checked items: one entry per item and column, labels and payloads as JSON."""
+
+    ids: list[Any]
+    vectors: NDArray[Any]
+    labels: list[str | None]
+    payloads: list[str | None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -36,6 +37,9 @@ class Engine(ABC):
     takes_options = False
     """Whether something may follow its name and a colon."""
 
+    to_device: Callable[[NDArray[Any]], Any] | None = None
+    """Copies vectors to where the engine encodes them; None: they are encoded on the host."""
+
     def __init__(self, options: str, name: str) -> None:  # noqa: B027 (most need neither)
         """Open the engine; one without options needs nothing."""
 
@@ -49,10 +53,6 @@ class Engine(ABC):
     @abstractmethod
     def open(self, number: int, n_bits: int) -> Index:
         """Return the index of a generation, with what it holds already."""
-
-    def put(self, vectors: NDArray[Any]) -> Any:
-        """Return vectors where the engine encodes them: as they are, on the host."""
-        return vectors
 
     def keep(self, number: int) -> None:  # noqa: B027
         """Take a generation into use, and drop the others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -28,16 +28,12 @@ class Head(NamedTuple):
     n_learned: int = 0  # version of the hasher
 
 
-@dataclass(frozen=True, eq=False)
-class ItemColumns:
+class ItemColumns(NamedTuple):
     """Which items there are: one entry per item and column, labels as JSON."""
 
-    seqs: Seqs = field(default_factory=lambda: np.empty(0, np.int64))
+    seqs: Seqs = np.empty(0, np.int64)
     ids: Sequence[Any] = ()
     labels: Sequence[str | None] = ()
-
-    def __len__(self) -> int:
-        return len(self.seqs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,21 +48,19 @@ class StreamRows:
         return len(self.seqs)
 
 
-@dataclass(frozen=True, eq=False)
-class CodeColumns:
+class CodeColumns(NamedTuple):
     """Codes of a generation; those of items that are gone may be among them."""
 
-    seqs: Seqs = field(default_factory=lambda: np.empty(0, np.int64))
-    codes: Codes = field(default_factory=lambda: np.empty((0, 0), np.uint8))
+    seqs: Seqs = np.empty(0, np.int64)
+    codes: Codes = np.empty((0, 0), np.uint8)
 
 
-@dataclass(frozen=True, eq=False)
-class Changes:
+class Changes(NamedTuple):
     """What happened after a sequence number: items that came and are still there, and those that went."""
 
-    items: ItemColumns = field(default_factory=ItemColumns)
-    codes: CodeColumns = field(default_factory=CodeColumns)
-    gone: Seqs = field(default_factory=lambda: np.empty(0, np.int64))
+    items: ItemColumns = ItemColumns()
+    codes: CodeColumns = CodeColumns()
+    gone: Seqs = np.empty(0, np.int64)
 
 
 def checksum(*fields: object, content: Any = b"") -> int:

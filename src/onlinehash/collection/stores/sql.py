@@ -25,7 +25,7 @@ from onlinehash.collection.stores.rows import (
     from_blobs,
     to_blobs,
 )
-from onlinehash.collection.types import Id
+from onlinehash.collection.types import Batch, Id
 from onlinehash.exceptions import DamagedError
 from onlinehash.types import Codes, Progress
 
@@ -162,10 +162,6 @@ class SqlStore:
         """Return the counters that the last transaction has written, from memory while nobody else can write."""
         return self._last if self._last is not None and self._epoch == self.database.epoch else self.head()
 
-    def set_learned(self, version: int) -> None:
-        """Write the version of the hasher."""
-        self._head["n_learned"] = version
-
     def snapshot(self) -> AbstractContextManager[None]:
         """See one moment of the store in all reads of the block."""
         return self.database.snapshot()
@@ -215,32 +211,24 @@ class SqlStore:
 
     # ------------------------------------------------------------------ items
 
-    def put(
-        self,
-        seqs: Sequence[int],
-        ids: Sequence[Id],
-        vectors: NDArray[Any],
-        labels: Sequence[str | None],
-        payloads: Sequence[str | None],
-    ) -> None:
-        """Write new items; those that they replace have been deleted."""
-        database, batch, n_rows = self.database, seqs[0], len(seqs)
-        if not self._head["seq"]:
-            database.set_id_type("str" if isinstance(ids[0], str) else "int")
-        blobs = to_blobs(vectors)
-        rows = zip(seqs, ids, labels, blobs, strict=True)
-        stream = [
-            (seq, id, batch, label, blob, checksum(seq, id, batch, label, content=blob))
-            for seq, id, label, blob in rows
-        ]
-        database.execute_many("INSERT INTO stream VALUES (?, ?, ?, ?, ?, ?)", stream)
-        items = [(id, seq, label, checksum(id, seq, label)) for seq, id, _, label, _, _ in stream]
-        database.execute_many("INSERT INTO items VALUES (?, ?, ?, ?)", items)
-        texts = [(seq, text, checksum(seq, text)) for seq, text in zip(seqs, payloads, strict=True)]
-        database.execute_many("INSERT INTO payloads VALUES (?, ?, ?)", texts)
-        self._head["seq"] = seqs[-1]
-        self._head["n_items"] += n_rows
-        self._head["n_unsaved"] += n_rows
+    def put(self, first: int, batch: Batch, n_learned: int) -> None:
+        """Write new items from a sequence number on, and the version of the hasher; items replaced are deleted."""
+        head = self._head
+        if first == 1:
+            self.database.set_id_type("str" if isinstance(batch.ids[0], str) else "int")
+        stream, items, payloads = [], [], []
+        for seq, (id, blob, labels, payload) in enumerate(
+            zip(batch.ids, to_blobs(batch.vectors), batch.labels, batch.payloads, strict=True), first
+        ):
+            stream.append((seq, id, first, labels, blob, checksum(seq, id, first, labels, content=blob)))
+            items.append((id, seq, labels, checksum(id, seq, labels)))
+            payloads.append((seq, payload, checksum(seq, payload)))
+        self.database.execute_many("INSERT INTO stream VALUES (?, ?, ?, ?, ?, ?)", stream)
+        self.database.execute_many("INSERT INTO items VALUES (?, ?, ?, ?)", items)
+        self.database.execute_many("INSERT INTO payloads VALUES (?, ?, ?)", payloads)
+        n_rows = len(items)
+        head["seq"], head["n_learned"] = first + n_rows - 1, n_learned
+        head["n_items"], head["n_unsaved"] = head["n_items"] + n_rows, head["n_unsaved"] + n_rows
 
     def put_payloads(self, seqs: Sequence[int], payloads: Sequence[str | None]) -> None:
         """Write the payloads of items."""
@@ -258,10 +246,11 @@ class SqlStore:
         self._head["seq"] = max(self._head["seq"], at)
         self._head["n_items"] -= len(seqs)
 
-    def seqs(self, ids: Sequence[Id]) -> list[int | None]:
-        """Return the sequence numbers of ids; None for those that are unknown."""
-        found = {row[0]: row[1] for row in self._items("id", ids)}
-        return [found.get(id) for id in ids]
+    def seqs(self, ids: Sequence[Id]) -> dict[Any, int]:
+        """Return the sequence numbers of ids that are known, in the same order."""
+        rows = self._checked_items(self._among(f"{_ITEMS} WHERE id", ids))
+        found = dict(row[:2] for row in rows) if rows else {}
+        return {id: found[id] for id in ids if id in found} if found else {}
 
     def items(self) -> ItemColumns:
         """Return all items, in order of arrival."""
@@ -292,12 +281,8 @@ class SqlStore:
         if order == "id":
             return [(row[1], row[0]) for row in self._next_items(after, limit, sign, direction)]
         where, values = ("", ()) if after is None else (f"AND seq {sign} ?", (after,))
-        there = "NOT EXISTS (SELECT 1 FROM gone WHERE gone.seq = stream.seq)"
-        select = f"SELECT seq, id FROM stream WHERE {there} {where} ORDER BY seq {direction} LIMIT ?"
+        select = f"SELECT seq, id FROM stream WHERE {_is_item('stream')} {where} ORDER BY seq {direction} LIMIT ?"
         return [(seq, id) for seq, id in self.database.query(select, *values, limit)]
-
-    def _items(self, column: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return self._checked_items(self._among(f"{_ITEMS} WHERE {column}", values))
 
     def _checked_items(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         for id, seq, labels, found in rows:
@@ -359,10 +344,13 @@ class SqlStore:
 
     # ------------------------------------------------------------------ the stream and the state of the hasher
 
-    def stream(self, after: int, limit: int, dtype: str, table: str = "stream") -> StreamRows:
-        """Return the next rows of the stream; those of items that are gone may be among them."""
-        select = _STREAM.replace("stream", table)
-        found = self._checked_stream(self.database.query(f"{select} WHERE seq > ? ORDER BY seq LIMIT ?", after, limit))
+    def stream(
+        self, after: int, limit: int, dtype: str, table: str = "stream", *, only_items: bool = False
+    ) -> StreamRows:
+        """Return the next rows of the stream; those of items that are gone too, unless only items are wanted."""
+        some = f"AND {_is_item(table)}" if only_items else ""
+        select = f"{_STREAM.replace('stream', table)} WHERE seq > ? {some} ORDER BY seq LIMIT ?"
+        found = self._checked_stream(self.database.query(select, after, limit))
         seqs, _, _, labels, blobs = columns(found, 5)
         numbers = np.array(seqs, np.int64)
         if (np.diff(numbers) <= 0).any():
@@ -385,10 +373,10 @@ class SqlStore:
             raise self.database.damage("items are missing that the hasher has learned from")
         return [(first, n_rows) for first, n_rows in found]
 
-    def are_items(self, seqs: Seqs) -> NDArray[np.bool_]:
-        """Return which rows of the stream are those of items, not of items that are gone."""
-        gone = {seq for (seq,) in self._among("SELECT seq FROM gone WHERE seq", seqs.tolist())}
-        return np.array([seq not in gone for seq in seqs.tolist()], bool)
+    def items_left(self, seqs: Sequence[int]) -> list[int]:
+        """Return those of some sequence numbers that items still have, in the same order."""
+        there = {seq for (seq,) in self._among("SELECT seq FROM payloads WHERE seq", seqs)}
+        return [seq for seq in seqs if seq in there]
 
     def bytes_per_vector(self) -> int:
         """Return the size of a vector; 0 before the first."""
@@ -409,15 +397,15 @@ class SqlStore:
         found = self.database.query("SELECT seq FROM state")
         return found[0][0] if found else 0
 
-    def put_state(self, content: bytes, seq: int) -> None:
-        """Write the state of the hasher; what was kept of the stream for it may go."""
+    def put_state(self, content: bytes, seq: int, n_learned: int) -> None:
+        """Write the state of the hasher and its version; what was kept of the stream for it may go."""
         database = self.database
         database.execute("DELETE FROM state")
         database.execute("INSERT INTO state VALUES (?, ?, ?)", seq, content, checksum(seq, content=content))
         database.execute("DELETE FROM stream WHERE seq IN (SELECT seq FROM gone WHERE seq <= ?)", seq)
         database.execute("DELETE FROM gone WHERE at <= ? AND seq <= ?", self._head["seq"] - FOLLOWED, seq)
         found = database.query("SELECT count(*) FROM stream WHERE seq > ?", seq)
-        self._head["n_unsaved"] = found[0][0]
+        self._head["n_unsaved"], self._head["n_learned"] = found[0][0], n_learned
 
     # ------------------------------------------------------------------ codes
 
@@ -494,16 +482,14 @@ class SqlStore:
 
     def n_new_vectors(self) -> int:
         """Return how many items have a new vector."""
-        there = f"EXISTS (SELECT 1 FROM {NEW_STREAM} WHERE {NEW_STREAM}.seq = payloads.seq)"
-        return int(self.database.query(f"SELECT count(*) FROM payloads WHERE {there}")[0][0])
+        return int(self.database.query(f"SELECT count(*) FROM {NEW_STREAM} WHERE {_is_item(NEW_STREAM)}")[0][0])
 
     def end_migration(self, *, adopt: bool) -> None:
         """Put the new vectors in place of the old ones, or drop them."""
         if not adopt:
             self.database.execute(f"DROP TABLE {NEW_STREAM}")
             return
-        there = f"EXISTS (SELECT 1 FROM payloads WHERE payloads.seq = {NEW_STREAM}.seq)"
-        self.database.execute(f"DELETE FROM {NEW_STREAM} WHERE NOT {there}")
+        self.database.execute(f"DELETE FROM {NEW_STREAM} WHERE NOT {_is_item(NEW_STREAM)}")
         self.database.execute("DROP TABLE stream")
         self.database.execute(f"ALTER TABLE {NEW_STREAM} RENAME TO stream")
 
@@ -517,6 +503,11 @@ class SqlStore:
         n_payloads, n_items = self.database.query("SELECT count(*) FROM payloads")[0][0], self.head().n_items
         if n_payloads != n_items:
             raise self.database.damage(f"there are {n_payloads} payloads of {n_items} items")
+
+
+def _is_item(table: str) -> str:
+    """Return SQL that is true for rows of items, not of items that are gone; each item has one payload, if empty."""
+    return f"EXISTS (SELECT 1 FROM payloads WHERE payloads.seq = {table}.seq)"
 
 
 _ITEMS = "SELECT id, seq, labels, checksum FROM items"

@@ -123,7 +123,8 @@ class SqliteDatabase:
         self._closed = False
         self._unchanging: os.stat_result | None = None  # of a file in a folder that SQLite may not write to
         self._lock: WriterLock | None = None
-        _refuse_forked()
+        if _FORKED:
+            raise StorageError(_FORK_REFUSED)
         if readonly and not self.file.is_file():
             raise DataNotFoundError(f"There is no collection {path}; create it with Collection.open(path, hasher).")
         if not readonly:
@@ -194,7 +195,8 @@ class SqliteDatabase:
 
     def _check_file(self) -> None:
         """Raise unless this is open, in the process that opened it, and its file is where it was."""
-        _refuse_forked()
+        if _FORKED:
+            raise StorageError(_FORK_REFUSED)
         if self._closed:
             raise StorageError(f"The collection {self.place} is closed.")
         try:
@@ -506,12 +508,10 @@ def _after_fork() -> None:
             database._lock = None
 
 
-def _refuse_forked() -> None:
-    if _FORKED:
-        raise StorageError(
-            "This process was forked while a collection was open, and SQLite must not be carried across a fork. Start "
-            "it with multiprocessing's 'spawn' or 'forkserver', or fork before you open a collection."
-        )
+_FORK_REFUSED = (
+    "This process was forked while a collection was open, and SQLite must not be carried across a fork. Start it with "
+    "multiprocessing's 'spawn' or 'forkserver', or fork before you open a collection."
+)
 
 
 if hasattr(os, "register_at_fork"):
