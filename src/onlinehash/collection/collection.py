@@ -1389,7 +1389,7 @@ class Collection:
         self,
         *,
         embed: Any = None,
-        vectors: Pairs | Callable[[list[Any]], Pairs] | None = None,
+        vectors: Pairs | None = None,
         hasher: OnlineHasher | str | None = None,
         progress: Progress = _silent,
     ) -> None:
@@ -1406,11 +1406,11 @@ class Collection:
         ----------
         embed : name, callable or model, optional
             The new embedder, as for :meth:`open`. Documents come from the payload, where the collection keeps them.
-        vectors : iterable of (id, vector), or callable, optional
-            New vectors that were computed elsewhere; ids that are unknown are ignored. A callable gets a list of ids
-            that have none yet, again and again, and returns such pairs for them. With ``embed``, which then names the
-            model that made them, only the documents of the remaining items are embedded. Without, the collection has
-            no embedder afterwards.
+        vectors : iterable of (id, vector), optional
+            New vectors that were computed elsewhere; ids that are unknown are ignored. With ``embed``, which then names
+            the model that made them, only the documents of the remaining items are embedded. Without, the collection
+            has no embedder afterwards, and if items have no new vector yet, it raises, keeps what it has, and goes on
+            when it is called again with theirs.
         hasher : hasher or name of one, optional
             The new hasher. By default one like the present one, which has learned nothing.
         progress : callable, optional

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -75,7 +75,7 @@ def under_way(store: SqlStore, settings: Mapping[str, Any]) -> Migration | None:
 def migrate(
     collection: Collection,
     embedder: Embedder | None,
-    vectors: Pairs | Callable[[list[Any]], Pairs] | None,
+    vectors: Pairs | None,
     hasher: OnlineHasher | str | None,
     progress: Progress,
 ) -> None:
@@ -147,9 +147,7 @@ class _Move:
     def __init__(self, collection: Collection, embedder: Embedder | None, vectors: Any, progress: Progress) -> None:
         self._collection, self._store, self._embedder = collection, collection._store, embedder
         self._dtype, self._progress = collection._settings["vector_dtype"], progress
-        self._ask = vectors if callable(vectors) else None
-        self._begun = monotonic()
-        self._pairs = iter(()) if vectors is None or callable(vectors) else iter(vectors)
+        self._begun, self._pairs = monotonic(), iter(vectors or ())
 
     def run(self) -> None:
         """Do all but the last items while others go on; then keep them out, and swap."""
@@ -215,13 +213,9 @@ class _Move:
             documents = [document_of(id, payload) for id, payload in zip(ids, payloads, strict=True)]
             self._write(seqs, self._embedder(documents))
             return
-        if self._ask is not None:
-            self._put_pairs(self._ask(ids))
-        left = set(self._store.without_new_vectors(len(seqs))) & set(seqs)
-        if left:
+        if ids:
             n_items = len(self._collection)
-            missing = next(id for seq, id in zip(seqs, ids, strict=True) if seq in left)
-            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, missing)
+            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, ids[0])
 
     def _put_pairs(self, pairs: Pairs) -> None:
         left = iter(pairs)

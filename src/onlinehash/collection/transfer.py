@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinehash import tables
 from onlinehash._internal.files import whole_file, write_bytes
@@ -206,21 +205,6 @@ class Coded(NamedTuple):
     codes: Codes
     encoder: Encoder
 
-    def integers(self, path: Path) -> NDArray[np.int64]:
-        """Return integer ids as they are; others as positions, with the ids by line in a file beside ``path``."""
-        beside = path.with_name(f"{path.stem}.ids.jsonl")
-        numbers = [id for id in self.ids if isinstance(id, int)]
-        if numbers:
-            beside.unlink(missing_ok=True)  # of an earlier export
-            return np.array(numbers, np.int64)
-        write_bytes(beside, "".join(f"{json.dumps(id)}\n" for id in self.ids).encode())
-        return np.arange(len(self.ids))
-
-    def about(self) -> dict[str, str]:
-        """Return what describes the codes, as text."""
-        encoder = self.encoder
-        return {"n_bits": str(encoder.n_bits), "version": str(encoder.version), "method": encoder.method}
-
 
 def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
     """Write the codes of a collection for another program, and return their number.
@@ -267,8 +251,15 @@ def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
 def _write_faiss(path: Path, coded: Coded) -> None:
     import faiss
 
+    beside = path.with_name(f"{path.stem}.ids.jsonl")
+    beside.unlink(missing_ok=True)  # of an earlier export
+    numbers = np.arange(len(coded.ids))
+    if isinstance(coded.ids[0], int):
+        numbers = np.array(coded.ids, np.int64)
+    else:
+        write_bytes(beside, "".join(f"{json.dumps(id)}\n" for id in coded.ids).encode())
     index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * coded.codes.shape[1]))
-    index.add_with_ids(coded.codes, coded.integers(path))
+    index.add_with_ids(coded.codes, numbers)
     write_bytes(path, faiss.serialize_index_binary(index).tobytes())
 
 
@@ -284,17 +275,12 @@ def _write_parquet(path: Path, coded: Coded) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    width, content = coded.codes.shape[1], pa.py_buffer(coded.codes.tobytes())
-    codes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(coded.ids), [None, content])
+    encoder, width = coded.encoder, coded.codes.shape[1]
+    about = {"n_bits": encoder.n_bits, "version": encoder.version, "method": encoder.method}
+    codes = pa.array(map(bytes, coded.codes), pa.binary(width))
+    table = pa.table({"id": coded.ids, "code": codes})
     with whole_file(path) as file:
-        pq.write_table(_arrow_table(coded, codes), file)
-
-
-def _arrow_table(coded: Coded, codes: Any) -> Any:
-    import pyarrow as pa
-
-    about = {f"onlinehash.{name}": text for name, text in coded.about().items()}
-    return pa.table({"id": coded.ids, "code": codes}).replace_schema_metadata(about)
+        pq.write_table(table.replace_schema_metadata({f"onlinehash.{k}": str(v) for k, v in about.items()}), file)
 
 
 FORMATS = {

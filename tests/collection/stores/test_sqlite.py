@@ -25,7 +25,7 @@ def test_items_and_codes_come_in_order_of_arrival(path, data):
         store = collection._store
         items, codes = store.items(), store.codes(1)
         assert items.ids == names == collection.codes()[0]
-        assert items.seqs.tolist() == codes.seqs.tolist() == store.seqs(names) == sorted(items.seqs)
+        assert items.seqs.tolist() == codes.seqs.tolist() == [*store.seqs(names).values()] == sorted(items.seqs)
         assert np.array_equal(codes.codes, collection.encoder.encode(X))
         assert items.labels == [text for _, text, _ in store.rows(items.seqs.tolist(), "float32")]
         assert items.labels.count(None) == 6
@@ -51,7 +51,7 @@ def test_codes_are_stored_in_chunks(path, data, monkeypatch, n_at_a_time):
 def test_changes_name_the_items_that_came_and_those_that_went(items, data):
     X, _ = data.take(3)
     store, after = items._store, items.sequence
-    first = store.seqs([7, 8])
+    first = store.seqs([7, 8]).values()
     for _ in range(3):
         items.delete(7)
         items.upsert(7, X[0], 1)
@@ -60,7 +60,7 @@ def test_changes_name_the_items_that_came_and_those_that_went(items, data):
     changes = store.changes_since(after, store.head())
     assert set(first) < set(changes.gone.tolist())
     assert dict(zip(changes.items.ids, changes.items.labels, strict=True)) == {100: None, 8: "2"}
-    assert changes.items.seqs.tolist() == store.seqs([100, 8])
+    assert changes.items.seqs.tolist() == [*store.seqs([100, 8]).values()]
     rows = np.isin(changes.codes.seqs, changes.items.seqs)
     assert np.array_equal(changes.codes.codes[rows], items.encoder.encode(X[1:]))
 
@@ -69,7 +69,7 @@ def test_changes_too_far_back_are_not_told(items, data, monkeypatch):
     X, y = data.take(10)
     after = items.sequence
     items.upsert(range(50, 60), X, y)
-    assert len(items._store.changes_since(after, items._store.head()).items) == 10
+    assert len(items._store.changes_since(after, items._store.head()).items.seqs) == 10
     monkeypatch.setattr(sql, "FOLLOWED", 10)
     assert items._store.changes_since(after, items._store.head()) is None
 
@@ -131,7 +131,7 @@ def test_a_snapshot_shows_one_moment(path):
 def test_a_store_that_was_just_made_is_whole(path):
     open_sqlite(path).close()
     with closing(open_sqlite(path, readonly=True)) as store:
-        assert (len(store.items()), store.head(), store.settings()) == (0, Head(), {})
+        assert (len(store.items().seqs), store.head(), store.settings()) == (0, Head(), {})
 
 
 def test_a_store_is_made_only_where_that_is_wanted(path):

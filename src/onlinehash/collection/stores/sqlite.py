@@ -121,7 +121,6 @@ class SqliteDatabase:
         self._active = threading.local()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
-        self._unchanging: os.stat_result | None = None  # of a file in a folder that SQLite may not write to
         self._lock: WriterLock | None = None
         if _FORKED:
             raise StorageError(_FORK_REFUSED)
@@ -209,13 +208,6 @@ class SqliteDatabase:
                 f"The file {self.place} was moved, deleted or replaced while it was open; close the collection, and "
                 "open the file that you want."
             )
-        old = self._unchanging
-        if old is not None and (
-            (old.st_size, old.st_mtime_ns) != (found.st_size, found.st_mtime_ns) or self._has_log()
-        ):
-            raise StorageError(
-                f"{self.place} has changed, and this process may not write to its folder; open it again."
-            )
 
     def _has_log(self) -> bool:
         """Return whether changes are not in the file itself yet."""
@@ -246,13 +238,7 @@ class SqliteDatabase:
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_SECONDS_TO_WAIT)
 
     def _connect_to_read(self) -> sqlite3.Connection:
-        """Return a connection that sees what is committed.
-
-        SQLite writes beside the file even to read it. Where it may not and nothing waits in the write-ahead log, the
-        file is read as one that does not change.
-        """
-        if self._unchanging is not None:
-            return self._connect("ro&immutable=1")
+        """Return a connection that sees what is committed; SQLite writes beside the file even to read it."""
         connection = self._connect("ro")
         try:
             connection.execute("SELECT count(*) FROM sqlite_master")
@@ -260,13 +246,10 @@ class SqliteDatabase:
             connection.close()
             if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise
-            if self._has_log():
-                raise StorageError(
-                    f"{self.place} cannot be read by a process that may not write to its folder: {self._log.name} "
-                    f"holds changes that are not in the file yet ({error}). Open it as a user who may write there."
-                ) from error
-            self._unchanging = self.file.stat()
-            return self._connect("ro&immutable=1")
+            raise StorageError(
+                f"{self.place} cannot be read by a process that may not write to its folder ({error}). Read a backup "
+                "of it there, which collection.backup(...) writes, or open it as a user who may write."
+            ) from error
         return connection
 
     @contextmanager
