@@ -13,7 +13,7 @@ from tests.collection.brute import contents
 
 from onlinehash import HCOH, HROH, LSH, Collection
 from onlinehash.collection import check_collection, export_items, migration
-from onlinehash.collection.stores.rows import checksum
+from onlinehash.collection.stores.sql import checksum
 from onlinehash.exceptions import (
     DamagedError,
     DataNotFoundError,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.collection.inputs import label_set
-from onlinehash.collection.stores.rows import ItemColumns, Seqs
+from onlinehash.collection.stores.sql import ItemColumns, Seqs
 from onlinehash.collection.types import Label
 
 _MIN_ROWS = 1024

@@ -28,8 +28,7 @@ from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import Migration, Pairs
 from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.rows import Changes, CodeColumns, ItemColumns
-from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.stores.sql import Changes, CodeColumns, ItemColumns, SqlStore
 from onlinehash.collection.types import Batch, Id, Item, ItemPage, Label, Stats
 from onlinehash.embedders import as_embedder
 from onlinehash.encoders import Encoder

@@ -17,8 +17,7 @@ from onlinehash._internal.validation import check_choice
 from onlinehash.collection.filters import Filter, compared_paths
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
 from onlinehash.collection.searcher import Generation, Hits, OutOfStep, Searcher, SearchRequest
-from onlinehash.collection.stores.rows import Seqs
-from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.stores.sql import Seqs, SqlStore
 from onlinehash.collection.types import Id, Item, Label
 from onlinehash.exceptions import InvalidInputError, LargeResultError, UnknownIdError
 from onlinehash.types import SearchResult

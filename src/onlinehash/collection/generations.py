@@ -16,8 +16,7 @@ from onlinehash._internal.validation import check_positive_int
 from onlinehash.collection.insight import EncoderRecord, with_record
 from onlinehash.collection.learner import Learner, rows_per_chunk
 from onlinehash.collection.searcher import Generation, Searcher
-from onlinehash.collection.stores.rows import Seqs
-from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.stores.sql import Seqs, SqlStore
 from onlinehash.exceptions import InvalidInputError, NotLearnedError, OnlineHashError
 from onlinehash.types import Codes
 

@@ -18,8 +18,7 @@ from onlinehash.codes import code_width, unpack_bits
 from onlinehash.collection.learner import Learner
 from onlinehash.collection.searcher import codes_of
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.rows import Seqs
-from onlinehash.collection.stores.sql import NEW_STREAM, SqlStore
+from onlinehash.collection.stores.sql import NEW_STREAM, Seqs, SqlStore
 from onlinehash.collection.stores.sqlite import WriterLock, open_sqlite
 from onlinehash.collection.types import Item
 from onlinehash.encoders import Encoder

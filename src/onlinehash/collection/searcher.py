@@ -16,8 +16,7 @@ from onlinehash._internal.arrays import to_host
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash.collection.catalogue import Catalogue
 from onlinehash.collection.engines import Engine
-from onlinehash.collection.stores.rows import Changes, CodeColumns, Head, Seqs
-from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.stores.sql import Changes, CodeColumns, Head, Seqs, SqlStore
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DamagedError, OnlineHashError, UnknownIdError
 from onlinehash.indexes import Index

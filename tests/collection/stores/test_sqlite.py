@@ -10,7 +10,7 @@ import pytest
 from onlinehash import HCOH, Collection
 from onlinehash.collection import check_collection
 from onlinehash.collection.stores import sql
-from onlinehash.collection.stores.rows import Head
+from onlinehash.collection.stores.sql import Head
 from onlinehash.collection.stores.sqlite import APPLICATION_ID, open_sqlite
 from onlinehash.exceptions import DamagedError, DataNotFoundError, FileFormatError
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from onlinehash._internal.validation import check_process
 from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, parse_path, to_sql
-from onlinehash.collection.stores.rows import Head, checksum
-from onlinehash.collection.stores.sql import GONE_INDEX, NEW_STREAM, ROWS_PER_QUERY, TABLES, SqlStore
+from onlinehash.collection.stores.sql import GONE_INDEX, NEW_STREAM, ROWS_PER_QUERY, TABLES, Head, SqlStore, checksum
 from onlinehash.collection.stores.sqlite import open_sqlite
 from onlinehash.exceptions import (
     DamagedError,

@@ -16,8 +16,7 @@ from weakref import WeakSet
 
 from onlinehash._internal.files import kind_of, wrong_kind
 from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, to_sql
-from onlinehash.collection.stores.rows import Head, checksum
-from onlinehash.collection.stores.sql import GONE_INDEX, TABLES, SqlStore
+from onlinehash.collection.stores.sql import GONE_INDEX, TABLES, Head, SqlStore, checksum
 from onlinehash.exceptions import (
     DamagedError,
     DataNotFoundError,
