@@ -128,7 +128,7 @@ class Searcher:
     @property
     def kind(self) -> str:
         """How codes are searched, for statistics."""
-        return self.engine.kind(self._index)
+        return self.engine.kind
 
     @property
     def version(self) -> int:

@@ -62,9 +62,10 @@ class GpuIndex(FlatIndex):
     Codes and queries may be NumPy arrays, or arrays of PyTorch or CuPy on the GPU, which stay there. Results are NumPy
     arrays. Items are added, replaced and deleted in place, with O(1) cost per item.
 
-    The GPU holds the code, in whole words of 4 bytes, and 8 bytes per item. A table in the memory of the host, of 24 to
-    48 bytes per item, finds ids. It is made when it is first needed: to delete, to replace, for ``get`` and ``ids=``,
-    but not to add items with rising ids. What it saves, :class:`onlinehash.FlatIndex` loads as well, and vice versa.
+    The GPU holds the code, in whole words of 4 bytes, and 8 bytes per item. Sorted ids in the memory of the host, 12
+    bytes per item and more for those that have changed, find rows. They are sorted when that is first needed: to
+    delete, to replace, for ``get`` and ``ids=``, but not to add items with rising ids. What it saves,
+    :class:`onlinehash.FlatIndex` loads as well, and vice versa.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ class GpuIndex(FlatIndex):
     def _tiles(self, among: Ids | None) -> _Tiles:
         if among is None:
             return _Tiles(self._codes, self._ids, self._size, self._ordered)
-        rows = self._numbers().find(among)
+        rows = self._find(among)
         n_items = int(np.count_nonzero(rows >= 0))
         words = cupy.zeros((-(-n_items // TILE) * TILE, self._n_words), np.uint32)
         words[:n_items] = self._codes[cupy.asarray(rows[rows >= 0])]
