@@ -227,10 +227,3 @@ def test_ids_are_found_after_many_changes_in_any_order():
         assert [id in index for id in ids[:50].tolist()] == [id in expected for id in ids[:50].tolist()]
         known = rng.permutation(list(expected))
         assert index.get(known).tolist() == [expected[id] for id in known.tolist()]
-
-
-def test_files_of_other_kinds_are_refused_by_name(tmp_path):
-    faiss = pytest.importorskip("onlinehash.indexes.engines.faiss")
-    FlatIndex(8).save(tmp_path / "index.ohi")
-    with pytest.raises(FileFormatError, match="kind 'flat'"):
-        faiss.FaissIndex.load(tmp_path / "index.ohi")

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.files import pack_arrays, read_arrays, write_bytes
 from onlinehash._internal.validation import check_choice, check_codes
 from onlinehash.codes import code_width
-from onlinehash.codes.asymmetric import tables_of
-from onlinehash.codes.hamming import distance_dtype
+from onlinehash.codes.distances import distance_dtype, tables_of
 from onlinehash.codes.kernels import pairwise_distances
 from onlinehash.exceptions import FileFormatError
 from onlinehash.indexes.index import Index, is_id, rising, unknown_id
@@ -202,14 +201,14 @@ class FlatIndex(Index):
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
         chosen = self._chosen(among)
         words = queries.copy().view(self._word)
-        return self._nearest(words.__getitem__, chosen.codes.view(self._word), chosen, k, len(queries))
+        return self._nearest(words.__getitem__, len(words), chosen, chosen.codes.view(self._word), k)
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         chosen = self._chosen(among)
-        return self._nearest(lambda rows: tables_of(queries[rows]), chosen.codes, chosen, k, len(queries))
+        return self._nearest(lambda rows: tables_of(queries[rows]), len(queries), chosen, chosen.codes, k)
 
     def _nearest(
-        self, queries: Callable[[slice], NDArray[Any]], words: NDArray[Any], chosen: _Items, k: int, n_queries: int
+        self, queries: Callable[[slice], NDArray[Any]], n_queries: int, chosen: _Items, words: NDArray[Any], k: int
     ) -> SearchResult:
         """Return the k nearest of every query; ``queries`` gives a block of them as the kernels need them."""
         k, n_bytes, hashed = min(k, chosen.n_items), chosen.codes.shape[1], self.ties == "hash"
@@ -217,8 +216,8 @@ class FlatIndex(Index):
         n_tiles = -(-len(words) // tile)
         bounded = k <= n_tiles and not len(chosen.mask)  # else the nearest of a tile may be one that is left out
 
-        def search(rows: slice) -> tuple[Ids, NDArray[Any]]:
-            block = queries(rows)
+        def search(start: int) -> tuple[Ids, Distances]:
+            block = queries(slice(start, start + size))
             asymmetric = block.ndim == 3
             ids, dtype = np.empty((len(block), k), np.int64), np.float32 if asymmetric else self._distance
             distances = np.empty(ids.shape, np.float32 if asymmetric else np.int32)
@@ -231,7 +230,15 @@ class FlatIndex(Index):
                 top_k(block, words, *chosen[1:5], hashed, nearest, buffer, distances, ids)
             return ids, distances
 
-        ids, distances = _search_blocks(search, n_queries, len(words))
+        allowed: int = vars(config)["NUMBA_NUM_THREADS"]
+        n_threads = max(1, min(allowed, n_queries * len(words) // _MIN_DISTANCES_PER_THREAD))
+        size = min(_QUERIES_PER_BLOCK, max(_MIN_QUERIES_PER_THREAD, -(-n_queries // n_threads)))
+        if n_queries <= size:
+            ids, distances = search(0)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                found = list(pool.map(search, range(0, n_queries, size)))
+            ids, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
         if ids.size and ids[0, -1] == NO_ID and distances[0, -1] >= FAR:  # as many for every query
             n_found = int(np.count_nonzero(distances[0] < FAR))
             ids, distances = ids[:, :n_found], distances[:, :n_found]
@@ -268,15 +275,15 @@ class FlatIndex(Index):
         if header["index"] != cls._kind:
             raise FileFormatError(f"{path} holds an index of kind {header['index']!r}, not {cls._kind!r}.")
         index = cls(**{name: header[name] for name in cls._parameters if name in header})
-        index._restore(arrays, str(path))
+        index._restore(arrays)
         return index
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of a file."""
         return {"codes": self._codes[: self._size], "ids": self._ids[: self._size]}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
-        """Take over the arrays of a file, whose path is for errors."""
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the arrays of a file."""
         self._codes, self._ids = check_codes(arrays["codes"], self.n_bits), arrays["ids"]
         self._ordered, self._last_id = rising(self._ids), int(self._ids[-1]) if len(self._ids) else 0
         self._size = len(self._ids)
@@ -308,19 +315,3 @@ class IdRows:
     def put(self, ids: Ids, rows: Rows) -> None:
         """Set the row of every id; -1 for those that are deleted."""
         self._changed.update(zip(ids.tolist(), rows.tolist(), strict=True))
-
-
-def _search_blocks(
-    search: Callable[[slice], tuple[Ids, NDArray[Any]]], n_queries: int, n_rows: int
-) -> tuple[Ids, NDArray[Any]]:
-    """Join what ``search`` finds for blocks of queries, on up to NUMBA_NUM_THREADS threads if they pay."""
-    allowed: int = vars(config)["NUMBA_NUM_THREADS"]
-    n_threads = max(1, min(allowed, n_queries * n_rows // _MIN_DISTANCES_PER_THREAD))
-    size = min(_QUERIES_PER_BLOCK, max(_MIN_QUERIES_PER_THREAD, -(-n_queries // n_threads)))
-    if n_queries <= size:
-        return search(slice(0, n_queries))
-    blocks = [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
-    with ThreadPoolExecutor(n_threads) as pool:
-        found = list(pool.map(search, blocks))
-    ids, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return ids, distances

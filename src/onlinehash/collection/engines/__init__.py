@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from onlinehash._internal.plugins import plugin, plugins
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
@@ -36,6 +35,9 @@ class Engine(ABC):
     takes_options = False
     """Whether something may follow its name and a colon."""
 
+    put = staticmethod(np.asarray)
+    """Returns vectors where the engine encodes them: as they are, on the host."""
+
     def __init__(self, options: str, name: str) -> None:  # noqa: B027 (most need neither)
         """Open the engine; one without options needs nothing."""
 
@@ -50,10 +52,6 @@ class Engine(ABC):
     @abstractmethod
     def open(self, number: int, n_bits: int) -> Index:
         """Return the index of a generation, with what it holds already."""
-
-    def put(self, vectors: NDArray[Any]) -> Any:
-        """Return vectors where the engine encodes them: as they are, on the host."""
-        return vectors
 
     def keep(self, number: int) -> None:  # noqa: B027
         """Take a generation into use, and drop the others."""

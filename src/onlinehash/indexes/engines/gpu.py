@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._internal.arrays import device_memory, is_on_device, to_host
-from onlinehash._internal.validation import check_codes, check_query_values
+from onlinehash._internal.validation import check_codes, check_packed, check_query_values
 from onlinehash.codes import code_width
-from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.exceptions import DeviceError, InvalidCodesError, InvalidInputError, counted, needs_extra
+from onlinehash.codes.distances import byte_tables
+from onlinehash.exceptions import DeviceError, InvalidInputError, counted, needs_extra
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
@@ -111,16 +111,7 @@ class GpuIndex(FlatIndex):
     def _check_codes(self, codes: ArrayLike) -> Any:
         if not is_on_device(codes):
             return check_codes(codes, self.n_bits)
-        packed = codes if isinstance(codes, cupy.ndarray) else cupy.from_dlpack(codes)
-        if packed.dtype != np.uint8:
-            raise InvalidCodesError(f"codes has dtype {packed.dtype}; packed codes are uint8.")
-        if packed.ndim != 2 or packed.shape[1] != self._n_bytes:
-            raise InvalidCodesError(
-                f"codes has shape {packed.shape}, but {self.n_bits} bits take {self._n_bytes} bytes."
-            )
-        if self.n_bits % 8 and bool((packed[:, -1] >> (self.n_bits % 8)).any()):
-            raise InvalidCodesError(f"codes has bits set beyond bit {self.n_bits}; those padding bits must be zero.")
-        return packed
+        return check_packed(codes if isinstance(codes, cupy.ndarray) else cupy.from_dlpack(codes), self.n_bits)
 
     def _check_values(self, values: ArrayLike) -> QueryValues:
         return check_query_values(to_host(values) if is_on_device(values) else values, self.n_bits)
@@ -276,7 +267,7 @@ class GpuIndex(FlatIndex):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"codes": self.codes, "ids": self.ids}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.upsert(arrays["codes"], arrays["ids"])
 
 
