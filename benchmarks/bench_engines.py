@@ -24,7 +24,7 @@ import faiss
 import numpy as np
 
 from benchmarks.measure import Row, compare, interleaved, tiled_codes
-from onlinehash import HROH, BucketIndex, FlatIndex, load_dataset
+from onlinehash import HROH, FlatIndex, load_dataset
 from onlinehash.checks import recall
 from onlinehash.encoders import Encoder
 from onlinehash.indexes.engines import FaissIndex, MilvusIndex
@@ -50,7 +50,6 @@ def engines(n_items: int) -> Iterator[tuple[dict[str, Any], Path]]:
     with TemporaryDirectory() as folder, MilvusIndex(N_BITS, str(Path(folder) / "milvus.db")) as milvus:
         indexes = {
             ORACLE: FlatIndex(N_BITS),
-            "BucketIndex": BucketIndex(N_BITS),
             "FaissIndex": FaissIndex(N_BITS),
             APPROXIMATE: FaissIndex(N_BITS, isqrt(n_items), N_PROBES),
             "MilvusIndex": milvus,
@@ -111,7 +110,7 @@ def measured(n_items: int, encoder: Encoder, X: Features, queries: Codes) -> lis
         n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         n_stored = min(n_items, BATCH * len(spent["MilvusIndex"]))
         rows.append(Row.of(f"disk of {kind}", [n_bytes / n_stored], "MilvusIndex: bytes per item", "-"))
-        what = f"top {K} of {kind}, {indexes['BucketIndex'].n_buckets} distinct"
+        what = f"top {K} of {kind}, {len(np.unique(codes.view(np.uint64)))} distinct"
         ready = {name: index for name, index in indexes.items() if len(spent[name]) == len(spent[ORACLE])}
         for name, index in list(ready.items()):
             once = seconds_a_query(index, queries)
@@ -151,5 +150,5 @@ def run(sizes: tuple[int, ...] = SIZES) -> list[Row]:
     faiss.omp_set_num_threads(1)
     encoder, X, queries = learned()
     rows = [row for n_items in sizes for row in measured(n_items, encoder, X, queries)]
-    calls = [f"{name}({N_BITS})" for name in ("FlatIndex", "BucketIndex", "FaissIndex")]
+    calls = [f"{name}({N_BITS})" for name in ("FlatIndex", "FaissIndex")]
     return rows + [memory_row(call) for call in (*calls, f"FaissIndex({N_BITS}, n_lists=1000)")]

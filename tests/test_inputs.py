@@ -14,7 +14,7 @@ import pytest
 from scipy import sparse
 from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency
 
-from onlinehash import HCOH, HROH, LSH, BucketIndex, Collection, Encoder, FlatIndex, load_hasher
+from onlinehash import HCOH, HROH, LSH, Collection, Encoder, FlatIndex, load_hasher
 from onlinehash._internal.validation import as_array, records
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError
 from onlinehash.hashers import HASHERS
@@ -420,10 +420,9 @@ def test_ids_of_a_collection_are_kept_as_what_they_are(tmp_path, ids, expected):
         assert len(collection) == 0
 
 
-@pytest.mark.parametrize("kind", [FlatIndex, BucketIndex])
 @pytest.mark.parametrize(("ids", "expected"), named(IDS))
-def test_ids_of_an_index_are_kept_as_what_they_are(kind, ids, expected):
-    index, codes = kind(8), np.array([[0], [1], [3]], np.uint8)
+def test_ids_of_an_index_are_kept_as_what_they_are(ids, expected):
+    index, codes = FlatIndex(8), np.array([[0], [1], [3]], np.uint8)
     index.upsert(codes, ids)
     assert sorted(index.ids.tolist()) == sorted(expected)
     assert np.array_equal(index.get(ids), codes)
@@ -438,10 +437,10 @@ def test_other_ids_are_refused(tmp_path, ids):
         with pytest.raises(InvalidInputError, match="ids"):
             collection.upsert(ids, X, [1, 2, 1])
         assert len(collection) == 0
-    for index in (FlatIndex(8), BucketIndex(8)):
-        with pytest.raises(InvalidInputError, match="ids"):
-            index.upsert(np.zeros((3, 1), np.uint8), ids)
-        assert len(index) == 0
+    index = FlatIndex(8)
+    with pytest.raises(InvalidInputError, match="ids"):
+        index.upsert(np.zeros((3, 1), np.uint8), ids)
+    assert len(index) == 0
 
 
 def test_ids_in_a_set_cannot_be_matched_with_rows(tmp_path):

@@ -5,8 +5,7 @@ import pytest
 
 from onlinehash._internal.walsh import walsh_hadamard
 from onlinehash.codes import hamming_distances
-from onlinehash.codes.asymmetric import table_distances
-from onlinehash.codes.hamming import same_words
+from onlinehash.codes.distances import table_distances
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Centring, HadamardFourier, RunningCentring
 from onlinehash.hashers._block import products, subtract_products
@@ -29,7 +28,7 @@ F8 = np.dtype(np.float64)
         lambda: mutual_information(np.full((4, 1), 255, np.uint8), np.ones((4, 4), bool), 3),
         lambda: mutual_information(np.zeros((4, 1), np.uint8), np.ones((4, 3), bool), 3),
         lambda: table_distances(np.zeros((1, 8), np.float32), np.zeros((3, 2), np.uint8)),
-        lambda: same_words(np.zeros((1, 8), np.uint8), np.zeros((1, 16), np.uint8)),
+        lambda: hamming_distances(np.zeros((1, 8), np.uint8), np.zeros((1, 16), np.uint8)),
     ],
 )
 def test_what_does_not_fit_is_refused(call):

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from onlinehash.hashers import load_hasher as load_hasher
     from onlinehash.hashers import make_hasher as make_hasher
     from onlinehash.hashers import register_hasher as register_hasher
-    from onlinehash.indexes import BucketIndex as BucketIndex
     from onlinehash.indexes import FlatIndex as FlatIndex
     from onlinehash.loading import load as load
     from onlinehash.metrics import mean_average_precision as mean_average_precision
@@ -74,7 +73,7 @@ _NAMES = {
     "exceptions": "OnlineHashError",
     "hashers": "AdaptHash BSODH FOH FROSH HCOH HMOH HROH ITQ LSH MIHash OKH OSH SDOHHC SketchHash "
     "OnlineHasher load_hasher make_hasher register_hasher",
-    "indexes": "BucketIndex FlatIndex",
+    "indexes": "FlatIndex",
     "loading": "load",
     "metrics": "mean_average_precision precision_at_k precision_within_radius recall_at_k",
     "types": "SearchResult",

@@ -31,7 +31,7 @@ def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):
     found = json.loads(run(f"collection search {place} --by-id 7 -k 3 --json").stdout)
     assert found["ids"][0] == 7
     stats = json.loads(run(f"collection stats {place} --json").stdout)
-    assert (stats["n_bits"], stats["index"]) == (16, "buckets")
+    assert (stats["n_bits"], stats["index"]) == (16, "memory")
     run(f"collection refresh {place}")
     run(f"collection export {place} items.npz")
     store, _, name = place.rpartition("#")

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from tests.reference import hamming as reference
 
 from onlinehash import hamming_distances
-from onlinehash.codes.hamming import as_words
 from onlinehash.exceptions import InvalidCodesError
 
 
@@ -31,14 +30,6 @@ def test_hamming_distance_is_a_metric(n_bytes, seed):
     assert np.array_equal(d, d.T)
     assert np.array_equal(d == 0, (codes[:, None] == codes).all(axis=2))
     assert (d[:, None, :] <= d[:, :, None] + d[None, :, :]).all()
-
-
-@pytest.mark.parametrize("n_bytes, itemsize", [(1, 1), (3, 1), (6, 2), (12, 4), (24, 8)])
-def test_rows_are_seen_as_the_widest_words_that_fit(n_bytes, itemsize):
-    codes = random_codes(4, n_bytes)
-    words = as_words(codes)
-    assert words.itemsize == itemsize
-    assert np.shares_memory(words, codes)
 
 
 def test_read_only_strided_and_unaligned_codes_are_accepted():

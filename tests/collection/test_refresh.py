@@ -229,3 +229,13 @@ def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data, po
         assert (collection.stats().n_searchable, collection.encoder.method) == (20, "hcoh")
         assert pairs(collection.search(X[0], 30)) == ranking(collection, X[0])
     assert not caplog.records
+
+
+def test_repeated_codes_are_ranked_by_arrival(path, data):
+    X, y = data.take(3000)
+    with Collection.open(path, HCOH(n_bits=8, random_state=0), "manual") as collection:
+        collection.upsert(range(3000), X, y)
+        collection.delete(range(0, 3000, 3))
+        assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])
+    with Collection.open(path) as collection:
+        assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])

@@ -5,7 +5,6 @@ import pytest
 from onlinehash import FlatIndex
 from onlinehash.datasets import load_hamming_set
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
-from onlinehash.indexes import BucketIndex
 from onlinehash.indexes.engines import FaissIndex
 
 
@@ -28,7 +27,7 @@ def write(path, train, test, neighbors=None, distance="hamming"):
     return path
 
 
-@pytest.mark.parametrize("index", [FlatIndex, BucketIndex, FaissIndex])
+@pytest.mark.parametrize("index", [FlatIndex, FaissIndex])
 def test_exact_indexes_find_all_true_neighbours(tmp_path, bits, index):
     found = load_hamming_set(write(tmp_path / "random-37-hamming.hdf5", *bits))
     assert (found.n_bits, found.codes.shape, found.queries.shape) == (37, (300, 5), (20, 5))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from tests.reference import hamming as reference
 
-from onlinehash import BucketIndex, FlatIndex, hamming_distances
+from onlinehash import FlatIndex, hamming_distances
 from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidInputError, UnknownIdError
 
 
@@ -26,9 +26,7 @@ def test_search_equals_a_full_sort(n_bytes, k):
 @pytest.mark.parametrize("n_bytes", [1, 4, 12, 16, 24, 32, 40])
 @pytest.mark.parametrize("n_queries", [1, 2, 40])
 def test_search_of_many_tiles_equals_a_full_sort(n_bytes, n_queries, monkeypatch):
-    monkeypatch.setattr(
-        "onlinehash.indexes.memory._MIN_DISTANCES_PER_THREAD", 100_000
-    )  # 40 queries use several threads
+    monkeypatch.setattr("onlinehash.indexes.flat._MIN_DISTANCES_PER_THREAD", 100_000)  # 40 queries use several threads
     codes, queries = random_codes(7000, n_bytes, 1), random_codes(n_queries, n_bytes, 2)
     index = FlatIndex(8 * n_bytes)
     index.upsert(codes, np.arange(7000)[::-1])
@@ -150,9 +148,9 @@ def test_saved_and_mapped_indexes_search_alike_and_a_mapped_one_can_change(tmp_p
 
 
 def test_one_code_is_not_called_codes():
-    index = BucketIndex(8)
+    index = FlatIndex(8)
     index.upsert(random_codes(1))
-    assert repr(index) == "<BucketIndex of 1 code of 8 bits in 1 bucket>"
+    assert repr(index) == "<FlatIndex of 1 code of 8 bits>"
 
 
 def test_a_foreign_file_is_not_an_index(tmp_path):
@@ -188,3 +186,44 @@ def test_wide_codes_are_found_through_their_tiles(n_bits, n_items):
         nearest = np.argsort(distances, axis=1, kind="stable")[:, :5]
         np.testing.assert_array_equal(found.ids, nearest)
         np.testing.assert_array_equal(found.distances, np.take_along_axis(distances, nearest, axis=1))
+
+
+def test_ids_run_out_at_the_largest_integer():
+    index = FlatIndex(8)
+    index.upsert(random_codes(1), [np.iinfo(np.int64).max])
+    with pytest.raises(InvalidInputError, match="pass ids"):
+        index.upsert(random_codes(1))
+
+
+@pytest.mark.parametrize("n_bytes", [1, 8, 32])
+def test_a_filter_over_many_tiles_finds_what_a_full_sort_finds(n_bytes):
+    codes, queries = random_codes(7000, n_bytes), random_codes(3, n_bytes, 1)
+    allowed = np.random.default_rng(2).permutation(8000)[:3000]  # some of them unknown
+    known = np.sort(allowed[allowed < 7000])
+    index = FlatIndex(8 * n_bytes)
+    index.upsert(codes)
+    for k in (5, 2900):
+        found = index.search(queries, k, ids=allowed)
+        order = np.argsort(hamming_distances(queries, codes[known]), axis=1, kind="stable")[:, :k]
+        assert np.array_equal(found.ids, known[order])
+
+
+def test_ids_are_found_after_many_changes_in_any_order():
+    rng = np.random.default_rng(0)
+    ids = rng.permutation(np.concatenate([np.arange(-2000, 2000) << 40, np.arange(1, 4000)]))
+    index, expected = FlatIndex(16), {}
+    for step in range(60):
+        some = rng.choice(ids, 400, replace=False)
+        if step % 3 < 2:
+            codes = random_codes(400, 2, step)
+            index.upsert(codes, some)
+            expected.update(zip(some.tolist(), codes.tolist(), strict=True))
+        else:
+            some = np.array([id for id in some.tolist() if id in expected])
+            index.delete(some)
+            for id in some.tolist():
+                del expected[id]
+        assert dict(zip(index.ids.tolist(), index.codes.tolist(), strict=True)) == expected
+        assert [id in index for id in ids[:50].tolist()] == [id in expected for id in ids[:50].tolist()]
+        known = rng.permutation(list(expected))
+        assert index.get(known).tolist() == [expected[id] for id in known.tolist()]

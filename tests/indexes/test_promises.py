@@ -7,16 +7,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.reference import hamming as reference
 
-from onlinehash import BucketIndex, FlatIndex
+from onlinehash import FlatIndex
 from onlinehash.checks import check_index, index_checks
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import SearchResult
 
 
 @pytest.mark.parametrize("check", list(index_checks()), ids=lambda check: check.__name__)
-@pytest.mark.parametrize("index", [FlatIndex, BucketIndex])
-def test_index_keeps(index, check):
-    check(index)
+def test_index_keeps(check):
+    check(FlatIndex)
 
 
 class Careless(FlatIndex):
@@ -28,7 +27,7 @@ class Careless(FlatIndex):
         return SearchResult(*(np.take_along_axis(array, order, axis=1) for array in (found.ids, found.distances)))
 
 
-class Forgetful(BucketIndex):
+class Forgetful(FlatIndex):
     """Removes before it looks whether all ids are known."""
 
     def delete(self, ids):
@@ -49,9 +48,9 @@ class IndexAgainstDict(RuleBasedStateMachine):
 
     some_ids = st.lists(st.integers(-20, 20), unique=True, max_size=12)
 
-    @initialize(make_index=st.sampled_from([FlatIndex, BucketIndex]), n_bits=st.sampled_from([5, 8, 16, 40]))
-    def start(self, make_index, n_bits):
-        self.index, self.items, self.n_bits = make_index(n_bits), {}, n_bits
+    @initialize(n_bits=st.sampled_from([5, 8, 16, 40]))
+    def start(self, n_bits):
+        self.index, self.items, self.n_bits = FlatIndex(n_bits), {}, n_bits
 
     def codes(self, n, seed):
         n_bytes = -(-self.n_bits // 8)
@@ -100,14 +99,13 @@ TestIndexAgainstDict = IndexAgainstDict.TestCase
 TestIndexAgainstDict.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
 
 
-@pytest.mark.parametrize("make_index", [FlatIndex, BucketIndex])
 @pytest.mark.parametrize("n_bits", [8, 64, 256])
-def test_ties_by_hash_are_the_same_draw_for_every_index_and_search(make_index, n_bits, tmp_path):
+def test_ties_by_hash_are_the_same_draw_for_every_search(n_bits, tmp_path):
     rng = np.random.default_rng(n_bits)
     codes = rng.integers(0, 3, (4000, n_bits // 8), dtype=np.uint8)
     codes[:, 1:] = 0  # six codes of two bits
     ids = np.concatenate([rng.permutation(3998), [-(2**63), 2**63 - 1]])
-    index, by_id = make_index(n_bits, ties="hash"), FlatIndex(n_bits)
+    index, by_id = FlatIndex(n_bits, ties="hash"), FlatIndex(n_bits)
     for each in (index, by_id):
         each.upsert(codes, ids)
         each.delete(ids[::5])
@@ -128,7 +126,7 @@ def test_ties_by_hash_are_the_same_draw_for_every_index_and_search(make_index, n
         everything, found = by_id.search(values, 5000, asymmetric=True), index.search(values, k, asymmetric=True)
         assert np.array_equal(found.distances, everything.distances[:, :k])
     index.save(tmp_path / "index.ohi")
-    again = make_index.load(tmp_path / "index.ohi")
+    again = FlatIndex.load(tmp_path / "index.ohi")
     assert again.ties == "hash"
     assert np.array_equal(again.search(queries, 50).ids, index.search(queries, 50).ids)
 
@@ -142,11 +140,10 @@ def splitmix64(id):
     return z - 2**64 if z >= 2**63 else z
 
 
-@pytest.mark.parametrize("make_index", [FlatIndex, BucketIndex])
-def test_ties_by_hash_do_not_prefer_old_items(make_index):
-    index = make_index(16, ties="hash")
+def test_ties_by_hash_do_not_prefer_old_items():
+    index = FlatIndex(16, ties="hash")
     index.upsert(np.zeros((10_000, 2), np.uint8))
     drawn = index.search(np.zeros((1, 2), np.uint8), 1000).ids[0]
     assert 4700 < drawn.mean() < 5300  # 3 standard deviations to either side; by id, it is 500
     with pytest.raises(InvalidInputError, match="ties='arrival'"):
-        make_index(16, ties="arrival")
+        FlatIndex(16, ties="arrival")

@@ -589,7 +589,11 @@ def _beyond_int64(name: str, error: _Error) -> InvalidInputError:
 
 def check_codes(codes: Any, n_bits: int | None = None) -> Codes:
     """Return packed codes without a cast; with ``n_bits``, the width and the padding are checked too."""
-    packed: Codes = _codes_on_host(codes, "codes")
+    return check_packed(codes if type(codes) is np.ndarray else _codes_on_host(codes, "codes"), n_bits)
+
+
+def check_packed(packed: Any, n_bits: int | None = None) -> Codes:
+    """Return an array, on the host or a device, if it holds packed codes."""
     if packed.dtype != np.uint8:
         raise InvalidCodesError(
             f"codes has dtype {packed.dtype}; packed codes are uint8. Use pack_signs or pack_bits first."
@@ -602,7 +606,8 @@ def check_codes(codes: Any, n_bits: int | None = None) -> Codes:
             raise InvalidCodesError(f"codes has {packed.shape[1]} bytes per row, but {n_bits} bits take {width}.")
         if n_bits % 8 and (packed[:, -1] >> (n_bits % 8)).any():
             raise InvalidCodesError(f"codes has bits set beyond bit {n_bits}; those padding bits must be zero.")
-    return packed
+    checked: Codes = packed
+    return checked
 
 
 def check_query_values(queries: Any, n_bits: int | None = None) -> QueryValues:

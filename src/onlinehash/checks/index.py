@@ -36,8 +36,8 @@ def check_index(make_index: MakeIndex, *, exact: bool = True) -> None:
 
     Examples
     --------
-    >>> from onlinehash import BucketIndex
-    >>> check_index(BucketIndex)
+    >>> from onlinehash import FlatIndex
+    >>> check_index(FlatIndex)
     """
     check_all(index_checks(exact=exact), make_index, lambda same: same)
 

@@ -17,7 +17,7 @@ def run() -> None:
     """
     from onlinehash.datasets import load_dataset
     from onlinehash.hashers import HASHERS, HROH, OSH
-    from onlinehash.indexes import BucketIndex, FlatIndex
+    from onlinehash.indexes import FlatIndex
     from onlinehash.metrics import AsymmetricRanking, Ranking
 
     stream = load_dataset("digits").split().stream
@@ -31,14 +31,12 @@ def run() -> None:
                 rows = X.astype(dtype)
                 encoder = hasher.fit(rows, y).partial_fit(rows[0], y[0]).snapshot()
                 codes, soft = encoder.encode(rows), encoder.encode_asymmetric(rows)
-        for kind in (FlatIndex, BucketIndex):
-            index = kind(encoder.n_bits)
-            index.upsert(codes)
-            for ids, k in ((None, 1), (None, 10), (index.ids[::2], 10)):
-                index.search(codes, k, ids=ids)
-                index.search(soft, k, ids=ids, asymmetric=True)
-                index.range_search(codes, 2, ids=ids)
-            index.delete(index.ids[:9])
+        index = FlatIndex(encoder.n_bits)
+        index.upsert(codes)
+        for ids, k in ((None, 1), (None, 10), (index.ids[::2], 10)):
+            index.search(codes, k, ids=ids)
+            index.search(soft, k, ids=ids, asymmetric=True)
+            index.range_search(codes, 2, ids=ids)
         wide = FlatIndex(256)
         wide.upsert(np.zeros((3, 32), np.uint8))
         wide.search(np.zeros((3, 32), np.uint8), 1)

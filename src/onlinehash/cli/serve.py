@@ -139,7 +139,7 @@ def run(
             stack.callback(collections[name].close, refresh=False)  # a stop must not wait for a refresh
         for collection in collections.values():
             if quality and not collection.readonly:  # of some new items, before they are learned from
-                in_memory = collection.stats().index in ("flat", "buckets", "gpu")
+                in_memory = collection.stats().index in ("memory", "gpu")
                 collection.measure_quality(per_call=16 if in_memory else 1)
         app = create_app(
             collections, limits=limits, keys=keys, routes=routes, root_path=root_path.rstrip("/"), media=media

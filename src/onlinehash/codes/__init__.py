@@ -1,7 +1,6 @@
 """Packed binary codes and the distances between them."""
 
-from onlinehash.codes.asymmetric import asymmetric_distances
-from onlinehash.codes.hamming import hamming_distances
+from onlinehash.codes.distances import asymmetric_distances, hamming_distances
 from onlinehash.codes.packing import code_width, pack_bits, pack_signs, unpack_bits, unpack_signs
 
 __all__ = [

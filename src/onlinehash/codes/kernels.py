@@ -1,7 +1,6 @@
 """Compiled loops over packed codes.
 
-Codes are seen as rows of machine words (``as_words`` in :mod:`onlinehash.codes.hamming` picks the
-widest unsigned integer that divides the row), so that one popcount covers up to 64 bits. Distances of
+Codes are seen as rows of machine words, so that one popcount covers up to 64 bits. Distances of
 a tile of rows go into a small buffer first: that loop has no branch and becomes vector
 instructions; whether any row of the tile is of interest is then one comparison.
 

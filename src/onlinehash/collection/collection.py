@@ -903,7 +903,7 @@ class Collection:
             generation=searcher.head.generation,
             version=None if generation is None else generation.encoder.version,
             staleness=searcher.staleness,
-            index=searcher.engine.kind(None),
+            index=searcher.engine.kind,
             refreshing=refresher.is_busy,
             progress=progress,
             pending=refresher.is_busy or refresher.is_stale() or DUE in settings,

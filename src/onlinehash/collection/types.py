@@ -97,7 +97,7 @@ class Stats:
     staleness : int
         Instances learned since that version.
     index : str
-        How codes are searched: ``"flat"`` or ``"buckets"`` in memory, ``"faiss"``, ``"gpu"`` or ``"milvus"``.
+        How codes are searched: ``"memory"``, ``"faiss"``, ``"gpu"`` or ``"milvus"``.
     refreshing : bool
         Whether a new generation is being made.
     progress : float
@@ -132,7 +132,7 @@ class Stats:
     generation: int = 0
     version: int | None = None
     staleness: int = 0
-    index: str = "flat"
+    index: str = "memory"
     refreshing: bool = False
     progress: float = 1.0
     pending: bool = False

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._internal.arrays import Place, is_on_device
+from onlinehash._internal.arrays import Place
 from onlinehash._internal.files import Source, complete, pack_arrays, read_arrays, write_bytes
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_feature_names, check_features
@@ -108,8 +108,8 @@ class Encoder:
     def project(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
         rows = self._check(X)
-        if is_on_device(rows):
-            return self._on_device_of(rows).project(rows)  # type: ignore[no-any-return]
+        if not isinstance(rows, np.ndarray):
+            return self._on_device_of(rows).project(rows)
         return np.concatenate(list(self._projections(rows)))
 
     def scores(self, X: ArrayLike) -> Features:
@@ -130,10 +130,9 @@ class Encoder:
     def encode(self, X: ArrayLike) -> Codes:
         """Return packed codes, shape (n_samples, ceil(n_bits / 8))."""
         rows = self._check(X)
-        if is_on_device(rows):
-            return self._on_device_of(rows).encode(rows)  # type: ignore[no-any-return]
-        codes = [pack_signs(values) for values in self._projections(rows)]
-        return codes[0] if len(codes) == 1 else np.concatenate(codes)
+        if not isinstance(rows, np.ndarray):
+            return self._on_device_of(rows).encode(rows)
+        return np.concatenate(list(map(pack_signs, self._projections(rows))))
 
     def encode_asymmetric(self, X: ArrayLike) -> Features:
         """Return asymmetric queries, shape (n_samples, n_bits): the tanh of the projections, from -1 to 1.
@@ -147,7 +146,7 @@ class Encoder:
         array([[ 0.96, -0.38]])
         """
         values = self.project(X)
-        return Place.of(values).xp.tanh(values) if is_on_device(values) else np.tanh(values, out=values)
+        return np.tanh(values, out=values) if isinstance(values, np.ndarray) else Place.of(values).xp.tanh(values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the encoder to one file (safetensors, no pickle)."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onlinehash._internal.kernels import kernel
 from onlinehash._internal.validation import check_codes
-from onlinehash.codes.hamming import as_words, distance_dtype
+from onlinehash.codes.distances import as_words, distance_dtype
 from onlinehash.codes.kernels import distances
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._block import apply_tanh, subtract_earlier

@@ -145,58 +145,44 @@ def unmixed(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @kernel()
 def top_k(
-    queries: Any, words: Any, pool: Any, starts: Any, sizes: Any, ordered: bool, mask: Any, base: int, hashed: bool,
+    queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, hashed: bool,
     nearest: Any, buffer: Any, out_distances: Any, out_ids: Any,
 ) -> None:  # fmt: skip
     """Find the k nearest items of each query that a mask leaves, ties by id; the largest id where there are fewer.
 
-    Where ``hashed``, ties are ordered by a hash of the id, and ``out_ids`` are the hashes.
-
-    Row ``r`` of the words is the code of the items ``pool[starts[r] : starts[r] + sizes[r]]``, sorted, or of the item
-    ``pool[r]`` alone if ``starts`` is empty. A heap of the k best so far keeps the worst of them on top. The first item
-    of a row that cannot win ends the row. Where ``ordered`` says that ids rise with the row, a tile of later rows at
-    the same distance cannot win.
+    Where ``hashed``, ties are ordered by a hash of the id, and ``out_ids`` are the hashes. A heap of the k best so far
+    keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a tile of later rows at the same
+    distance cannot win.
     """
     n_bits = 8 * words.shape[1] * words.itemsize
     tile_size = buffer.shape[0]
     k = out_ids.shape[1]
     for q in range(queries.shape[0]):
         best, best_ids = out_distances[q], out_ids[q]
-        for bounded in (mask.shape[0] == 0, False):
-            _start(nearest[q] if bounded else nearest[q, :0], n_bits, best, best_ids)
-            for tile in range(nearest.shape[1]):
-                start = tile * tile_size
-                if nearest[q, tile] > best[0]:
+        _start(nearest[q] if mask.shape[0] == 0 else nearest[q, :0], n_bits, best, best_ids)
+        for tile in range(nearest.shape[1]):
+            start = tile * tile_size
+            if nearest[q, tile] > best[0]:
+                continue
+            if ordered and not hashed and nearest[q, tile] == best[0] and ids[start] > best_ids[0]:
+                continue
+            rows = words[start : start + tile_size]
+            distances(queries[q], rows, buffer)
+            for part in range(0, rows.shape[0], _ROWS_PER_PART):
+                last = part + _ROWS_PER_PART if part + _ROWS_PER_PART < rows.shape[0] else rows.shape[0]
+                bound = best[0]
+                if _lowest(buffer[part:last]) > bound:
                     continue
-                if ordered and not hashed and nearest[q, tile] == best[0] and pool[start] > best_ids[0]:
-                    continue
-                rows = words[start : start + tile_size]
-                distances(queries[q], rows, buffer)
-                for part in range(0, rows.shape[0], _ROWS_PER_PART):
-                    last = part + _ROWS_PER_PART if part + _ROWS_PER_PART < rows.shape[0] else rows.shape[0]
-                    bound = best[0]
-                    if _lowest(buffer[part:last]) > bound:
+                for i in range(part, last):
+                    distance = buffer[i]
+                    if distance > bound:
                         continue
-                    for i in range(part, last):
-                        distance = buffer[i]
-                        if distance > bound:
-                            continue
-                        first, size = start + i, 1
-                        if starts.shape[0]:
-                            first, size = starts[start + i], sizes[start + i]
-                        for place in range(first, first + size):
-                            id = pool[place]
-                            key = mixed(id) if hashed else id
-                            if distance > bound or (distance == bound and key > best_ids[0]):
-                                if hashed:  # a bucket is in order of ids
-                                    continue
-                                break
-                            if _is_masked(id, mask, base):
-                                continue
-                            best[0] = distance
-                            best_ids[0] = key
-                            _sift_down(best, best_ids, k)
-                            bound = best[0]
-            if best_ids[0] != NO_ID or not bounded:
-                break  # else empty rows were the nearest of some tiles, and fewer than k items are in the bound
+                    id = ids[start + i]
+                    key = mixed(id) if hashed else id
+                    if (distance == bound and key > best_ids[0]) or _is_masked(id, mask, base):
+                        continue
+                    best[0] = distance
+                    best_ids[0] = key
+                    _sift_down(best, best_ids, k)
+                    bound = best[0]
         _unwind(best, best_ids)

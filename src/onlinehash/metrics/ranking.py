@@ -25,8 +25,7 @@ from onlinehash._internal.validation import (
     check_targets,
 )
 from onlinehash.codes import kernels
-from onlinehash.codes.asymmetric import table_distances
-from onlinehash.codes.hamming import as_long_words, as_words, distance_buffer
+from onlinehash.codes.distances import as_words, table_distances
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
 from onlinehash.types import Codes, Labels, LabelSets
@@ -153,8 +152,8 @@ class Ranking(TiedRanking):
         queries, codes = check_codes(query_codes), check_codes(database_codes)
         check_same_width(queries, codes)
         self._relevance = Relevance(query_labels, len(queries), database_labels, len(codes))
-        self._queries, self._words = as_long_words(queries), as_long_words(codes)
-        self._buffer = distance_buffer(codes.shape[1])
+        self._queries, self._words = as_words(queries), as_words(codes)
+        self._buffer = np.empty(kernels.TILE, np.uint16 if codes.shape[1] < 1 << 13 else np.uint32)
         self.n_items = len(codes)
         shape = (len(queries), codes.shape[1] * 8 + 1)
         self.total: Counts = np.zeros(shape, np.int64)

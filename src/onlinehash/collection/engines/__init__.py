@@ -46,8 +46,9 @@ class Engine(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def kind(self, index: Index | None) -> str:
-        """Return how codes are searched, for statistics."""
+    @property
+    def kind(self) -> str:
+        """How codes are searched, for statistics."""
         return type(self).__name__.removesuffix("Engine").lower()
 
     @abstractmethod

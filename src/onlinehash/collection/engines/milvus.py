@@ -7,19 +7,19 @@ import re
 from onlinehash.collection.engines import Engine
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.indexes import Index
-from onlinehash.indexes.engines.milvus import INTEGER_FIELD, MilvusConnection, MilvusIndex, code_field
+from onlinehash.indexes.engines.milvus import MilvusConnection, MilvusIndex
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 
 
 class MilvusEngine(Engine):
-    """Keep the codes of a collection in Milvus: one collection there per generation, under an alias.
+    """Keep the codes of a collection in Milvus: one collection there per generation, ``<name>_<number>``.
 
     Only collections of generations that ``<name>_generations`` names are ever dropped. When a collection is opened, the
     ids in Milvus are compared with the store, and what differs is repaired.
 
-    The options are the address of a server or the file of Milvus Lite, and ``#name`` if the alias, which begins all
-    names in Milvus, is not the name of the collection. One process follows under one name.
+    The options are the address of a server or the file of Milvus Lite, and ``#name`` if names in
+    Milvus do not begin with the name of the collection. One process follows under one name.
     """
 
     is_shared = takes_options = True
@@ -39,8 +39,7 @@ class MilvusEngine(Engine):
         self._uri, self._name, self._milvus = uri, name, MilvusConnection(uri)
         self._open: dict[int, MilvusIndex] = {}
         try:
-            fields = {"id": INTEGER_FIELD, "code": code_field(8)}
-            self._milvus.create(f"{name}_generations", fields, "onlinehash: generations")
+            self._milvus.create(f"{name}_generations", 8, "onlinehash: generations")
         except BaseException:
             self._milvus.close()
             raise
@@ -57,8 +56,7 @@ class MilvusEngine(Engine):
         return self._open[number]
 
     def keep(self, number: int) -> None:
-        """Point the alias at a generation, and drop the others."""
-        self._milvus.point(self._name, f"{self._name}_{number}")
+        """Drop the other generations."""
         for row in self._milvus.find(f"{self._name}_generations", [f"id != {number}"], ["id"]):
             index = self._open.pop(int(row["id"]), None)
             if index is not None:

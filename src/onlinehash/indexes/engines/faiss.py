@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.codes import code_width
-from onlinehash.exceptions import FileFormatError, InvalidInputError, counted, needs_extra
+from onlinehash.exceptions import InvalidInputError, counted, needs_extra
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.types import Codes, Distances, Ids, SearchResult
 
@@ -145,16 +145,10 @@ class FaissIndex(FlatIndex):
         arrays = super()._arrays()
         return arrays if self._lists is None else arrays | {"lists": faiss.serialize_index_binary(self._lists)}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
-        super()._restore(arrays, path)
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
         if "lists" in arrays:
-            try:
-                self._lists = faiss.deserialize_index_binary(np.array(arrays["lists"]))
-            except RuntimeError as error:
-                raise FileFormatError(f"The lists in {path} are damaged.") from error
-        n_items = len(arrays["ids"])
-        if self.learned and self._lists.ntotal != n_items:
-            raise FileFormatError(f"The lists in {path} hold {counted(self._lists.ntotal, 'item')}, not {n_items}.")
+            self._lists = faiss.deserialize_index_binary(np.array(arrays["lists"]))
 
     # ------------------------------------------------------------------ storage
 

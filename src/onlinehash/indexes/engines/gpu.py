@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._internal.arrays import device_memory, is_on_device, to_host
-from onlinehash._internal.validation import check_codes, check_query_values
+from onlinehash._internal.validation import check_codes, check_packed, check_query_values
 from onlinehash.codes import code_width
-from onlinehash.codes.asymmetric import byte_tables
-from onlinehash.exceptions import DeviceError, InvalidCodesError, InvalidInputError, counted, needs_extra
+from onlinehash.codes.distances import byte_tables
+from onlinehash.exceptions import DeviceError, InvalidInputError, counted, needs_extra
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
@@ -62,9 +62,10 @@ class GpuIndex(FlatIndex):
     Codes and queries may be NumPy arrays, or arrays of PyTorch or CuPy on the GPU, which stay there. Results are NumPy
     arrays. Items are added, replaced and deleted in place, with O(1) cost per item.
 
-    The GPU holds the code, in whole words of 4 bytes, and 8 bytes per item. A table in the memory of the host, of 24 to
-    48 bytes per item, finds ids. It is made when it is first needed: to delete, to replace, for ``get`` and ``ids=``,
-    but not to add items with rising ids. What it saves, :class:`onlinehash.FlatIndex` loads as well, and vice versa.
+    The GPU holds the code, in whole words of 4 bytes, and 8 bytes per item. Sorted ids in the memory of the host, 12
+    bytes per item and more for those that have changed, find rows. They are sorted when that is first needed: to
+    delete, to replace, for ``get`` and ``ids=``, but not to add items with rising ids. What it saves,
+    :class:`onlinehash.FlatIndex` loads as well, and vice versa.
 
     Parameters
     ----------
@@ -110,16 +111,7 @@ class GpuIndex(FlatIndex):
     def _check_codes(self, codes: ArrayLike) -> Any:
         if not is_on_device(codes):
             return check_codes(codes, self.n_bits)
-        packed = codes if isinstance(codes, cupy.ndarray) else cupy.from_dlpack(codes)
-        if packed.dtype != np.uint8:
-            raise InvalidCodesError(f"codes has dtype {packed.dtype}; packed codes are uint8.")
-        if packed.ndim != 2 or packed.shape[1] != self._n_bytes:
-            raise InvalidCodesError(
-                f"codes has shape {packed.shape}, but {self.n_bits} bits take {self._n_bytes} bytes."
-            )
-        if self.n_bits % 8 and bool((packed[:, -1] >> (self.n_bits % 8)).any()):
-            raise InvalidCodesError(f"codes has bits set beyond bit {self.n_bits}; those padding bits must be zero.")
-        return packed
+        return check_packed(codes if isinstance(codes, cupy.ndarray) else cupy.from_dlpack(codes), self.n_bits)
 
     def _check_values(self, values: ArrayLike) -> QueryValues:
         return check_query_values(to_host(values) if is_on_device(values) else values, self.n_bits)
@@ -169,7 +161,7 @@ class GpuIndex(FlatIndex):
     def _tiles(self, among: Ids | None) -> _Tiles:
         if among is None:
             return _Tiles(self._codes, self._ids, self._size, self._ordered)
-        rows = self._numbers().find(among)
+        rows = self._find(among)
         n_items = int(np.count_nonzero(rows >= 0))
         words = cupy.zeros((-(-n_items // TILE) * TILE, self._n_words), np.uint32)
         words[:n_items] = self._codes[cupy.asarray(rows[rows >= 0])]
@@ -275,7 +267,7 @@ class GpuIndex(FlatIndex):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"codes": self.codes, "ids": self.ids}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], path: str) -> None:
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.upsert(arrays["codes"], arrays["ids"])
 
 

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from onlinehash._internal.validation import check_choice, check_positive_int
 from onlinehash.codes import code_width
 from onlinehash.exceptions import FileFormatError, InvalidInputError, LockedError, StorageError, needs_extra
 from onlinehash.indexes.flat import FlatIndex
@@ -31,7 +30,6 @@ with needs_extra("pymilvus", "milvus"):
 
 Hit = tuple[int, int]  # distance and id of an item
 
-INTEGER_FIELD: Mapping[str, Any] = {"datatype": DataType.INT64}
 MAX_ROWS = 16384  # per result, a limit of Milvus
 _MAX_HITS = 200_000  # per call, over its queries
 _MAX_IDS = 5000  # per filter
@@ -52,13 +50,8 @@ _IF_DAMAGED = (
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
-def code_field(n_bits: int) -> Mapping[str, Any]:
-    """Return the field of a code, in whole bytes."""
-    return {"datatype": DataType.BINARY_VECTOR, "dim": 8 * code_width(n_bits)}
-
-
 class MilvusIndex(Index):
-    """Search packed codes in a collection of Milvus: by default exactly, ties by id.
+    """Search packed codes in a collection of Milvus: exactly, ties by id.
 
     The collection has the fields ``id`` and ``code``; it is created if it does not exist, and persists. Asymmetric
     searches, those among more than 5000 ids, and results of more than 8192 items (16383 for a radius) are computed here
@@ -73,10 +66,6 @@ class MilvusIndex(Index):
         ``"http://user:password@host:19530"``, or the path of a file that ends in ``.db``, for Milvus Lite.
     name : str, default="codes"
         Of the collection: letters, digits and ``_``.
-    index_type : str, default="BIN_FLAT"
-        A server also has ``"BIN_IVF_FLAT"``, which is faster and may miss some of the nearest.
-    nlist, nprobe : int
-        Of ``"BIN_IVF_FLAT"``: number of lists, and of lists searched. Used when the collection is created.
 
     Examples
     --------
@@ -94,35 +83,16 @@ class MilvusIndex(Index):
     >>> folder.cleanup()
     """
 
-    def __init__(
-        self,
-        n_bits: int,
-        uri: str | os.PathLike[str],
-        *,
-        name: str = "codes",
-        index_type: str = "BIN_FLAT",
-        nlist: int = 1024,
-        nprobe: int = 32,
-    ) -> None:
+    def __init__(self, n_bits: int, uri: str | os.PathLike[str], *, name: str = "codes") -> None:
         super().__init__(n_bits)
-        check_choice("index_type", index_type, ("BIN_FLAT", "BIN_IVF_FLAT"))
         if not _NAME.fullmatch(str(name)):
             raise InvalidInputError(
                 f"name={name!r} is not a name; use letters, digits and _, no digit first, at most 200."
             )
-        lists, probes = check_positive_int("nlist", nlist), check_positive_int("nprobe", nprobe)
-        exact = index_type == "BIN_FLAT"
-        self._name, self._params = str(name), {} if exact else {"nprobe": probes}
-        self._milvus = MilvusConnection(uri)
+        self._name, self._milvus = str(name), MilvusConnection(uri)
         try:
-            if not exact and self._milvus.file is not None:
-                raise InvalidInputError(
-                    f"index_type={index_type!r} is not in Milvus Lite; leave it out, or use a server."
-                )
             ours = f"onlinehash: codes of {self.n_bits} bits"
-            fields = {"id": INTEGER_FIELD, "code": code_field(self.n_bits)}
-            how = {"index_type": index_type, "params": {} if exact else {"nlist": lists}}
-            if (found := self._milvus.create(self._name, fields, ours, how)) != ours:
+            if (found := self._milvus.create(self._name, self.n_bits, ours)) != ours:
                 raise InvalidInputError(
                     f"The collection {self._name!r} in {self._milvus.place} has {found or 'something else'!r}, not "
                     f"{ours!r}; name another."
@@ -181,7 +151,7 @@ class MilvusIndex(Index):
             return self._local(among).search(queries, k)
         blobs, where = [query.tobytes() for query in queries], filters[0]
         n_asked = min(MAX_ROWS, 2 * k + _SPARE_ROWS)
-        found = self._milvus.search(self._name, blobs, n_asked, where, self._params)
+        found = self._milvus.search(self._name, blobs, n_asked, where)
         for q, hits in enumerate(found):
             if len(hits) == n_asked and hits[-1][0] == hits[k - 1][0]:
                 found[q] = self._with_ties(blobs[q], hits, k, where)
@@ -194,7 +164,7 @@ class MilvusIndex(Index):
         last = hits[-1][0]
         nearer = [hit for hit in hits if hit[0] < last]
         wanted = k - len(nearer)
-        params = {**self._params, "radius": last + 1, "range_filter": last}
+        params = {"radius": last + 1, "range_filter": last}
         smaller, n_asked = where, min(MAX_ROWS, 4 * wanted + _SPARE_ROWS)
         while True:
             ties = self._milvus.search(self._name, [query], n_asked, smaller, params)[0]
@@ -208,8 +178,8 @@ class MilvusIndex(Index):
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         filters = [""] if among is None else one_of(among.tolist())
         if len(filters) == 1:
-            blobs, params = [query.tobytes() for query in queries], {**self._params, "radius": radius + 1}
-            found = self._milvus.search(self._name, blobs, MAX_ROWS, filters[0], params)
+            blobs = [query.tobytes() for query in queries]
+            found = self._milvus.search(self._name, blobs, MAX_ROWS, filters[0], {"radius": radius + 1})
             if all(len(hits) < MAX_ROWS for hits in found):
                 pairs = [np.array(hits, np.int64).reshape(-1, 2) for hits in found]
                 return [(each[:, 1], each[:, 0].astype(np.int32)) for each in pairs]
@@ -315,22 +285,16 @@ class MilvusConnection:
         """Return whether a collection exists."""
         return bool(self._ask("has_collection", name))
 
-    def create(
-        self, name: str, fields: Mapping[str, Mapping[str, Any]], description: str, how: Mapping[str, Any] | None = None
-    ) -> str:
-        """Create a collection if it does not exist, load it, and return its description.
-
-        ``fields`` are what ``add_field`` of pymilvus takes, the primary key first, and one is ``code``. ``how`` says
-        how codes are searched; exactly by default.
-        """
+    def create(self, name: str, n_bits: int, description: str) -> str:
+        """Create a collection of ids and codes if it does not exist, load it, and return its description."""
         if self.has(name):
             description = str(self._ask("describe_collection", name)["description"])
         else:
             schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
-            for i, (field, kind) in enumerate(fields.items()):
-                schema.add_field(field, is_primary=i == 0, **kind)
+            schema.add_field("id", DataType.INT64, is_primary=True)
+            schema.add_field("code", DataType.BINARY_VECTOR, dim=8 * code_width(n_bits))
             params = self._client.prepare_index_params()
-            params.add_index("code", **{"index_type": "BIN_FLAT", "metric_type": "HAMMING", **(how or {})})
+            params.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
             self._ask("create_collection", name, schema=schema, index_params=params, consistency_level="Strong")
         self._ask("load_collection", name, timeout=_LOAD_SECONDS)
         return description
@@ -338,18 +302,6 @@ class MilvusConnection:
     def drop(self, name: str) -> None:
         """Drop a collection if it exists."""
         self._ask("drop_collection", name)
-
-    def point(self, alias: str, name: str) -> None:
-        """Point an alias at a collection, where the server has aliases; Milvus Lite has none."""
-        if self.file is not None:
-            return
-        try:
-            self._client.alter_alias(name, alias, timeout=_CALL_SECONDS)
-        except grpc.RpcError as error:
-            if error.code() != grpc.StatusCode.UNIMPLEMENTED:
-                raise StorageError(f"Milvus at {self.place}: {error.details()}.") from error
-        except MilvusException:  # there is none of that name yet
-            self._ask("create_alias", name, alias)
 
     def put(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows, replacing those with the same primary key."""
@@ -381,11 +333,11 @@ class MilvusConnection:
             yield from rows
 
     def search(
-        self, name: str, queries: Sequence[bytes], limit: int, where: str, params: Mapping[str, Any]
+        self, name: str, queries: Sequence[bytes], limit: int, where: str, params: Mapping[str, int] | None = None
     ) -> list[list[Hit]]:
         """Return the nearest rows of every query, in order of distance and id."""
         found: list[list[Hit]] = []
-        step, how = max(1, _MAX_HITS // limit), {"metric_type": "HAMMING", "params": dict(params)}
+        step, how = max(1, _MAX_HITS // limit), {"metric_type": "HAMMING", "params": params or {}}
         for start in range(0, len(queries), step):
             some = list(queries[start : start + step])
             answers = self._ask("search", name, some, filter=where, limit=limit, anns_field="code", search_params=how)

@@ -19,7 +19,7 @@ export const WORDS = {
   "generation": "One set of codes for all items, made by one encoder. Every refresh makes the next generation.",
   "hasher": "What learns from labelled items how to make codes.",
   "id": "The name of an item, a number or a text. It is unique within the collection.",
-  "index": "How codes are searched. “flat” compares the query with every code, “buckets” with every distinct code; both find the same items.",
+  "index": "How codes are searched. “memory” and “gpu” compare the query with every code; faiss and Milvus may read only the most promising.",
   "item": "One thing that is stored: an id, a vector, perhaps a label, and perhaps a payload.",
   "label": "What an item is, as somebody has said: a category, a topic, a person. The codes are learned so that items with the same label get similar codes.",
   "learned": "Every labelled item that was stored changed the rule for making codes a little. The number says how many did.",

@@ -1,19 +1,58 @@
-"""Asymmetric distances: the query keeps its real values, the codes their bits."""
+"""Distances between packed codes: Hamming distances, and asymmetric ones, where the query keeps its real values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._internal.validation import check_codes, check_query_values
+from onlinehash._internal.validation import check_codes, check_query_values, check_same_width
 from onlinehash.codes import kernels
 from onlinehash.codes.packing import code_width
 from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, QueryValues
 
-QUERIES_PER_TABLE = 64  # number of queries whose tables are in memory at a time
+_QUERIES_PER_TABLE = 64  # number of queries whose tables are in memory at a time
+
+
+def as_words(codes: Codes) -> NDArray[np.uint64]:
+    """Copy rows of bytes to rows of 64-bit words, padded with zeros: one type for codes of any width."""
+    n_rows, n_bytes = codes.shape
+    words = np.zeros((n_rows, -(-n_bytes // 8)), np.uint64)
+    words.view(np.uint8)[:, :n_bytes] = codes
+    return words
+
+
+def distance_dtype(n_bytes: int) -> type[np.unsignedinteger[Any]]:
+    """Return the smallest integer type that holds every distance between codes of that width."""
+    return next(dtype for dtype in (np.uint8, np.uint16, np.uint32) if n_bytes * 8 <= np.iinfo(dtype).max)
+
+
+def hamming_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[Any]:
+    """Count the bits in which each query differs from each code.
+
+    Parameters
+    ----------
+    queries : array-like of uint8, shape (n_queries, n_bytes)
+    codes : array-like of uint8, shape (n_codes, n_bytes)
+
+    Returns
+    -------
+    distances : ndarray of uint8, uint16 or uint32, shape (n_queries, n_codes)
+        In the smallest type that holds the number of bits.
+
+    Examples
+    --------
+    >>> hamming_distances(np.array([[0b1010]], np.uint8), np.array([[0b1000], [0b0101]], np.uint8))
+    array([[1, 4]], dtype=uint8)
+    """
+    left, right = check_codes(queries), check_codes(codes)
+    check_same_width(left, right)
+    out = np.empty((len(left), len(right)), distance_dtype(left.shape[1]))
+    kernels.pairwise_distances(as_words(left), as_words(right), out)
+    return out
 
 
 def tables_of(queries: QueryValues) -> NDArray[np.float32]:
@@ -25,8 +64,8 @@ def tables_of(queries: QueryValues) -> NDArray[np.float32]:
 
 def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Yield slices of the queries with their tables, a few at a time."""
-    for start in range(0, len(queries), QUERIES_PER_TABLE):
-        rows = slice(start, min(start + QUERIES_PER_TABLE, len(queries)))
+    for start in range(0, len(queries), _QUERIES_PER_TABLE):
+        rows = slice(start, min(start + _QUERIES_PER_TABLE, len(queries)))
         yield rows, tables_of(queries[rows])
 
 
