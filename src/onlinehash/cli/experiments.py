@@ -136,15 +136,9 @@ def _print_tables(chapter: Chapter) -> None:
     from onlinehash.experiments import tables
 
     for name, part in tables.groups(chapter.results).items():
-        learned, references = tables.separate_references(part)
-        if not learned:  # nothing has a number of bits to show them at: each at its own size
-            learned, references = references, []
-        for measure, title in (tables.MEASURES | tables.UNSEEN).items():
-            theirs = tables.printed(part[0]["config"]["dataset"], measure) if tables.as_in_the_paper(part) else {}
-            if cells := tables.measured(learned, measure):
-                typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")
-                of_references, seeds = tables.measured(references, measure), tables.spread(part, measure)
-                typer.echo(tables.markdown(cells, theirs, of_references, seeds))
+        for table in tables.quality_tables(part):
+            brackets = f" (in brackets: {table.brackets})" if table.brackets else ""
+            typer.echo(f"\n{table.title}, {name}{brackets}\n\n{tables.markdown(table.rows)}")
 
 
 def report(
