@@ -197,10 +197,9 @@ def compare(
 ) -> None:
     """Compare a method of your own with others, in one table.
 
-    Your class has partial_fit(X, y) and snapshot(), which returns an object with encode(X); or it is a scikit-learn
-    estimator with fit or partial_fit, and transform or decision_function. Its output is read as packed codes if it is
-    uint8, as one bit per column if it is bool, else the signs are used. The parameters n_bits, random_state and
-    preprocess are passed if the class has them.
+    Your class has partial_fit(X, y) and snapshot(), which returns an object with encode(X). Its output is read as
+    packed codes if it is uint8, as one bit per column if it is bool, else the signs are used. The parameters n_bits,
+    random_state and preprocess are passed if the class has them.
 
     The table shows means over seeds and standard deviations. A file of your own is split for every seed: the queries
     are a fifth of the smallest class, at most 100 rows, from each class; the rest is learned and searched.

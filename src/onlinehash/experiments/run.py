@@ -209,14 +209,11 @@ def make_learner(run: Run, split: Split) -> Learner:
     if run.inputs == "hroh":
         plain = replace(run, inputs="given", params={"preprocess": "running"} | run.params)
         return WithHROHFeatures(make_learner(plain, split), split.stream.X, run.seed)
-    classes = np.unique(split.database.y)
     if is_custom(run.hasher):
-        return make_custom(
-            run.hasher, run.params, n_bits=run.n_bits, seed=run.seed, preprocess=split.preprocess, classes=classes
-        )
+        return make_custom(run.hasher, run.params, n_bits=run.n_bits, seed=run.seed, preprocess=split.preprocess)
     params: dict[str, Any] = {"preprocess": split.preprocess} | run.params
     if params.get("codebook") == "published":
-        params["codebook"] = hadamard_codewords(classes.tolist(), run.n_bits, seed=run.seed)
+        params["codebook"] = hadamard_codewords(np.unique(split.database.y).tolist(), run.n_bits, seed=run.seed)
     return make_method(run, params)
 
 
