@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from onlinehash.datasets._entry import DatasetInfo, entries
-from onlinehash.datasets.dataset import PROTOCOLS, Dataset, ProtocolSizes, Split, SplitProtocol
+from onlinehash.datasets.dataset import PROTOCOLS, Dataset, ProtocolSizes, Split
 from onlinehash.exceptions import UnknownNameError
 from onlinehash.types import Progress
 
@@ -18,7 +18,6 @@ __all__ = [
     "DatasetInfo",
     "ProtocolSizes",
     "Split",
-    "SplitProtocol",
     "dataset_names",
     "describe",
     "load_dataset",

@@ -48,7 +48,7 @@ class Origin(ABC):
         """Return the content of the path that was found."""
 
     @property
-    def mirrors(self) -> tuple[str, ...]:
+    def mirrors(self) -> Sequence[str]:
         """Return the public addresses it can be downloaded from."""
         return ()
 
