@@ -184,6 +184,16 @@ def test_streams_that_the_paper_does_not_have_are_not_compared_and_stand_apart()
     assert shown[1:] == [".500 (.536)", ".400"]
 
 
+def test_references_alone_are_shown_at_their_own_size():
+    results = [
+        made("Signs", 64, 0.5, dataset, hasher="reference:sign", **more)
+        for dataset, more in (("digits", {}), ("digits", {"order": "sorted"}))
+    ]
+    page = Page(page_of(results))
+    assert page.tables[0]["rows"] == [["method", "64 bits"], ["Signs", ".500"]]
+    assert not any(table["caption"].startswith(("CPU", "mAP at")) for table in page.tables)
+
+
 def test_a_grid_of_one_number_is_a_study():
     rates = (0.1, 0.2, 0.4)
     results = [made(f"HCOH, learning_rate={r}", 16, r, params={"learning_rate": r, "codebook": "x"}) for r in rates]

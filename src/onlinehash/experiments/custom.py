@@ -89,18 +89,9 @@ def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> No
             raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
 
 
-def class_digest(name: str) -> str | None:
-    """Return a digest of the source file of a class; None if it has none, because it is compiled or in an archive.
-
-    Modules that the file imports do not count.
-    """
-    try:
-        path = inspect.getsourcefile(load_class(name))
-    except TypeError:
-        return None
-    if path is None or not Path(path).is_file():
-        return None
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+def class_digest(name: str) -> str:
+    """Return a digest of the file of a class; modules that the file imports do not count."""
+    return hashlib.sha256(Path(inspect.getfile(load_class(name))).read_bytes()).hexdigest()[:16]
 
 
 def make_custom(name: str, settings: Mapping[str, Any], *, n_bits: int, seed: int, preprocess: str) -> Learner:
@@ -134,10 +125,7 @@ def _said(error: BaseException) -> str:
 def _parameters(own: type[Any]) -> tuple[dict[str, bool], bool]:
     """Return the parameters of a class with whether each is required, and whether it takes others."""
     kinds = inspect.Parameter
-    try:
-        parameters = inspect.signature(own).parameters.values()
-    except ValueError:  # compiled classes have no signature
-        return {}, True
+    parameters = inspect.signature(own).parameters.values()
     named = {
         p.name: p.default is kinds.empty for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)
     }

@@ -107,6 +107,8 @@ def _chapter(chapter: Chapter, number: int, *, alone: bool) -> str:
 def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
     """Return a table of mAP at one number of bits, one column per kind of stream."""
     learned, _ = tables.separate_references(results)
+    if not learned:
+        return ""
     by_part = {
         name: tables.measured(tables.separate_references(part)[0], "mean_average_precision")
         for name, part in parts.items()
@@ -119,7 +121,7 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
             rows.append([method, *("-" if value is None else tables.form_value(value) for value in values)])
     studied = tables.study(learned, "mean_average_precision")
     table = _table(f"mAP at {n_bits} bits, all streams", rows)
-    return table + (_figure_grid([_study_figure(learned, "mAP", studied)]) if studied else "")
+    return table + (_figure_grid([_study_figure("mAP", studied)]) if studied else "")
 
 
 def _part(results: list[Result]) -> str:
@@ -128,7 +130,7 @@ def _part(results: list[Result]) -> str:
     label = "mAP" if map_at is None else f"mAP@{map_at}"
     studied = tables.study(learned, "mean_average_precision")
     shown = [(table.title, table.rows, table.brackets) for table in tables.quality_tables(results)]
-    if not studied:
+    if learned and not studied:
         paper = tables.printed_seconds(results[0]["config"]["dataset"])
         rows = tables.table_rows(tables.learning_seconds(learned), paper.cells, form=_form_seconds)
         shown.append(("CPU seconds to learn the stream", rows, paper.label if paper.cells else ""))
@@ -147,7 +149,7 @@ def _figures(results: list[Result], label: str, studied: tables.Study | None) ->
     learned, _ = tables.separate_references(results)
     figures = []
     if studied is not None:
-        figures.append(_study_figure(learned, label, studied))
+        figures.append(_study_figure(label, studied))
     elif len(tables.lengths_of(tables.measured(learned, "mean_average_precision"))) > 1:
         figures.append(_figure(f"{label} against the number of bits", plots.map_against_bits(results, label=label)))
     drawn = tables.areas(learned)
@@ -159,9 +161,9 @@ def _figures(results: list[Result], label: str, studied: tables.Study | None) ->
     return _figure_grid(figures)
 
 
-def _study_figure(results: list[Result], label: str, studied: tables.Study) -> str:
+def _study_figure(label: str, studied: tables.Study) -> str:
     caption = f"{label} against {studied.parameter.replace('_', ' ')}"
-    return _figure(caption, plots.map_against_parameter(results, label=label))
+    return _figure(caption, plots.map_against_parameter(studied, label=label))
 
 
 def _figure(caption: str, svg: str) -> str:
