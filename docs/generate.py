@@ -39,6 +39,7 @@ from onlinehash.experiments.tables import (
     printed_seconds,
     separate_references,
     spread,
+    table_rows,
 )
 from onlinehash.hashers import HASHERS
 from onlinehash.service import create_app
@@ -135,7 +136,7 @@ def _tables(name: str, results: list[Result]) -> list[str]:
     lines = ["", f"### {name}"] if "," in name else []
     if any(result["curve"] for result in hashers):
         title = "AUC as the paper defines it: the mean of mAP over the checkpoints"
-        return [*lines, "", title, "", markdown(areas(hashers), {})]
+        return [*lines, "", title, "", markdown(table_rows(areas(hashers), {}))]
     cut = results[0]["metrics"].get("precision_at", 500)  # the oldest results do not say it; it was the paper's
     measures = {**MEASURES, "precision": f"Precision@{cut}"}
     if "unseen_at_all" in results[0]["metrics"]:
@@ -144,8 +145,8 @@ def _tables(name: str, results: list[Result]) -> list[str]:
         theirs = printed_for(dataset, measure) if as_in_the_paper(results) else printed_for("", measure)
         if cells := measured(hashers, measure):
             heading = title if theirs.comparable else f"{title}; in brackets: {theirs.label}, other features"
-            seeds = spread(results, measure)
-            lines += ["", heading, "", markdown(cells, theirs.cells, measured(references, measure), seeds)]
+            rows = table_rows(cells, theirs.cells, measured(references, measure), spread(results, measure))
+            lines += ["", heading, "", markdown(rows)]
     return lines
 
 

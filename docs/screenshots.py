@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import re
 import shutil
 import subprocess
@@ -124,27 +123,12 @@ def palette_of(picture: Image.Image) -> Image.Image:
     return palette
 
 
-def draw_three(page: Page) -> None:
-    """Draw the digit 3 into the drawing area."""
-    box = page.locator(".sketch").bounding_box()
-    assert box is not None
-    turns = [math.radians(angle) for angle in range(-120, 95, 8)]
-    upper = [(0.47 + 0.17 * math.cos(t), 0.33 + 0.15 * math.sin(t)) for t in turns]
-    lower = [(0.47 + 0.19 * math.cos(t), 0.65 + 0.17 * math.sin(t)) for t in (turn + 0.5 for turn in turns)]
-    places = [(box["x"] + box["width"] * x, box["y"] + box["height"] * y) for x, y in upper + lower]
-    page.mouse.move(*places[0])
-    page.mouse.down()
-    for place in places[1:]:
-        page.mouse.move(*place)
-    page.mouse.up()
-
-
 def main() -> None:
     """Take all pictures."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with (
         TemporaryDirectory() as folder,
-        served("--demo", "--dataset", "digits") as digits,
+        served("--demo") as digits,
         served(f"{folder}/catalogue.oh", "--method", "hroh") as catalogue,
         sync_playwright() as playwright,
     ):
@@ -156,18 +140,7 @@ def main() -> None:
 
 
 def take_digits(browser: Browser, url: str) -> None:
-    """Take the pictures of the demo."""
-    with opened(browser, url, "#/demo", WIDE) as page:
-        page.select_option("#speed", "30")
-        page.click("#run")
-        page.select_option("#race-speed", "6")
-        page.click("#race-run")
-        page.get_by_role("button", name="Race again").wait_for(timeout=200_000)
-        page.wait_for_function("document.querySelectorAll('#classes li:not(.to-come)').length === 10", timeout=200_000)
-        page.click("#run")
-        draw_three(page)
-        page.mouse.move(0, 0)
-        save("service_page", settled(page).screenshot(full_page=True))
+    """Take the picture of a search among handwritten digits."""
     with Client(url) as client:
         labels = {item.id: item.labels for item in client.items()}
         ids = list(labels)[300:500]

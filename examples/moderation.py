@@ -72,7 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             first = first or items.encoder
             new, known = appears[asked] == day, appears[asked] <= day
             right = y[items.search(queries, k=10).ids] == asked[:, np.newaxis]
-            frozen = oh.precision_at_k(first.encode(queries[new]), asked[new], first.encode(X[so_far]), y[so_far], k=10)
+            frozen = oh.Ranking(
+                first.encode(queries[new]), asked[new], first.encode(X[so_far]), y[so_far]
+            ).precision_at(10)
             nearest = NearestNeighbors(n_neighbors=10, metric="cosine").fit(X[so_far]).kneighbors(queries[new])[1]
             exact = y[so_far[nearest]] == asked[new, np.newaxis]
             now = items.stats()

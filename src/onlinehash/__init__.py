@@ -54,10 +54,8 @@ if TYPE_CHECKING:
     from onlinehash.hashers import register_hasher as register_hasher
     from onlinehash.indexes import FlatIndex as FlatIndex
     from onlinehash.loading import load as load
+    from onlinehash.metrics import Ranking as Ranking
     from onlinehash.metrics import mean_average_precision as mean_average_precision
-    from onlinehash.metrics import precision_at_k as precision_at_k
-    from onlinehash.metrics import precision_within_radius as precision_within_radius
-    from onlinehash.metrics import recall_at_k as recall_at_k
     from onlinehash.types import SearchResult as SearchResult
 
 __version__ = "0.3.0.dev0"
@@ -75,7 +73,7 @@ _NAMES = {
     "OnlineHasher load_hasher make_hasher register_hasher",
     "indexes": "FlatIndex",
     "loading": "load",
-    "metrics": "mean_average_precision precision_at_k precision_within_radius recall_at_k",
+    "metrics": "Ranking mean_average_precision",
     "types": "SearchResult",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -178,8 +178,8 @@ class MissingExtraError(OnlineHashError, ImportError):
 
         Examples
         --------
-        >>> print(MissingExtraError.of("h5py", "mat"))
-        h5py is not installed. In a clone of onlinehash, run: pip install '.[mat]'
+        >>> print(MissingExtraError.of("faiss", "faiss"))
+        faiss is not installed. In a clone of onlinehash, run: pip install '.[faiss]'
         """
         return cls(f"{module} is not installed. In a clone of onlinehash, run: pip install '.[{extra}]'")
 

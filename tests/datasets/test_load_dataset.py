@@ -14,7 +14,9 @@ from onlinehash.exceptions import DataNotFoundError, UnknownNameError
 
 FILES = {
     "cifar10": "cifar10_efficientnet_lite0.npz",
+    "cifar10_vgg16": "cifar10_vgg16.npz",
     "miniplaces": "miniplaces_pca128.npz",
+    "places205": "places205.npz",
     "tinyimagenet": "tinyimagenet_pca128.npz",
     "clinc150": "clinc150_minilm.npz",
 }
@@ -77,7 +79,7 @@ def test_features_load_from_the_folder_or_one_named_after_them(
 
 def test_mnist_prefers_the_archive(tmp_path: Path) -> None:
     save_features(tmp_path / "mnist.npz")
-    (tmp_path / "mnist.mat").write_bytes(b"never read")
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(b"never read")
     assert "mnist.npz" in load_dataset("mnist", data_dir=tmp_path, download=False).source
 
 

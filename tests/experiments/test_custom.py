@@ -6,14 +6,12 @@ import sys
 import numpy as np
 import pytest
 import typer
-from sklearn.decomposition import PCA
 from typer.testing import CliRunner
 
-from onlinehash import load_dataset, pack_signs
 from onlinehash.cli import app, experiments
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, OnlineHashError, UnknownNameError
 from onlinehash.experiments import Run, parse_plan, pending_runs, reproduce, run
-from onlinehash.experiments.custom import load_class, make_custom
+from onlinehash.experiments.custom import load_class
 from onlinehash.experiments.results import EPOCH
 
 pytestmark = pytest.mark.slow
@@ -52,12 +50,10 @@ class NoEncode:
     def snapshot(self): return object()
 
 class OnlyLearns:
-    def fit(self, X, y): ...
+    def partial_fit(self, X, y): ...
 
-class Demanding:
+class Demanding(Planes):
     def __init__(self, secret): ...
-    def fit(self, X): return self
-    def transform(self, X): return X
 
 class FailsToStart(Planes):
     def __init__(self, n_bits=8, size=3):
@@ -79,11 +75,6 @@ class Leaves(Planes):
     def partial_fit(self, X, y=None):
         raise SystemExit(0)
 
-class FailsToFit:
-    def fit(self, X, y):
-        raise RuntimeError("no memory on the device")
-    def transform(self, X): ...
-
 number = 3
 """
 
@@ -96,10 +87,6 @@ def own(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
     sys.modules.pop("own_methods", None)
-
-
-def make(name, n_bits=8, classes=range(10), **settings):
-    return make_custom(name, settings, n_bits=n_bits, seed=0, preprocess="running", classes=np.array(classes))
 
 
 def metrics(hasher, n_bits=8, **params):
@@ -124,41 +111,6 @@ def test_our_own_hasher_by_its_module_gives_the_registered_result(own):
     assert metrics("onlinehash:HCOH", 16) == metrics("hcoh", 16)
 
 
-def test_an_estimator_gets_the_bits_as_components_and_centred_rows():
-    X = load_dataset("digits").split().stream.X[:200].astype(np.float64)
-    encoder = make("sklearn.decomposition:PCA", n_bits=12).partial_fit(X, np.zeros(200, int)).snapshot()
-    rows = np.array([X[i] - X[: i + 1].mean(axis=0) for i in range(200)])
-    rows[1:] /= np.linalg.norm(rows[1:], axis=1, keepdims=True)
-    theirs = PCA(12, random_state=0).fit(rows)
-    asked = X - X.mean(axis=0)
-    asked /= np.linalg.norm(asked, axis=1, keepdims=True)
-    assert (encoder.encode(X) == pack_signs(theirs.transform(asked))).mean() > 0.99
-
-
-def test_an_estimator_without_partial_fit_learns_from_all_rows_so_far():
-    split = load_dataset("digits").split()
-    X, y = split.stream.X, split.stream.y
-    pieces = make("sklearn.linear_model:RidgeClassifier", n_bits=10)
-    pieces.partial_fit(X[:500], y[:500]).partial_fit(X[500:], y[500:])
-    whole = make("sklearn.linear_model:RidgeClassifier", n_bits=10).partial_fit(X, y)
-    codes, others = whole.snapshot().encode(split.queries.X), pieces.snapshot().encode(split.queries.X)
-    np.testing.assert_array_equal(codes, others)
-
-
-def test_a_classifier_that_learns_online_is_told_all_classes_and_spared_missing_labels():
-    split = load_dataset("digits").split()
-    learner = make("sklearn.linear_model:SGDClassifier", n_bits=10)
-    for start in range(0, 300, 3):  # never ten classes in one call
-        y = split.stream.y[start : start + 3].astype(float)
-        y[1] = np.nan
-        learner.partial_fit(split.stream.X[start : start + 3], y)
-    snapshot = learner.snapshot()
-    before = snapshot.encode(split.queries.X)
-    learner.partial_fit(*split.stream)
-    np.testing.assert_array_equal(snapshot.encode(split.queries.X), before)
-    assert (learner.snapshot().encode(split.queries.X) != before).any()
-
-
 @pytest.mark.parametrize(
     "name, error, words",
     [
@@ -167,7 +119,7 @@ def test_a_classifier_that_learns_online_is_told_all_classes_and_spared_missing_
         ("own_methods:Plane", UnknownNameError, "Did you mean 'Planes'"),
         ("own_methods:number", UnknownNameError, "Unknown class of own_methods 'number'"),
         ("own_methods:", UnknownNameError, "write module:Class"),
-        ("own_methods:OnlyLearns", InvalidInputError, "has fit; it needs partial_fit and snapshot"),
+        ("own_methods:OnlyLearns", InvalidInputError, "has no snapshot; it needs partial_fit"),
         ("own_methods:Demanding", InvalidInputError, "needs secret"),
         ("own_methods:NoEncode", InvalidInputError, "has no encode"),
     ],
@@ -210,7 +162,6 @@ def test_a_module_without_classes_is_told_apart(own):
         ("FailsToFreeze", 1, [".snapshot failed", "KeyError: 'frozen'"]),
         ("FailsToEncode", 1, ["The snapshot of own_methods:FailsToEncode failed", "AttributeError"]),
         ("Leaves", 1, [".partial_fit failed", "SystemExit: 0"]),
-        ("FailsToFit", 1, [".fit failed", "RuntimeError: no memory on the device"]),
     ],
 )
 def test_a_class_that_fails_ends_the_command_with_one_sentence_and_its_line(own, name, workers, words):
@@ -220,9 +171,7 @@ def test_a_class_that_fails_ends_the_command_with_one_sentence_and_its_line(own,
     assert done.stderr.count("\n") == 2
     told = done.stderr.splitlines()[1]
     assert told.startswith(f"error: Method 'own_methods:{name}', 8 bits, seed ")
-    line_number = (
-        MODULE.splitlines().index(f"class {name}(Planes):" if name != "FailsToFit" else "class FailsToFit:") + 3
-    )
+    line_number = MODULE.splitlines().index(f"class {name}(Planes):") + 3
     for word in [*words, f"(own_methods.py, line {line_number})"]:
         assert word in told
 
@@ -232,8 +181,6 @@ def test_output_of_the_wrong_shape_or_without_signs_is_refused(own):
         metrics("own_methods:Planes", kind="narrow")
     with pytest.raises(InvalidCodesError, match="no sign"):
         metrics("own_methods:Planes", kind="nan")
-    with pytest.raises(InvalidCodesError, match=r"\(200, 10\); 16 bits of 200 rows are \(200, 16\)"):
-        metrics("sklearn.linear_model:RidgeClassifier", 16)
 
 
 def test_a_parameter_that_the_class_does_not_take_is_named(own):

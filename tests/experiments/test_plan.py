@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from onlinehash.cli import app
 from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNameError
 from onlinehash.experiments import load_plan, parse_plan, pending_runs, read_results, reproduce
-from onlinehash.experiments.tables import markdown, measured, printed
+from onlinehash.experiments.tables import markdown, measured, printed, table_rows
 
 pytestmark = pytest.mark.slow
 
@@ -169,7 +169,7 @@ def test_tables_show_the_mean_over_seeds_beside_the_printed_value():
         {"config": {"method": method, "n_bits": 16}, "metrics": {"precision": value}}
         for method, value in [("HCOH", 0.7), ("HCOH", 0.8), ("OSH", 0.5), ("OSH (as released)", 0.1)]
     ]
-    table = markdown(measured(results, "precision"), printed("mnist", "precision"))
+    table = markdown(table_rows(measured(results, "precision"), printed("mnist", "precision")))
     assert "| HCOH | .750 (.801) |" in table
     assert "| OSH | .500 |" in table
     assert "| OSH (as released) | .100 (.171) |" in table

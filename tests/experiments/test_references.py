@@ -61,7 +61,7 @@ def test_cosine_ranking_equals_the_slow_one(monkeypatch, map_at, precision_at):
 
 
 def test_float_quality_does_not_depend_on_the_stream_of_a_normalised_split(split):
-    reference = FloatReference("none").partial_fit(split.stream.X[:3])
+    reference = FloatReference("none").partial_fit(split.stream.X[:3], split.stream.y[:3])
     assert reference.snapshot().encode(split.queries.X) is split.queries.X
     plain, turned = (
         run(Run("Float", "reference:float", "digits", "published", 2048, 0, **options))["metrics"]

@@ -231,22 +231,3 @@ def test_a_finished_run_is_in_the_file_when_the_reproduction_is_killed(tmp_path)
             time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
     assert [line["config"]["seed"] for line in lines(path)[1:]] == [0]
-
-
-@pytest.mark.parametrize("n_workers", [None, 1])
-def test_ctrl_c_while_a_result_is_written_does_not_lose_it(tmp_path, monkeypatch, n_workers):
-    path, interrupted = tmp_path / "small.jsonl", []
-
-    def add(path, results):
-        if not interrupted:
-            interrupted.append(True)
-            raise KeyboardInterrupt
-        add_results(path, results)
-
-    monkeypatch.setattr(sys.modules["onlinehash.experiments.reproduce"], "add_results", add)
-    runs = runs_of("LSH", seeds=range(3))
-    with pytest.raises(KeyboardInterrupt):
-        reproduce(runs, path, n_workers=n_workers)
-    kept = read_results(path, runs)
-    assert kept
-    assert len(pending_runs(runs, path)) == 3 - len(kept)

@@ -97,6 +97,20 @@ def test_a_learning_rate_may_change_and_is_checked():
     assert slow.set_params(learning_rate=0.01).to_bytes() == before
 
 
+@pytest.mark.parametrize("name", HASHERS)
+def test_a_stream_goes_on_and_resumes_with_a_changed_parameter(name):
+    for parameter in HASHERS[name].changeable.keys() - {"output"}:
+        hasher = make_hasher(name, n_bits=12, random_state=0).partial_fit(X, Y)
+        value = getattr(hasher, parameter)
+        hasher.set_params(**{parameter: 2 * value if isinstance(value, float) else 0.5})
+        resumed = load_hasher(hasher.to_bytes())
+        for each in (hasher, resumed):
+            assert each.snapshot().version == 300
+            each.partial_fit(X, Y)
+        assert hasher.get_params() == resumed.get_params()
+        assert np.array_equal(hasher.decision_function(X), resumed.decision_function(X))
+
+
 def test_the_penalty_of_hroh_is_applied_last():
     settings = {"n_components": 50, "bandwidth": 1.0, "random_state": 0}
     changed = HROH(16, **settings).fit(X, Y)

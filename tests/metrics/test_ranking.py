@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.reference import hamming
 from tests.reference import ranking as reference
 
-from onlinehash import mean_average_precision, pack_bits, precision_at_k, precision_within_radius, recall_at_k
+from onlinehash import mean_average_precision, pack_bits
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, InvalidLabelsError
 from onlinehash.metrics import Ranking
 
@@ -119,8 +119,8 @@ def test_recall_is_precision_times_k_over_the_relevant_items():
 
 def test_recall_leaves_out_queries_without_relevant_items():
     codes = np.array([[0], [1], [3]], np.uint8)
-    assert recall_at_k(codes[:2], ["a", "zebra"], codes, ["a", "b", "a"], k=1) == 0.5
-    assert np.isnan(recall_at_k(codes, ["x", "y", "z"], codes, ["a", "b", "a"], k=2))
+    assert Ranking(codes[:2], ["a", "zebra"], codes, ["a", "b", "a"]).recall_at(1) == 0.5
+    assert np.isnan(Ranking(codes, ["x", "y", "z"], codes, ["a", "b", "a"]).recall_at(2))
 
 
 def test_expected_and_stable_agree_where_nothing_ties():
@@ -196,21 +196,17 @@ def test_rows_without_a_label_cannot_be_judged():
 def test_an_empty_radius_counts_as_zero_and_is_reported():
     codes = np.array([[0b0], [0b1], [0b11]], np.uint8)
     queries = np.array([[0b0], [0b11110000]], np.uint8)
-    found = precision_within_radius(queries, [0, 0], codes, [0, 1, 0], radius=1)
-    assert found.precision == 0.25
-    assert found.empty_rate == 0.5
-    assert precision_within_radius(queries, [0, 0], codes, [0, 1, 0], radius=99).precision == pytest.approx(2 / 3)
+    ranking = Ranking(queries, [0, 0], codes, [0, 1, 0])
+    assert ranking.precision_within(1) == (0.25, 0.5)
+    assert ranking.precision_within(99).precision == pytest.approx(2 / 3)
 
 
-def test_functions_and_ranking_agree():
+def test_function_and_ranking_agree():
     problem = random_problem()
     ranking = Ranking(*problem, ties="stable")
     assert mean_average_precision(*problem, k=9, denominator="found", ties="stable") == ranking.mean_average_precision(
         9, denominator="found"
     )
-    assert precision_at_k(*problem, k=9, ties="stable") == ranking.precision_at(9)
-    assert recall_at_k(*problem, k=9, ties="stable") == ranking.recall_at(9)
-    assert precision_within_radius(*problem, radius=2) == ranking.precision_within(2)
 
 
 def test_bad_arguments_are_named():

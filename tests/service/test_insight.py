@@ -1,6 +1,5 @@
-"""The views Insight and Demo, the explained words, and the accessibility of all views, in a real browser."""
+"""The view Insight, the explained words, and the accessibility of all views, in a real browser."""
 
-import math
 import re
 from pathlib import Path
 
@@ -29,7 +28,7 @@ X = (CENTRES[Y] + 0.2 * RNG.normal(size=(600, 16))).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def demo():
-    with running("--demo", "--dataset", "digits") as server:
+    with running("--demo") as server:
         yield server.url
 
 
@@ -72,20 +71,6 @@ def visit(browser):
 
 def section(page, title):
     return page.get_by_role("region", name=title, exact=True)
-
-
-def draw_zero(page):
-    page.locator(".sketch").scroll_into_view_if_needed()
-    box = page.locator(".sketch").bounding_box()
-    places = [
-        (box["x"] + box["width"] * (0.5 + 0.2 * math.sin(t)), box["y"] + box["height"] * (0.5 - 0.33 * math.cos(t)))
-        for t in (2 * math.pi * i / 24 for i in range(25))
-    ]
-    page.mouse.move(*places[0])
-    page.mouse.down()
-    for place in places[1:]:
-        page.mouse.move(*place)
-    page.mouse.up()
 
 
 def test_every_word_that_the_page_marks_is_explained():
@@ -198,43 +183,11 @@ def test_words_are_explained_by_focus_hover_and_tap(visit, sentences):
     expect(tip).to_be_visible()
 
 
-def test_the_stream_of_the_demo_raises_the_curve_and_brings_classes(visit, demo):
-    page = visit(demo, "demo")
-    page.get_by_role("button", name="Start over").click()
-    expect(page.locator("#n-items")).to_have_text("60")
-    page.select_option("#speed", "30")
-    page.click("#run")
-    expect(page.locator("#classes li:not(.to-come)")).to_have_count(6, timeout=60_000)
-    page.click("#run")
-    expect(page.locator("#run")).to_have_text("Go on")
-    assert page.locator(".versions li").count() >= 2
-    words = page.locator("#map-chart svg").get_attribute("aria-label").rstrip(".").split()
-    assert float(words[3]) > float(words[-1]) + 0.2
-    draw_zero(page)
-    expect(page.locator(".drawing [role=status]")).to_contain_text("nearest items are the digit 0.")
-    expect(page.locator(".drawn-hits a")).to_have_count(8)
-    page.get_by_role("link", name="Search").click()
-    page.get_by_text("or draw a digit").click()
-    draw_zero(page)
-    expect(page.locator(".results .query")).to_contain_text("your drawing")
-    expect(page.locator(".results .hits li .chip-label").first).to_have_text("0")
-
-
-def test_the_race_of_the_demo_shows_which_method_forgets(visit, demo):
-    page = visit(demo, "demo")
-    page.select_option("#race-speed", "6")
-    page.click("#race-run")
-    expect(page.locator("#race-run")).to_have_text("Race again", timeout=60_000)
-    expect(page.locator("#race-says")).to_contain_text("HCOH has forgotten most of the digit")
-    reached = [float(text.split()[1]) for text in page.locator("#race .maps .tick:has-text('mAP')").all_text_contents()]
-    assert reached[0] > reached[1] + 0.2
-
-
 def test_axe_finds_nothing_in_any_view_and_everything_fits(visit, demo):
     page = visit(demo, "search")
     page.evaluate(AXE)
     found = {}
-    for route in ("search", "items", "items/3", "insight", "demo"):
+    for route in ("search", "items", "items/3", "insight"):
         page.set_viewport_size(PHONE)
         page.emulate_media(color_scheme="light")
         page.evaluate(f"location.hash = '#/{route}'")

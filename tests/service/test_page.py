@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.service.running import X, Y, make, running
 
 from onlinehash import HCOH, HROH, Collection
-from onlinehash.demo.stream import picture
+from onlinehash.demo.digits import data_url
 from onlinehash.embedders import Embedder
 from onlinehash.service import ApiKeys, serve_in_thread
 
@@ -66,7 +66,9 @@ def shelf(tmp_path_factory):
             name: collection(name, HCOH(12, random_state=0)) for name in ("photos", "odd", "large", "many", "empty")
         }
         kinds["texts"] = collection("texts", HROH(16, random_state=0), embed="char_ngrams")
-        shown = [{"image": picture(row.reshape(2, 3)), "price": i, "seen": {"at": [i]}} for i, row in enumerate(X[:30])]
+        shown = [
+            {"image": data_url(row.reshape(2, 3)), "price": i, "seen": {"at": [i]}} for i, row in enumerate(X[:30])
+        ]
         shown[1]["title"], shown[2]["text"] = "<b>Trail runner</b>", LONG
         kinds["photos"].upsert(range(30), X[:30], Y[:30], shown)
         labels = ["<i>one</i>" if y % 2 else "a/b, c" for y in range(len(ODD))]

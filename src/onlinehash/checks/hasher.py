@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from onlinehash.checks._promise import check_all, checks_of, promise, refusal
-from onlinehash.exceptions import InvalidInputError, OnlineHashError
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Batch
 
 HasherCheck = Callable[[Any], None]
@@ -209,66 +209,19 @@ def check_unlearned_use_is_refused(hasher: Any) -> None:
 
 def check_changed_parameters_are_refused(hasher: Any) -> None:
     """After learning, parameters are fixed, except those declared changeable."""
-    X, y = _stream(90)
+    X, y = _stream(60)
     for name, value in hasher.get_params(deep=False).items():
-        learned = clone(hasher).partial_fit(X[:60], y[:60])
-        other = _another_value(hasher, name, learned)
-        if name in learned.changeable:
-            promise(other is not _UNKNOWN, f"{name} is declared changeable, but no second value of it is known")
-            _check_goes_on(learned.set_params(**{name: other}), X[60:], y[60:])
+        if name in hasher.changeable:
             continue
+        learned = clone(hasher).partial_fit(X, y)
         before = pickle.dumps(learned)
-        learned.set_params(**{name: "something else" if other is _UNKNOWN else other})
-        for use in (lambda: learned.partial_fit(X[60:], y[60:]), learned.snapshot, learned.to_bytes):  # noqa: B023
-            error = refusal(use, f"{name} was changed to {other!r} after learning, and used")
+        learned.set_params(**{name: value + 1 if isinstance(value, int) else "something else"})
+        for use in (lambda: learned.partial_fit(X, y), learned.snapshot, learned.to_bytes):  # noqa: B023
+            error = refusal(use, f"{name} was changed after learning, and used")
             clear = name in str(error) and "changed after" in str(error) and isinstance(error, ValueError)
             promise(clear, f"unclear message after {name} was changed: {error}")
         learned.set_params(**{name: value})
         promise(pickle.dumps(learned) == before, f"a refused change of {name} left a trace")
-        if other is not _UNKNOWN:
-            again, fresh = (each.set_params(**{name: other}).fit(X[:60], y[:60]) for each in (learned, clone(hasher)))
-            same = np.array_equal(again.decision_function(X), fresh.decision_function(X))
-            promise(same, f"fit does not start again with another {name}")
-
-
-_UNKNOWN = object()
-
-
-def _another_value(hasher: Any, name: str, learned: Any) -> Any:
-    """Return a valid value of a parameter other than the current one, if one is known."""
-    value = hasher.get_params(deep=False)[name]
-    weights = learned.snapshot().weights.shape
-    candidates: list[Any] = [
-        *("codes", "bits", "signs", "random", "hadamard", "ladder", "zeros", "unit", "none", "running"),
-        *("learned", "arrival", "fourier", "dense_fourier", "anchors", "boosting", "hinge"),
-        *("as_described", "as_released", "released", "exact"),
-        *(np.eye(*weights), np.ones(20), 8, 24, 0.5, 2.0),
-    ]
-    if isinstance(value, bool):
-        candidates = [not value]
-    elif isinstance(value, (int, float)):
-        candidates = [value + 1, value * 2, value - 1, value / 2, value + 2]
-    X, y = _stream(60)
-    for candidate in candidates:
-        if isinstance(candidate, type(value)) and candidate == value:
-            continue
-        try:
-            clone(hasher).set_params(**{name: candidate}).fit(X, y).snapshot()
-        except (OnlineHashError, TypeError, ValueError):
-            continue
-        return candidate
-    return _UNKNOWN
-
-
-def _check_goes_on(hasher: Any, X: Any, y: Any) -> None:
-    """Check that a hasher learns, saves and loads after a parameter was changed."""
-    resumed = type(hasher).load(hasher.to_bytes())
-    for each in (hasher, resumed):
-        promise(each.snapshot().version == 60, "a changed parameter changed the version")
-        each.partial_fit(X, y)
-    promise(hasher.get_params() == resumed.get_params(), "a loaded hasher has other parameters")
-    same = np.array_equal(hasher.decision_function(X), resumed.decision_function(X))
-    promise(same and np.array_equal(hasher.transform(X), resumed.transform(X)), "a loaded hasher goes on differently")
 
 
 def check_output_is_as_asked_for(hasher: Any) -> None:

@@ -136,15 +136,9 @@ def _print_tables(chapter: Chapter) -> None:
     from onlinehash.experiments import tables
 
     for name, part in tables.groups(chapter.results).items():
-        learned, references = tables.separate_references(part)
-        if not learned:  # nothing has a number of bits to show them at: each at its own size
-            learned, references = references, []
-        for measure, title in (tables.MEASURES | tables.UNSEEN).items():
-            theirs = tables.printed(part[0]["config"]["dataset"], measure) if tables.as_in_the_paper(part) else {}
-            if cells := tables.measured(learned, measure):
-                typer.echo(f"\n{title}, {name}{' (in brackets: printed)' if theirs else ''}\n")
-                of_references, seeds = tables.measured(references, measure), tables.spread(part, measure)
-                typer.echo(tables.markdown(cells, theirs, of_references, seeds))
+        for table in tables.quality_tables(part):
+            brackets = f" (in brackets: {table.brackets})" if table.brackets else ""
+            typer.echo(f"\n{table.title}, {name}{brackets}\n\n{tables.markdown(table.rows)}")
 
 
 def report(
@@ -203,10 +197,9 @@ def compare(
 ) -> None:
     """Compare a method of your own with others, in one table.
 
-    Your class has partial_fit(X, y) and snapshot(), which returns an object with encode(X); or it is a scikit-learn
-    estimator with fit or partial_fit, and transform or decision_function. Its output is read as packed codes if it is
-    uint8, as one bit per column if it is bool, else the signs are used. The parameters n_bits, random_state and
-    preprocess are passed if the class has them.
+    Your class has partial_fit(X, y) and snapshot(), which returns an object with encode(X). Its output is read as
+    packed codes if it is uint8, as one bit per column if it is bool, else the signs are used. The parameters n_bits,
+    random_state and preprocess are passed if the class has them.
 
     The table shows means over seeds and standard deviations. A file of your own is split for every seed: the queries
     are a fifth of the smallest class, at most 100 rows, from each class; the rest is learned and searched.

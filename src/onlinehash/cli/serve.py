@@ -16,8 +16,6 @@ from onlinehash.cli._screen import note
 from onlinehash.exceptions import DataNotFoundError, counted
 
 if TYPE_CHECKING:
-    from starlette.routing import Route
-
     from onlinehash.collection import Collection
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -73,10 +71,7 @@ def run(
     log_level: Annotated[
         str, typer.Option(help="Least level that is logged to stderr: debug, info, warning or error.")
     ] = "warning",
-    demo: Annotated[bool, typer.Option("--demo", help="Serve a temporary collection of real data.")] = False,
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set of --demo.", show_default="MNIST if it is on this machine, else digits")
-    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a temporary collection of handwritten digits.")] = False,
 ) -> None:
     """Serve a collection over HTTP until stopped, or all collections (*.oh) of a folder.
 
@@ -88,7 +83,6 @@ def run(
     """
     if demo == (target is not None):
         raise typer.BadParameter("give a collection or --demo, one of the two.")
-    from onlinehash.demo.stream import make_demo_routes, open_demo
     from onlinehash.service import ApiKeys, Limits, create_app, server
 
     folder = Path(target.name) if target is not None and target.store is None and Path(target.name).is_dir() else None
@@ -126,11 +120,11 @@ def run(
     with ExitStack() as stack:
         listening = stack.enter_context(server.listen(host, port, any_keys))
         collections: dict[str, Collection] = {}
-        routes: list[Route] = []
         targets = {name: Target(str(file)) for name, file in files.items()}
         if target is None:
-            shown = stack.enter_context(open_demo(dataset))
-            collections, routes = {"demo": shown.collection}, make_demo_routes(shown, any_keys)
+            from onlinehash.demo.digits import open_digits
+
+            collections = {"digits": stack.enter_context(open_digits())}
         elif folder is None:
             targets = {Path(target.name).stem: target}
         for name, one in targets.items():
@@ -141,9 +135,7 @@ def run(
             if quality and not collection.readonly:  # of some new items, before they are learned from
                 in_memory = collection.stats().index in ("memory", "gpu")
                 collection.measure_quality(per_call=16 if in_memory else 1)
-        app = create_app(
-            collections, limits=limits, keys=keys, routes=routes, root_path=root_path.rstrip("/"), media=media
-        )
+        app = create_app(collections, limits=limits, keys=keys, root_path=root_path.rstrip("/"), media=media)
         n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
         held = "" if folder is None else f" in {counted(len(collections), 'collection')}"
         note(f"Serving {counted(n_items, 'item')}{held} on {url} (Ctrl-C stops)")

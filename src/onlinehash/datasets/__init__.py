@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 
 from onlinehash.datasets._entry import DatasetInfo, entries
-from onlinehash.datasets.ann_benchmarks import HammingSet, load_hamming_set
-from onlinehash.datasets.dataset import PROTOCOLS, Dataset, ProtocolSizes, Split, SplitProtocol
+from onlinehash.datasets.dataset import PROTOCOLS, Dataset, ProtocolSizes, Split
 from onlinehash.exceptions import UnknownNameError
 from onlinehash.types import Progress
 
@@ -17,14 +16,11 @@ __all__ = [
     "PROTOCOLS",
     "Dataset",
     "DatasetInfo",
-    "HammingSet",
     "ProtocolSizes",
     "Split",
-    "SplitProtocol",
     "dataset_names",
     "describe",
     "load_dataset",
-    "load_hamming_set",
 ]
 
 

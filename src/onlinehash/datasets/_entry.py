@@ -5,35 +5,24 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from onlinehash.datasets._idx import IdxFiles
-from onlinehash.datasets._mat import MatFile
 from onlinehash.datasets._origin import NpzFile, Origin, ScikitLearnDigits
 from onlinehash.datasets.dataset import Dataset, ProtocolSizes
 from onlinehash.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.types import Progress
 
-_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (IdxFiles, MatFile, NpzFile, ScikitLearnDigits)}
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (IdxFiles, NpzFile, ScikitLearnDigits)}
 
 
 @dataclass(frozen=True)
-class _Facts:
-    name: str
-    description: str
-    licence: str
-    n_samples: int
-    n_features: int
-    n_classes: int
-
-
-@dataclass(frozen=True)
-class DatasetInfo(_Facts):
+class DatasetInfo:
     """Description of a data set, and whether it is on this machine.
 
     Parameters
@@ -53,18 +42,26 @@ class DatasetInfo(_Facts):
     ['clinc150']
     """
 
+    name: str
+    description: str
+    licence: str
+    n_samples: int
+    n_features: int
+    n_classes: int
     available: bool
     where: str
 
 
 @dataclass(frozen=True)
-class Entry(_Facts):
+class Entry:
     """A data set of the catalogue.
 
-    ``origins`` are in the order of preference, ``obtain`` is a sentence on how to get the data, and ``class_names`` are
-    for files that only number the classes from 0.
+    ``facts`` are those of `DatasetInfo`, ``origins`` are in the order of preference, ``obtain`` is a sentence on how to
+    get the data, and ``class_names`` are for files that only number the classes from 0.
     """
 
+    name: str
+    facts: dict[str, Any]
     sizes: ProtocolSizes
     origins: tuple[Origin, ...]
     obtain: str
@@ -86,9 +83,9 @@ class Entry(_Facts):
             X=content.X,
             y=content.y,
             class_names=self.class_names if numbered else content.class_names,
-            description=self.description,
+            description=self.facts["description"],
             source=content.source,
-            licence=self.licence,
+            licence=self.facts["licence"],
             sizes=self.sizes,
         )
 
@@ -96,8 +93,8 @@ class Entry(_Facts):
         """Describe the data set and where it is on this machine."""
         found = self._find(self._folders(data_dir))
         elsewhere = f"download from {self._mirrors[0]}" if self._mirrors else f"needs {self.origins[0].wanted}"
-        facts = {field.name: getattr(self, field.name) for field in fields(_Facts)}
-        return DatasetInfo(**facts, available=found is not None, where=str(found[1]) if found else elsewhere)
+        where = str(found[1]) if found else elsewhere
+        return DatasetInfo(self.name, **self.facts, available=found is not None, where=where)
 
     @property
     def _mirrors(self) -> list[str]:
@@ -137,12 +134,14 @@ def entries() -> dict[str, Entry]:
     return {name: _entry(name, **facts) for name, facts in catalogue.items()}
 
 
-def _entry(name: str, *, origins: list[dict[str, Any]], sizes: dict[str, Any], **facts: Any) -> Entry:
-    made = []
-    for origin in origins:
-        given: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in origin.items()
-        }
-        made.append(_KINDS[given.pop("kind")](**given))
-    facts["class_names"] = tuple(facts.get("class_names", ()))
-    return Entry(name=name, origins=tuple(made), sizes=ProtocolSizes(**sizes), **facts)
+def _entry(
+    name: str,
+    *,
+    origins: list[dict[str, Any]],
+    sizes: dict[str, Any],
+    obtain: str,
+    class_names: Sequence[str] = (),
+    **facts: Any,
+) -> Entry:
+    made = tuple(_KINDS[origin.pop("kind")](**origin) for origin in origins)
+    return Entry(name, facts, ProtocolSizes(**sizes), made, obtain, tuple(class_names))

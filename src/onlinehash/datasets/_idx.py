@@ -43,15 +43,15 @@ class IdxFiles(Origin):
     """
 
     digests: Mapping[str, str]
-    base_urls: tuple[str, ...]
-    system_folders: tuple[str, ...] = ()
+    base_urls: Sequence[str]
+    system_folders: Sequence[str] = ()
 
     @property
     def wanted(self) -> str:
         return " + ".join(f"{name}[.gz]" for name in self.digests)
 
     @property
-    def mirrors(self) -> tuple[str, ...]:
+    def mirrors(self) -> Sequence[str]:
         return self.base_urls
 
     def find(self, folders: Sequence[Path]) -> Path | None:

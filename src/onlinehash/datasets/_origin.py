@@ -48,27 +48,13 @@ class Origin(ABC):
         """Return the content of the path that was found."""
 
     @property
-    def mirrors(self) -> tuple[str, ...]:
+    def mirrors(self) -> Sequence[str]:
         """Return the public addresses it can be downloaded from."""
         return ()
 
     def fetch(self, folder: Path, progress: Progress | None = None) -> bool:
         """Download the data into the folder; return False if it is not published anywhere."""
         return False
-
-
-@dataclass(frozen=True)
-class NamedFile(Origin):
-    """One file of a fixed name."""
-
-    name: str
-
-    @property
-    def wanted(self) -> str:
-        return self.name
-
-    def find(self, folders: Sequence[Path]) -> Path | None:
-        return next((path for folder in folders if (path := folder / self.name).is_file()), None)
 
 
 def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str], path: Path, source: str) -> Content:
@@ -120,7 +106,7 @@ class ScikitLearnDigits(Origin):
 
 
 @dataclass(frozen=True)
-class NpzFile(NamedFile):
+class NpzFile(Origin):
     """Read an archive with `Xq`, `scale`, `power`, `y` and `classes`, or with plain `X` and `y`.
 
     In the first schema, the features are ``(Xq * scale) ** power`` in float32, with `Xq` of 8 bits; `scale` is one
@@ -128,11 +114,15 @@ class NpzFile(NamedFile):
     the reference file; another file of that name is read too, and its source says so.
     """
 
+    name: str
     sha256: str = ""
 
     @property
     def wanted(self) -> str:
         return f"{self.name} (arrays Xq, scale, power, y, classes; or plain X, y)"
+
+    def find(self, folders: Sequence[Path]) -> Path | None:
+        return next((path for folder in folders if (path := folder / self.name).is_file()), None)
 
     def read(self, path: Path) -> Content:
         try:

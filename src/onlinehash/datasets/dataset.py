@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -45,44 +43,11 @@ class ProtocolSizes:
     precision_at: int = 500
 
 
-@dataclass(frozen=True)
-class SplitProtocol:
-    """The preprocessing of a protocol.
-
-    Parameters
-    ----------
-    description : str
-    normalise : bool
-        Whether the split itself centres the rows and scales them to unit length.
-    preprocess : str
-        What is left for the hasher to do: ``"none"`` or ``"running"``.
-
-    Examples
-    --------
-    >>> PROTOCOLS["online"].normalise, PROTOCOLS["online"].preprocess
-    (False, 'running')
-    """
-
-    description: str
-    normalise: bool
-    preprocess: str
-
-
-PROTOCOLS: Mapping[str, SplitProtocol] = MappingProxyType(
-    {
-        "online": SplitProtocol(
-            "raw features; the hasher centres them with the mean of what it has seen",
-            normalise=False,
-            preprocess="running",
-        ),
-        "published": SplitProtocol(
-            "the paper's: centred with the mean of all rows, queries included, then scaled to unit length",
-            normalise=True,
-            preprocess="none",
-        ),
-    }
-)
-"""The protocols by name. With one seed they all choose the same rows."""
+PROTOCOLS = {
+    "online": "raw features; the hasher centres them with the mean of what it has seen",
+    "published": "the paper's: centred with the mean of all rows, queries included, then scaled to unit length",
+}
+"""The protocols and what they do to the features. With one seed they all choose the same rows."""
 
 
 def choose_rows(y: NDArray[Any], queries_per_class: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -207,11 +172,11 @@ class Dataset:
         """
         if protocol not in PROTOCOLS:
             raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
-        chosen, sizes = PROTOCOLS[protocol], self.sizes
+        sizes, published = self.sizes, protocol == "published"
         database, queries = (
             Batch(self.X[rows], self.y[rows]) for rows in choose_rows(self.y, sizes.queries_per_class, seed)
         )
-        if chosen.normalise:
+        if published:
             centring = Centring(self.X.mean(axis=0, dtype=np.float64))
             centring.learn(database.X, out=database.X)
             centring.learn(queries.X, out=queries.X)
@@ -222,5 +187,5 @@ class Dataset:
             map_at=sizes.map_at,
             precision_at=sizes.precision_at,
             learning_rate=sizes.learning_rate,
-            preprocess=chosen.preprocess,
+            preprocess="none" if published else "running",
         )

@@ -73,8 +73,8 @@ def learn(learned: Learned, split: Split, points: list[int], seed: int) -> Itera
 
 def _make(learned: Learned, split: Split, seed: int) -> OnlineHasher:
     if learned.method == "HROH":
-        return small_hroh(learned.n_bits, seed)
-    return published_hcoh(split, learned.n_bits, seed)
+        return HROH(learned.n_bits, n_components=N_COMPONENTS, random_state=seed)
+    return HCOH(learned.n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed)
 
 
 def warm_up(split: Split) -> None:
@@ -112,13 +112,3 @@ def image_shape(dataset: Dataset) -> tuple[int, int] | None:
     """Return the shape of the image in a row, if rows are images."""
     shape = IMAGES.get(dataset.name)
     return shape if shape and shape[0] * shape[1] == dataset.X.shape[1] else None
-
-
-def small_hroh(n_bits: int = 32, seed: int = 0) -> HROH:
-    """Return HROH with few components, enough for small images: a snapshot takes milliseconds."""
-    return HROH(n_bits, n_components=N_COMPONENTS, random_state=seed)
-
-
-def published_hcoh(split: Split, n_bits: int = 32, seed: int = 0) -> HCOH:
-    """Return HCOH with the published parameters for a data set."""
-    return HCOH(n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed)

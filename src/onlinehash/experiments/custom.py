@@ -1,17 +1,12 @@
 """A user's own class as a hasher, named ``module:Class``.
 
-Two kinds of classes are accepted:
-
-* a class with ``partial_fit(X, y)`` and ``snapshot()``, whose snapshot has ``encode(X)``, like the hashers here;
-* a scikit-learn estimator: ``fit`` or ``partial_fit``, and ``transform`` or ``decision_function``.
-
-The dtype of what ``encode``, ``transform`` or ``decision_function`` returns determines its meaning: uint8 is packed
-codes, bool is one bit per column, and other numbers are projections whose signs are the bits.
+It has ``partial_fit(X, y)`` and ``snapshot()``, whose result has ``encode(X)``, like the hashers here. The dtype of
+what ``encode`` returns determines its meaning: uint8 is packed codes, bool is one bit per column, and other numbers are
+projections whose signs are the bits.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import importlib
 import inspect
@@ -29,8 +24,6 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_codes
 from onlinehash.codes import code_width, pack_bits, pack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, UnknownNameError
-from onlinehash.experiments.streams import labelled_rows
-from onlinehash.features import StreamFeatures, make_features
 from onlinehash.types import Codes, Features, Labels
 
 
@@ -63,7 +56,9 @@ def load_class(name: str) -> type[Any]:
         if not own:
             raise UnknownNameError(f"The module {module_name!r} has no class; write the method as a class in it.")
         raise UnknownNameError.among(f"class of {module_name}", class_name, own)
-    _check_methods(found, name)
+    for method in ("partial_fit", "snapshot"):
+        if not callable(getattr(found, method, None)):
+            raise InvalidInputError(f"{name} has no {method}; it needs partial_fit(X, y) and snapshot().")
     return found
 
 
@@ -94,58 +89,21 @@ def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> No
             raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
 
 
-def class_digest(name: str) -> str | None:
-    """Return a digest of the source file of a class; None if it has none, because it is compiled or in an archive.
-
-    Modules that the file imports do not count.
-    """
-    try:
-        path = inspect.getsourcefile(load_class(name))
-    except TypeError:
-        return None
-    if path is None or not Path(path).is_file():
-        return None
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+def class_digest(name: str) -> str:
+    """Return a digest of the file of a class; modules that the file imports do not count."""
+    return hashlib.sha256(Path(inspect.getfile(load_class(name))).read_bytes()).hexdigest()[:16]
 
 
-def make_custom(
-    name: str, settings: Mapping[str, Any], *, n_bits: int, seed: int, preprocess: str, classes: Labels
-) -> Learner:
-    """Return a learner made of a user's class.
-
-    ``n_bits``, ``random_state`` and ``preprocess`` are passed if the class takes them; an estimator that takes
-    ``n_components`` and not ``n_bits`` gets the number of bits as ``n_components``. Rows are centred for an estimator,
-    as for the hashers here; a class with ``snapshot`` preprocesses its rows itself.
-
-    ``classes`` are all labels of the stream, for classifiers whose ``partial_fit`` takes ``classes``.
-    """
+def make_custom(name: str, settings: Mapping[str, Any], *, n_bits: int, seed: int, preprocess: str) -> Learner:
+    """Return a learner made of a user's class; bits, seed and preprocessing are passed if the class takes them."""
     own = load_class(name)
-    check_settings(name, own, settings)
     accepted, takes_any = _parameters(own)
     offered: dict[str, Any] = {"n_bits": n_bits, "random_state": seed, "preprocess": preprocess}
-    if "n_bits" not in accepted and "n_components" in accepted:
-        offered["n_components"] = n_bits
     params = {key: value for key, value in offered.items() if key in accepted} | dict(settings)
     missing = [key for key, needed in accepted.items() if needed and key not in params]
     if missing and not takes_any:
         raise InvalidInputError(f"{name} needs {', '.join(missing)}; set them with {missing[0]}=...")
-    if _has(own, "partial_fit") and _has(own, "snapshot"):
-        return _OwnHasher(name, _called(name, own, **params), n_bits)
-    return _Estimator(name, lambda: _called(name, own, **params), n_bits, preprocess, np.asarray(classes))
-
-
-def _check_methods(own: type[Any], name: str) -> None:
-    if _has(own, "partial_fit") and _has(own, "snapshot"):
-        return
-    if (_has(own, "partial_fit") or _has(own, "fit")) and (_has(own, "transform") or _has(own, "decision_function")):
-        return
-    there = [
-        method for method in ("fit", "partial_fit", "snapshot", "transform", "decision_function") if _has(own, method)
-    ]
-    raise InvalidInputError(
-        f"{name} has {', '.join(there) or 'no method to learn with'}; it needs partial_fit and snapshot, or fit or "
-        "partial_fit with transform or decision_function."
-    )
+    return _OwnHasher(name, _called(name, own, **params), n_bits)
 
 
 def _called(name: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
@@ -157,32 +115,17 @@ def _called(name: str, function: Callable[..., Any], *args: Any, **named: Any) -
 
 
 def _said(error: BaseException) -> str:
-    """Return the type and the message of an error, and the line of the user's code that raised it."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__ and not frame.filename.startswith("<")
-    ]
-    here = [frame for frame in frames if Path(frame.filename).is_relative_to(Path.cwd())]  # not inside a library
-    message = str(error).rstrip(".")
-    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    if not frames or isinstance(error, SyntaxError):  # which names its own line
-        return text
-    frame = (here or frames)[-1]
-    return f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
-
-
-def _has(own: Any, method: str) -> bool:
-    return callable(getattr(own, method, None))
+    """Return the type and the message of an error, and the last line of the user's folder that it came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    here = [frame for frame in frames if Path(frame.filename).is_relative_to(Path.cwd())]
+    place = f" ({Path(here[-1].filename).name}, line {here[-1].lineno})" if here else ""
+    return f"{type(error).__name__}: {str(error).rstrip('.')}{place}"
 
 
 def _parameters(own: type[Any]) -> tuple[dict[str, bool], bool]:
     """Return the parameters of a class with whether each is required, and whether it takes others."""
     kinds = inspect.Parameter
-    try:
-        parameters = inspect.signature(own).parameters.values()
-    except ValueError:  # compiled classes have no signature
-        return {}, True
+    parameters = inspect.signature(own).parameters.values()
     named = {
         p.name: p.default is kinds.empty for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)
     }
@@ -201,52 +144,9 @@ class _OwnHasher:
 
     def snapshot(self) -> _Checked:
         frozen = _called(f"{self._name}.snapshot", self._hasher.snapshot)
-        if not _has(frozen, "encode"):
+        if not callable(getattr(frozen, "encode", None)):
             raise InvalidInputError(f"The snapshot of {self._name} has no encode; it needs encode(X).")
         return _Checked(f"The snapshot of {self._name}", frozen.encode, self._n_bits)
-
-
-class _Estimator:
-    """A scikit-learn estimator; without ``partial_fit``, all rows are kept and fitted again at every call."""
-
-    def __init__(self, name: str, make: Callable[[], Any], n_bits: int, preprocess: str, classes: NDArray[Any]) -> None:
-        self._name, self._make, self._n_bits = name, make, n_bits
-        self._preprocess, self._classes = preprocess, classes
-        self._features: StreamFeatures | None = None
-        self._estimator = make()
-        self._seen: list[tuple[Features, Labels]] = []
-
-    def partial_fit(self, X: Features, y: Labels) -> _Estimator:
-        """Learn from the rows that have a label."""
-        X, y = labelled_rows(X, y)
-        if self._features is None:
-            self._features = make_features(self._preprocess, X.shape[1])
-        rows = np.empty_like(X)
-        self._features.learn(X, rows)
-        if not _has(self._estimator, "partial_fit"):
-            self._seen.append((rows, y))
-            self._estimator = self._make()
-            self._learn("fit", *map(np.concatenate, zip(*self._seen, strict=True)))
-        elif len(rows):
-            self._learn("partial_fit", rows, y)
-        return self
-
-    def _learn(self, method: str, X: Features, y: Labels) -> None:
-        learn = getattr(self._estimator, method)
-        names = inspect.signature(learn).parameters
-        more = {"classes": self._classes} if "classes" in names else {}
-        if "y" in names or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in names.values()):
-            _called(f"{self._name}.{method}", learn, X, y, **more)
-        else:
-            _called(f"{self._name}.{method}", learn, X)
-
-    def snapshot(self) -> _Checked:
-        """Return a copy of the estimator with the current mean."""
-        assert self._features is not None
-        estimator, features = copy.deepcopy(self._estimator), self._features.freeze()
-        method = "transform" if _has(estimator, "transform") else "decision_function"
-        output = getattr(estimator, method)
-        return _Checked(f"{self._name}.{method}", lambda X: output(features.transform(X)), self._n_bits)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +56,7 @@ def load_own(path: str, labels: str | None = None) -> Dataset:
     >>> mine.class_names, mine.sizes.queries_per_class, len(mine.split().database.X)
     (('cat', 'dog'), 1, 6)
     """
-    X, y = _read(Path(path), labels)
+    X, y = _read(path, labels)
     names, numbers, counts = np.unique(y, return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise InvalidLabelsError(
@@ -141,39 +140,28 @@ def _digest(path: Path, changed: int, size: int) -> str:
     return file_sha256(path)[:16]
 
 
-def _read(path: Path, column: str | None) -> tuple[NDArray[np.float32], Labels]:
+def _read(path: str, column: str | None) -> tuple[NDArray[np.float32], Labels]:
     from onlinehash import tables
 
-    tables.format_of(path)
-    _files(str(path), column)
-    rows: list[NDArray[Any]] = []
-    labels: list[Any] = []
     try:
-        for chunk in tables.read(path, tables.Columns(labels=column)):
-            if chunk.labels is None:
-                raise InvalidLabelsError(
-                    f"{path} comes without labels; name their column, or for .npy their file, as labels."
-                )
-            rows.append(chunk.vectors)
-            labels += map(_one_label, chunk.labels, (f"{path}, {chunk.unit} {number}" for number in chunk.places))
+        table = tables.read_all(path, tables.Columns(labels=column))
     except FileFormatError as error:
         hint = "" if column else " If a column holds the labels and is not called label or labels, name it as labels."
         raise FileFormatError(f"{error}{hint}") from error
-    if not rows:
-        raise FileFormatError(f"{path} has no rows.")
+    if table.labels is None:
+        raise InvalidLabelsError(f"{path} comes without labels; name their column, or for .npy their file, as labels.")
+    labels = []
+    for label, number in zip(table.labels, table.places, strict=True):
+        several = label if isinstance(label, list) else [] if label is None else [label]
+        if len(several) != 1:
+            raise InvalidLabelsError(
+                f"{path}, {table.unit} {number} has {len(several) or 'no'} labels; every row needs one here. Leave "
+                "such rows out."
+            )
+        labels += several
     try:
-        X = check_features(np.concatenate(rows))
+        X = check_features(table.vectors)
         check_finite(X, np.dtype(np.float32))
         return np.ascontiguousarray(X, np.float32), check_labels(labels, len(X))
     except InvalidInputError as error:
         raise type(error)(f"{path}: {error}") from error
-
-
-def _one_label(label: Any, place: str) -> Any:
-    """Return the label of a row, which must have exactly one."""
-    several = label if isinstance(label, list) else [] if label is None else [label]
-    if len(several) != 1:
-        raise InvalidLabelsError(
-            f"{place} has {len(several) or 'no'} labels; every row needs one here. Leave such rows out."
-        )
-    return several[0]

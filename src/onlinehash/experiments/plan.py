@@ -24,7 +24,7 @@ from onlinehash.datasets import PROTOCOLS, dataset_names
 from onlinehash.exceptions import FileFormatError, InvalidInputError, OnlineHashError, UnknownNameError
 from onlinehash.experiments.custom import check_settings, class_digest, load_class
 from onlinehash.experiments.own_data import data_digest, data_size, find_dataset, is_file_name
-from onlinehash.experiments.references import REFERENCES
+from onlinehash.experiments.references import REFERENCES, STORED_BITS, takes_bits
 from onlinehash.experiments.streams import STREAM_DEFAULTS, StreamOptions
 from onlinehash.hashers import HASHERS
 
@@ -184,9 +184,6 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
     for setting, example in _NEEDED.items():
         if setting not in content:
             raise FileFormatError(f"The plan has no {setting}; write {example}.")
-    _check_shared({key: content[key] for key in SHARED if key in content})
-    _whole_numbers("bits", content["bits"], least=1)
-    _whole_numbers("seeds", content["seeds"], least=0)
     title, notes = _text("title", content.get("title", name)), _text("notes", content.get("notes", ""))
     methods = content["methods"]
     if not isinstance(methods, dict) or not methods:
@@ -243,11 +240,10 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
             raise InvalidInputError(f"{setting}={own[setting]!r} would replace what {source} says; set {source}.")
     if hasher in REFERENCES:
         chosen: type[Any] = REFERENCES[hasher]
-        stored = REFERENCES[hasher].stored_bits(*data_size(shared["dataset"], shared.get("labels")))
-        if stored is not None:
+        if not takes_bits(hasher):
             if "bits" in own:
                 raise FileFormatError("a reference has no bits to choose; leave out bits.")
-            bits = [stored]
+            bits = [STORED_BITS[hasher](*data_size(shared["dataset"], shared.get("labels")))]
     else:
         hasher = _spelled(hasher)
         if not is_custom(hasher) and hasher not in HASHERS:

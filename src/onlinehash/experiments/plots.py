@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments import tables
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.tables import Cells, base_name
@@ -91,8 +90,6 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     """Draw learning curves: mAP against the number of instances, one panel per length, all with the same axes."""
     drawn = tables.curves(results)
     lengths = sorted({n_bits for row in drawn.values() for n_bits in row})
-    if not lengths:
-        raise InvalidInputError("There is no learning curve to draw; set checkpoints in the plan.")
     n_columns = 1 if len(lengths) == 1 else 2
     n_rows = math.ceil(len(lengths) / n_columns)
     looks = {method: _look(method) for method in drawn}
@@ -125,11 +122,8 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
     return _svg(figure, f"{label} against the number of instances learned from, {', '.join(map(str, lengths))} bits")
 
 
-def map_against_parameter(results: Iterable[Result], *, label: str = "mAP") -> str:
-    """Draw mAP against the one parameter in which the methods of the results differ."""
-    found = tables.study(results, "mean_average_precision")
-    if found is None:
-        raise InvalidInputError("The results do not differ in exactly one number; this is not a study of a parameter.")
+def map_against_parameter(found: tables.Study, *, label: str = "mAP") -> str:
+    """Draw mAP against the parameter of a study."""
     name = found.parameter.replace("_", " ")
     xs = sorted({x for line in found.lines.values() for x in line})
     logarithmic = xs[0] > 0 and xs[-1] / xs[0] >= 20
@@ -139,14 +133,10 @@ def map_against_parameter(results: Iterable[Result], *, label: str = "mAP") -> s
 def common_length(cells: Mapping[str, Mapping[int, float]]) -> int:
     """Return the length at which streams are compared: 32 bits if all have it, otherwise the longest that most have."""
     lengths = [n_bits for row in cells.values() for n_bits in row]
-    if not lengths:
-        raise InvalidInputError("There are no results to draw.")
     return max(set(lengths), key=lambda n_bits: (lengths.count(n_bits), n_bits == 32, n_bits))
 
 
 def _against_bits(cells: Cells, label: str, title: str, levels: Mapping[str, float] | None = None) -> str:
-    if not cells:
-        raise InvalidInputError(f"There are no results to draw {label} from.")
     lengths = tables.lengths_of(cells)
     level_lines = {name: dict.fromkeys((lengths[0], lengths[-1]), value) for name, value in (levels or {}).items()}
     return _lines(cells | level_lines, label, "bits", title, lengths, "log", levels=tuple(level_lines))

@@ -51,20 +51,15 @@ class Reference(ABC):
         self._features: StreamFeatures | None = None
         self._rows: list[Batch] = []
 
-    @staticmethod
-    def stored_bits(n_features: int, n_classes: int) -> int | None:
-        """Return the bits stored per item; None if it takes ``n_bits`` and ``random_state`` as a hasher does."""
-        return None
-
-    def partial_fit(self, X: Features, y: Labels | None = None) -> Reference:
+    def partial_fit(self, X: Features, y: Labels) -> Reference:
         """Learn from the next rows of the stream; NaN is a missing label."""
         if self._features is None:
             self._features = make_features(self.preprocess, X.shape[1])
         for rows in chunks(X):
             centred = np.empty_like(X[rows])
             self._features.learn(X[rows], centred)
-            self._learn(centred, None if y is None else y[rows])
-        if self.keeps_rows and y is not None:
+            self._learn(centred, y[rows])
+        if self.keeps_rows:
             kept = labelled_rows(X, y)
             self._rows.append(Batch(kept.X.copy(), kept.y.copy()))
         return self
@@ -73,7 +68,7 @@ class Reference(ABC):
     def snapshot(self) -> ReferenceEncoder:
         """Return an immutable encoder with the current state."""
 
-    def _learn(self, X: Features, y: Labels | None) -> None:  # noqa: B027 (optional)
+    def _learn(self, X: Features, y: Labels) -> None:  # noqa: B027 (optional)
         """Learn from centred rows; most references have nothing to learn."""
 
     def _frozen_features(self) -> FeatureMap:
@@ -102,25 +97,14 @@ def class_encoder(scores: Encoder) -> ReferenceEncoder:
     return ReferenceEncoder(lambda X: pack_bits(classes == scores.project(X).argmax(axis=1)[:, np.newaxis]))
 
 
-def class_bits(n_features: int, n_classes: int) -> int:
-    """Return the bits of a class index."""
-    return max(1, (n_classes - 1).bit_length())
-
-
 class FloatReference(Reference):
     """Store the features themselves: exact search by cosine.
 
     Examples
     --------
-    >>> reference = FloatReference().partial_fit(np.eye(3))
-    >>> reference.snapshot().encode(np.eye(3)).shape, FloatReference.stored_bits(3, n_classes=2)
-    ((3, 3), 96)
+    >>> FloatReference().partial_fit(np.eye(3), np.arange(3)).snapshot().encode(np.eye(3)).shape
+    (3, 3)
     """
-
-    @staticmethod
-    def stored_bits(n_features: int, n_classes: int) -> int:
-        """Return 32 bits per feature."""
-        return 32 * n_features
 
     def snapshot(self) -> ReferenceEncoder:
         """Return an encoder to centred features."""
@@ -132,14 +116,9 @@ class SignReference(Reference):
 
     Examples
     --------
-    >>> SignReference("none").partial_fit(np.eye(3)).snapshot().encode(np.array([[1.0, -1.0, 2.0]]))
+    >>> SignReference("none").partial_fit(np.eye(3), np.arange(3)).snapshot().encode(np.array([[1.0, -1.0, 2.0]]))
     array([[5]], dtype=uint8)
     """
-
-    @staticmethod
-    def stored_bits(n_features: int, n_classes: int) -> int:
-        """Return one bit per feature."""
-        return n_features
 
     def snapshot(self) -> ReferenceEncoder:
         """Return an encoder to one bit per feature, packed."""
@@ -174,11 +153,7 @@ class ClassifierReference(Reference):
         self._gram: NDArray[np.float64] | None = None
         self._sums: dict[Any, NDArray[np.float64]] = {}
 
-    stored_bits = staticmethod(class_bits)
-
-    def _learn(self, X: Features, y: Labels | None) -> None:
-        if y is None:
-            return
+    def _learn(self, X: Features, y: Labels) -> None:
         X, labels = labelled_rows(X, y)
         inputs = np.hstack([X.astype(np.float64), np.ones((len(X), 1))])
         if self._gram is None:
@@ -217,12 +192,9 @@ class HROHReference(Reference):
         super().__init__(preprocess)
         self._hasher = HROH(8, sharpness=1.0, assignment="arrival", preprocess=preprocess, random_state=random_state)
 
-    stored_bits = staticmethod(class_bits)
-
-    def partial_fit(self, X: Features, y: Labels | None = None) -> HROHReference:
+    def partial_fit(self, X: Features, y: Labels) -> HROHReference:
         """Learn from the next rows of the stream; NaN is a missing label."""
-        if y is not None:
-            self._hasher.partial_fit(X, y)
+        self._hasher.partial_fit(X, y)
         return self
 
     def snapshot(self) -> ReferenceEncoder:
@@ -253,7 +225,6 @@ class NeighboursReference(Reference):
         super().__init__(preprocess)
         self.n_neighbors = check_positive_int("n_neighbors", n_neighbors)
 
-    stored_bits = staticmethod(class_bits)
     keeps_rows = True
 
     def snapshot(self) -> ReferenceEncoder:
@@ -362,6 +333,20 @@ REFERENCES: dict[str, type[Reference]] = {
 }
 
 
+def _class_bits(n_features: int, n_classes: int) -> int:
+    return max(1, (n_classes - 1).bit_length())
+
+
+STORED_BITS: dict[str, Callable[[int, int], int]] = {
+    "reference:float": lambda n_features, n_classes: 32 * n_features,
+    "reference:sign": lambda n_features, n_classes: n_features,
+    "reference:classifier": _class_bits,
+    "reference:hroh": _class_bits,
+    "reference:knn": _class_bits,
+}
+"""Bits that a reference stores per item, given the numbers of features and classes; others take ``n_bits``."""
+
+
 def takes_bits(method: str) -> bool:
     """Return whether a method takes ``n_bits`` and ``random_state``: all hashers and some references do.
 
@@ -370,7 +355,7 @@ def takes_bits(method: str) -> bool:
     >>> takes_bits("hcoh"), takes_bits("reference:hcsdh"), takes_bits("reference:float")
     (True, True, False)
     """
-    return method not in REFERENCES or REFERENCES[method].stored_bits(1, 2) is None
+    return method not in STORED_BITS
 
 
 def cosine_quality(

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from multiprocessing import get_context, parent_process, resource_tracker
@@ -84,17 +84,11 @@ def reproduce(
     """
     pending = pending_runs(runs, path, stale=stale)
     check_parameters(pending)
-    made: list[Result] = []  # not yet in the file
-    try:
-        with closing(_do(pending, n_workers, made)) as steps:
-            for done, _ in enumerate(steps, start=1):
-                add_results(path, made)
-                made.clear()
-                if progress is not None:
-                    progress(done, len(pending))
-    finally:
-        if made:
-            add_results(path, made)
+    with closing(_results(pending, n_workers)) as results:
+        for done, result in enumerate(results, start=1):
+            add_results(path, [result])
+            if progress is not None:
+                progress(done, len(pending))
 
 
 def check_parameters(runs: Iterable[Run]) -> None:
@@ -127,23 +121,18 @@ def check_parameters(runs: Iterable[Run]) -> None:
             ) from error
 
 
-def _do(runs: Sequence[Run], n_workers: int | None, made: list[Result]) -> Generator[None]:
-    """Do runs and append their results, one per step; what is done when this stops early is appended too."""
+def _results(runs: Sequence[Run], n_workers: int | None) -> Generator[Result]:
+    """Do runs; yield their results as they are done."""
     if n_workers is None:
-        for run in runs:
-            made.append(_result(run))
-            yield
+        yield from map(_result, runs)
         return
     # A new interpreter per worker: a fork would inherit the threads of numerical libraries.
     pool = ProcessPoolExecutor(n_workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
-    waiting: set[Future[Result]] = set()
     try:
         with _interrupts_for_this_process():
-            waiting.update(pool.submit(_result, run) for run in runs)
-        for future in as_completed(list(waiting)):
-            made.append(future.result())
-            waiting.discard(future)
-            yield
+            futures = [pool.submit(_result, run) for run in runs]
+        for future in as_completed(futures):
+            yield future.result()
     except BrokenProcessPool as error:
         raise OnlineHashError(
             "A worker process ended before its run was done, possibly out of memory. Use fewer workers; finished runs "
@@ -155,8 +144,6 @@ def _do(runs: Sequence[Run], n_workers: int | None, made: list[Result]) -> Gener
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-        done = (future for future in waiting if future.done() and not future.cancelled())
-        made += (future.result() for future in done if future.exception() is None)
 
 
 @contextmanager

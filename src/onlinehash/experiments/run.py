@@ -60,7 +60,7 @@ class Point:
     learning_seconds: float
 
 
-def evaluate(encoder: Frozen, split: Split, *, ties: str = "expected", ranking: str = "hamming") -> Quality:
+def evaluate(encoder: Frozen, split: Split, *, ranking: str = "hamming") -> Quality:
     """Encode the queries and the database of a split and evaluate the ranking by Hamming or asymmetric distance.
 
     Examples
@@ -71,11 +71,11 @@ def evaluate(encoder: Frozen, split: Split, *, ties: str = "expected", ranking: 
     >>> evaluate(hasher.snapshot(), split).mean_average_precision > 0.7
     True
     """
-    return _quality(_encoded(encoder, split, ranking), split, ties)
+    return _quality(_encoded(encoder, split, ranking), split)
 
 
 def learning_curve(
-    hasher: Learner, split: Split, points: Sequence[int], *, ties: str = "expected", ranking: str = "hamming"
+    hasher: Learner, split: Split, points: Sequence[int], *, ranking: str = "hamming"
 ) -> Iterator[Point]:
     """Learn the stream of a split and evaluate the codes after each of the given numbers of instances.
 
@@ -92,7 +92,7 @@ def learning_curve(
         hasher.partial_fit(split.stream.X[done:n], split.stream.y[done:n])
         seconds += process_time() - start
         done = n
-        yield Point(n, evaluate(hasher.snapshot(), split, ties=ties, ranking=ranking), seconds)
+        yield Point(n, evaluate(hasher.snapshot(), split, ranking=ranking), seconds)
 
 
 def prequential_curve(
@@ -153,14 +153,14 @@ def run(run: Run) -> Result:
         sides = (queries, sides[1], database, sides[3])
     encoding_seconds = process_time() - start
     start = process_time()
-    expected = _quality(sides, split, "expected")
+    expected = _quality(sides, split)
     stable = _quality(sides, split, "stable") if _is_packed(sides[0]) else expected
     metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
     if run.unseen:
         metrics |= _unseen_quality(sides, split, unseen_classes(split.database.y, run.unseen, run.seed))
     elif len(whole.stream.y) < len(sides[3]) == len(split.database.y):
         new = slice(len(whole.stream.y), None)
-        metrics["new_items"] = asdict(_quality((*sides[:2], sides[2][new], sides[3][new]), split, "expected"))
+        metrics["new_items"] = asdict(_quality((*sides[:2], sides[2][new], sides[3][new]), split))
     return {
         "n_instances": len(split.stream.y),
         "metrics": metrics,
@@ -209,14 +209,11 @@ def make_learner(run: Run, split: Split) -> Learner:
     if run.inputs == "hroh":
         plain = replace(run, inputs="given", params={"preprocess": "running"} | run.params)
         return WithHROHFeatures(make_learner(plain, split), split.stream.X, run.seed)
-    classes = np.unique(split.database.y)
     if is_custom(run.hasher):
-        return make_custom(
-            run.hasher, run.params, n_bits=run.n_bits, seed=run.seed, preprocess=split.preprocess, classes=classes
-        )
+        return make_custom(run.hasher, run.params, n_bits=run.n_bits, seed=run.seed, preprocess=split.preprocess)
     params: dict[str, Any] = {"preprocess": split.preprocess} | run.params
     if params.get("codebook") == "published":
-        params["codebook"] = hadamard_codewords(classes.tolist(), run.n_bits, seed=run.seed)
+        params["codebook"] = hadamard_codewords(np.unique(split.database.y).tolist(), run.n_bits, seed=run.seed)
     return make_method(run, params)
 
 
@@ -317,7 +314,7 @@ def _candidates(queries: NDArray[Any], codes: NDArray[Any], n_learned: int, seed
     return np.unique(np.argsort(distances, axis=1, kind="stable")[:, :500])
 
 
-def _quality(sides: Sides, split: Split, ties: str) -> Quality:
+def _quality(sides: Sides, split: Split, ties: str = "expected") -> Quality:
     if not _is_packed(sides[2]):
         return Quality(*cosine_quality(*sides, map_at=split.map_at, precision_at=split.precision_at))
     ranking = Ranking(*sides, ties=ties) if _is_packed(sides[0]) else AsymmetricRanking(*sides)
@@ -336,7 +333,7 @@ def _unseen_quality(sides: Sides, split: Split, unseen: Labels) -> dict[str, flo
         "unseen_at_all": (asked, np.ones(len(stored), bool)),
     }
     return {
-        name: _quality((query_codes[q], query_labels[q], codes[i], labels[i]), split, "expected").mean_average_precision
+        name: _quality((query_codes[q], query_labels[q], codes[i], labels[i]), split).mean_average_precision
         for name, (q, i) in searches.items()
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from pathlib import Path
@@ -48,23 +48,17 @@ class Printed:
     """Values printed in the paper for a data set, and what they are printed for."""
 
     cells: Cells
-    label: str = "printed"
+    label: str = "printed in the paper"
     comparable: bool = True  # whether they are for the same data, so that differences are meaningful
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One measured value and the printed one."""
+class Table:
+    """A table as text: the title, what is in brackets, and rows of cells, the header first."""
 
-    method: str
-    n_bits: int
-    ours: float
-    theirs: float
-
-    @property
-    def size(self) -> float:
-        """Ours minus theirs."""
-        return self.ours - self.theirs
+    title: str
+    brackets: str
+    rows: list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -73,6 +67,11 @@ class Study:
 
     parameter: str
     lines: dict[str, dict[float, float]]
+
+
+def form_value(value: float) -> str:
+    """Return a value with three decimals and without the leading zero."""
+    return f"{value:.3f}".removeprefix("0")
 
 
 @cache
@@ -108,10 +107,12 @@ def printed_seconds(dataset: str) -> Printed:
     return Printed(cells, "printed for VGG-16 features, on another machine", comparable=False)
 
 
-def explanation(method: str) -> str:
-    """Return why a row differs from the printed one, or an empty text; variants share the text of their method."""
-    text: str = _paper()["notes"].get(base_name(method), "")
-    return text
+def explanations(results: Sequence[Result]) -> dict[str, str]:
+    """Return why rows differ from the printed ones, by method; empty for data that the paper does not use."""
+    known = printed(results[0]["config"]["dataset"], "precision") if as_in_the_paper(results) else {}
+    methods = dict.fromkeys(base_name(result["config"]["method"]) for result in results)
+    notes = _paper()["notes"]
+    return {method: notes[method] for method in methods if method in known and method in notes}
 
 
 def base_name(method: str) -> str:
@@ -272,57 +273,59 @@ def beside(method: str, methods: Iterable[str], theirs: Cells) -> dict[int, floa
     return {} if f"{method}{_RELEASED}" in methods else theirs.get(method.removesuffix(_RELEASED), {})
 
 
-def differences(ours: Cells, theirs: Cells) -> list[Difference]:
-    """Return all values that have a printed one, by descending difference."""
-    found = [
-        Difference(method, n_bits, value, row_printed[n_bits])
-        for method, row in ours.items()
-        for row_printed in [beside(method, ours, theirs)]
-        for n_bits, value in row.items()
-        if n_bits in row_printed
-    ]
-    return sorted(found, key=lambda difference: -abs(difference.size))
+def table_rows(
+    ours: Cells,
+    theirs: Cells,
+    references: Cells | None = None,
+    seeds: Spread | None = None,
+    form: Callable[[float], str] = form_value,
+) -> list[list[str]]:
+    """Return the cells of a table, the header first, with printed values in brackets.
 
-
-def markdown(ours: Cells, theirs: Cells, references: Cells | None = None, seeds: Spread | None = None) -> str:
-    """Return a table with printed values in brackets; printed rows belong to the released variant.
-
-    With the values of all ``seeds``, a cell also has their standard deviation. References do not depend on a number
-    of bits and have the same value in every column.
+    Printed rows belong to the released variant. With the values of all ``seeds``, a cell also has their standard
+    deviation. References do not depend on a number of bits and have the same value in every column.
     """
-    seeds = seeds or {}
+
+    def cell(method: str, n_bits: int, value: float | None, theirs: float | None = None) -> str:
+        if value is None:
+            return "-"
+        values = (seeds or {}).get(method, {}).get(n_bits, [])
+        deviation = f" ± {form(stdev(values))}" if len(values) > 1 else ""
+        return f"{form(value)}{deviation}{'' if theirs is None else f' ({form(theirs)})'}"
+
     lengths = lengths_of(ours)
-    lines = [
-        "| method | " + " | ".join(f"{n_bits} bits" for n_bits in lengths) + " |",
-        "|---|" + "---|" * len(lengths),
-    ]
+    rows = [["method", *(f"{n_bits} bits" for n_bits in lengths)]]
     for method, row in ours.items():
         row_printed = beside(method, ours, theirs)
-        values = seeds.get(method, {})
-        cells = [_cell(row.get(n_bits), row_printed.get(n_bits), values.get(n_bits, ())) for n_bits in lengths]
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+        rows.append([method, *(cell(method, n, row.get(n), row_printed.get(n)) for n in lengths)])
     for method, row in (references or {}).items():
-        n_bits, value = next(iter(row.items()))
-        cell = _cell(value, None, seeds.get(method, {}).get(n_bits, ()))
-        lines.append(f"| {method} | " + " | ".join([cell] * len(lengths)) + " |")
-    return "\n".join(lines)
+        rows.append([method, *[cell(method, *next(iter(row.items())))] * len(lengths)])
+    return rows
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows of a table as Markdown."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def quality_tables(results: Sequence[Result]) -> Iterator[Table]:
+    """Yield the tables of one group of results, one per measure that it has."""
+    learned, references = separate_references(results)
+    if not learned:  # nothing has a number of bits to show them at: each at its own size
+        learned, references = references, []
+    cuts = {"mAP": results[0]["metrics"].get("map_at"), "precision": results[0]["metrics"].get("precision_at")}
+    for measure, title in (MEASURES | UNSEEN).items():
+        if cells := measured(learned, measure):
+            cut = f"@{cuts[title]}" if cuts.get(title) else ""
+            paper = printed_for(results[0]["config"]["dataset"], measure) if as_in_the_paper(results) else Printed({})
+            rows = table_rows(cells, paper.cells, measured(references, measure), spread(results, measure))
+            yield Table(title + cut, paper.label if paper.cells else "", rows)
 
 
 def lengths_of(cells: Cells) -> list[int]:
     """Return all numbers of bits in a table."""
     return sorted({n_bits for row in cells.values() for n_bits in row})
-
-
-def form_value(value: float) -> str:
-    """Return a value with three decimals and without the leading zero."""
-    return f"{value:.3f}".removeprefix("0")
-
-
-def _cell(ours: float | None, theirs: float | None, seeds: Sequence[float] = ()) -> str:
-    if ours is None:
-        return "-"
-    deviation = f" ± {form_value(stdev(seeds))}" if len(seeds) > 1 else ""
-    return f"{form_value(ours)}{deviation}{'' if theirs is None else f' ({form_value(theirs)})'}"
 
 
 def _collected(results: Iterable[Result], value_of: Callable[[Result], Any]) -> dict[str, dict[int, list[Any]]]:

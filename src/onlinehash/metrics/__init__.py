@@ -1,15 +1,7 @@
 """Measures of codes and rankings."""
 
 from onlinehash.metrics.online import Curve, Prequential, checkpoints
-from onlinehash.metrics.ranking import (
-    AsymmetricRanking,
-    RadiusPrecision,
-    Ranking,
-    mean_average_precision,
-    precision_at_k,
-    precision_within_radius,
-    recall_at_k,
-)
+from onlinehash.metrics.ranking import AsymmetricRanking, RadiusPrecision, Ranking, mean_average_precision
 
 __all__ = [
     "AsymmetricRanking",
@@ -19,7 +11,4 @@ __all__ = [
     "Ranking",
     "checkpoints",
     "mean_average_precision",
-    "precision_at_k",
-    "precision_within_radius",
-    "recall_at_k",
 ]

@@ -64,7 +64,8 @@ class TiedRanking(ABC):
     def recall_at(self, k: int) -> float:
         """Return the mean share of all relevant items that is among the k nearest (all of them if there are fewer).
 
-        Queries without relevant items are left out of the mean; it is NaN if no query has any.
+        Queries without relevant items are left out of the mean; it is NaN if no query has any. The best possible value
+        is below 1 if a query has more than k relevant items.
         """
         k = min(check_positive_int("k", k), self.n_items)
         n_relevant = np.concatenate([relevant.sum(axis=1) for _, relevant in self._groups()])

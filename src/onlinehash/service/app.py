@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -61,14 +61,12 @@ class Application:
     Made by :func:`create_app`.
     """
 
-    def __init__(
-        self, services: dict[str, Service], limits: Limits, routes: Iterable[BaseRoute], root_path: str
-    ) -> None:
+    def __init__(self, services: dict[str, Service], limits: Limits, root_path: str) -> None:
         self.services, self.root_path = services, root_path
         self._wrong_keys = WrongKeys(limits.max_wrong_keys)
         self._metrics = Metrics(list(services) if len(services) > 1 else [])
         router = Router(
-            [*self._routes(), *routes, *make_pages()], redirect_slashes=False, lifespan=self._lifespan, default=_nowhere
+            [*self._routes(), *make_pages()], redirect_slashes=False, lifespan=self._lifespan, default=_nowhere
         )
         self._app = RequestMiddleware(router, self._metrics)
 
@@ -215,7 +213,6 @@ def create_app(
     *,
     limits: Limits | None = None,
     keys: ApiKeys | Mapping[str, ApiKeys] | None = None,
-    routes: Iterable[BaseRoute] = (),
     root_path: str = "",
     media: str | os.PathLike[str] | None = None,
 ) -> Application:
@@ -229,8 +226,6 @@ def create_app(
         For each collection.
     keys : ApiKeys, or mapping of str to ApiKeys, optional
         Without keys, every client may read and write. If some collections have keys, the others are closed.
-    routes : iterable of Starlette routes
-        Additional routes.
     root_path : str, default=""
         Path below which a proxy serves the application.
     media : path, optional
@@ -252,6 +247,6 @@ def create_app(
     if folder is not None and not folder.is_dir():
         raise InvalidInputError(f"media={os.fspath(media or '')!r} is not a folder; pass one that has images.")
     services = {name: Service(one, limits, folder) for name, one in several.items()}
-    app = Application(services, limits, routes, root_path)
+    app = Application(services, limits, root_path)
     app.use_keys(keys or ApiKeys())
     return app

@@ -9,11 +9,11 @@ const MOST_LABELS = 1000; // more labels than this are read less often
 const SELDOM = 20_000;
 
 export class App {
-  // entries: [{ route, name (in the menu), View, when: (app) => whether the view is offered }]; "items/" has further parts
+  // entries: [{ route, name (in the menu), View }]; "items/" has further parts
   constructor(entries) {
     this.entries = entries;
     this.views = new Map();
-    this.view = this.stats = this.demo = this.name = null;
+    this.view = this.stats = this.name = null;
     this.collections = [];
     this.labels = []; // [{ label, n_items }]
     this.nUnlabelled = 0;
@@ -42,7 +42,6 @@ export class App {
   async open() {
     try {
       this.collections = (await ask("GET", "api/v1/collections")).collections;
-      this.demo = (await ask("GET", "demo.json")) ? await ask("GET", "api/v1/demo") : null;
       this.opened = true;
       this.isRead = false;
       byId("away").hidden = true;
@@ -178,8 +177,7 @@ export class App {
   }
 
   find(parts) {
-    const offered = this.entries.filter(({ when }) => !when || when(this));
-    return offered.find(({ route }) => route === (parts.length > 1 ? `${parts[0]}/` : parts[0])) ?? offered[0];
+    return this.entries.find(({ route }) => route === (parts.length > 1 ? `${parts[0]}/` : parts[0])) ?? this.entries[0];
   }
 
   showView(view, element) {
@@ -205,7 +203,7 @@ export class App {
 
   showMenu() {
     const here = location.hash.replace(/^#\/?(in\/[^/]*\/?)?/, "").split(/[/?]/)[0] || this.entries[0].route;
-    const offered = this.entries.filter(({ name, when }) => name && (!when || when(this)));
+    const offered = this.entries.filter(({ name }) => name);
     const several = this.collections.length > 1;
     byId("menu").replaceChildren(...(this.name === null ? [] : offered.map(({ route, name }) =>
       html("li", {}, html("a", { href: this.href(`#/${route}`), "aria-current": route === here ? "page" : null }, name)))));

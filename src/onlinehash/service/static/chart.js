@@ -14,11 +14,9 @@ export class Chart {
   constructor(place, { label, lines }) {
     this.place = place;
     this.label = label;
-    this.lines = lines; // [{ name, value: (point) => number, step }]
+    this.lines = lines; // [{ name, value: (point) => number }]
     this.points = [];
     this.marks = [];
-    this.names = [];
-    this.levels = [];
     this.first = 0;
     this.last = 1;
     this.box = svg("svg", { role: "img" });
@@ -26,9 +24,9 @@ export class Chart {
     new ResizeObserver(() => this.draw()).observe(place);
   }
 
-  // points: measured; marks: instances at which something happened; names: [{ n, text }]; levels: [{ name, value }]
-  show({ points, marks = [], names = [], levels = [], first = 0, last }) {
-    Object.assign(this, { points, marks, names, levels, first, last });
+  // points: measured; marks: instances at which something happened
+  show({ points, marks, first, last }) {
+    Object.assign(this, { points, marks, first, last });
     this.draw();
   }
 
@@ -51,21 +49,11 @@ export class Chart {
       parts.push(svg("text", { x: x(n), y: height - 8, class: `tick${side}` }, i === ticks ? `${count(n)} items` : count(n)));
     }
     for (const n of this.marks) parts.push(svg("line", { x1: x(n), x2: x(n), y1: y(0), y2: y(0) - 7, class: "mark" }));
-    for (const { n, text } of this.names) {
-      parts.push(svg("line", { x1: x(n), x2: x(n), y1: TOP - 4, y2: y(0), class: "join" }));
-      parts.push(svg("text", { x: x(n) + 2, y: TOP - 8, class: "name" }, text));
-    }
-    for (const { name, value } of this.levels) {
-      parts.push(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: `line ${name}` }));
-    }
     const final = this.points.at(-1);
-    for (const { name, value, step } of this.lines) {
+    for (const { name, value } of this.lines) {
       let path = "";
-      let before = null;
       for (const point of this.points.filter((one) => value(one) != null)) {
-        const [px, py] = [x(point.n).toFixed(1), y(value(point)).toFixed(1)];
-        path += before === null ? `M${px} ${py}` : step ? `H${px}V${py}` : `L${px} ${py}`;
-        before = py;
+        path += `${path ? "L" : "M"}${x(point.n).toFixed(1)} ${y(value(point)).toFixed(1)}`;
       }
       parts.push(svg("path", { d: path, class: `line ${name}` }));
       if (final && value(final) != null) parts.push(svg("circle", { cx: x(final.n), cy: y(value(final)), r: 4, class: `dot ${name}` }));

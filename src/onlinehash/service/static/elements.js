@@ -47,13 +47,6 @@ export function fillSelect(element, options) {
 
 export const isImageData = (value) => typeof value === "string" && /^data:image\/[\w.+-]+[;,]/.test(value);
 
-// The face of an item: its image if it is part of the payload, else its title or its id.
-export function face(item) {
-  const image = Object.values(item.payload ?? {}).find(isImageData);
-  if (image) return html("img", { src: image, alt: nameOf(item), class: "picture", draggable: "false" });
-  return html("span", { class: "card-text" }, titleOf(item));
-}
-
 // What a person would call an item: a title or text in its payload, else its id.
 export function titleOf({ id, payload }) {
   const name = titleField(payload);

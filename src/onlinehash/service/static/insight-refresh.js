@@ -5,9 +5,8 @@ import { count, html, passed } from "./elements.js";
 const LOOK = 400; // milliseconds between two looks at a running refresh
 
 export class Freshness {
-  constructor(app, { onRefreshed } = {}) {
+  constructor(app) {
     this.app = app;
-    this.onRefreshed = onRefreshed;
     this.says = html("p", { class: "sentence", role: "status" });
     this.bar = html("span");
     this.meter = html("div", { class: "meter", role: "meter", "aria-label": "Staleness", "aria-valuemin": "0", "aria-valuemax": "1", "aria-valuenow": "0" }, this.bar);
@@ -52,7 +51,6 @@ export class Freshness {
       this.busy = false;
     }
     await this.app.changed();
-    await this.onRefreshed?.();
   }
 }
 

@@ -3,7 +3,6 @@
 import { App } from "./app.js";
 import { ItemView } from "./item.js";
 import { ItemsView } from "./browse.js";
-import { DemoView } from "./demo.js";
 import { InsightView } from "./insight.js";
 import { SearchView } from "./search.js";
 
@@ -12,5 +11,4 @@ new App([
   { route: "items", name: "Browse", View: ItemsView },
   { route: "items/", View: ItemView },
   { route: "insight", name: "Insight", View: InsightView },
-  { route: "demo", name: "Demo", View: DemoView, when: (app) => app.demo },
 ]).begin();

@@ -6,7 +6,6 @@ import { Examples } from "./examples.js";
 import { Filters } from "./filters.js";
 import { fetchItem, findNeighbours } from "./lookups.js";
 import { Results } from "./results.js";
-import { makeSketch } from "./sketch.js";
 import { numbersIn, readNpy } from "./vectors.js";
 
 const COMPARISONS = { bits: "bits with bits", asymmetric: "real numbers with bits", cosine: "bits, then cosine", l2: "bits, then Euclidean" };
@@ -41,7 +40,7 @@ export class SearchView {
     this.found = html("section", { class: "card", "aria-labelledby": "found-title" },
       html("h2", { id: "found-title", class: "unseen" }, "Results"), this.options, this.results.element);
     this.element = html("section", { class: "search" },
-      html("section", { class: "card", "aria-labelledby": "search-title" }, html("h2", { id: "search-title" }, "Find similar items"), this.lead, this.form, this.rowField, this.examples.element, ...this.drawing()),
+      html("section", { class: "card", "aria-labelledby": "search-title" }, html("h2", { id: "search-title" }, "Find similar items"), this.lead, this.form, this.rowField, this.examples.element),
       this.empty, this.found);
     this.listen();
   }
@@ -132,18 +131,6 @@ export class SearchView {
   optionsChanged() {
     this.app.replace(this.address());
     return this.run();
-  }
-
-  // In the demo, a digit can be drawn.
-  drawing() {
-    if (!this.app.demo) return [];
-    const sketch = makeSketch(this.app, ({ vector, item }) => {
-      this.asked++;
-      this.setQuery({ vector, name: "your drawing", payload: item.payload }, null, "");
-      this.app.replace(this.address());
-      this.run();
-    });
-    return [html("details", {}, html("summary", {}, "or draw a digit"), sketch)];
   }
 
   // ------------------------------------------------------------------ queries

@@ -1,0 +1,54 @@
+"""The collection of ``onlinehash serve --demo``: handwritten digits with their images."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from onlinehash.collection import Collection
+from onlinehash.datasets import load_dataset
+from onlinehash.demo.run import N_COMPONENTS
+from onlinehash.hashers import HROH
+
+_BATCH = 100  # items per upsert, some of which measure the quality before they are learned from
+
+
+@contextmanager
+def open_digits() -> Iterator[Collection]:
+    """Yield a temporary collection of the digits of scikit-learn; the payload of an item has its image.
+
+    Examples
+    --------
+    >>> with open_digits() as digits:
+    ...     len(digits), digits.stats().precision > 0.8
+    (1797, True)
+    """
+    data = load_dataset("digits")
+    X, y = data.X, data.y
+    hasher = HROH(n_components=N_COMPONENTS, random_state=0)
+    with (
+        TemporaryDirectory(prefix="onlinehash") as folder,
+        Collection.open(Path(folder) / "digits.oh", hasher) as collection,
+    ):
+        collection.measure_quality()
+        for start in range(0, len(X), _BATCH):
+            rows = range(start, min(start + _BATCH, len(X)))
+            collection.upsert(rows, X[rows], y[rows], [{"image": data_url(X[row].reshape(8, 8))} for row in rows])
+        collection.refresh()
+        yield collection
+
+
+def data_url(pixels: NDArray[np.floating]) -> str:
+    """Return pixels between 0 and 1 as a PNG in a data URL."""
+    grey = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(grey).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
