@@ -240,7 +240,7 @@ def _another_value(hasher: Any, name: str, learned: Any) -> Any:
     weights = learned.snapshot().weights.shape
     candidates: list[Any] = [
         *("codes", "bits", "signs", "random", "hadamard", "ladder", "zeros", "unit", "none", "running"),
-        *("learned", "arrival", "fourier", "dense_fourier", "anchors", "boosting", "hinge"),
+        *("learned", "arrival", "fourier", "boosting", "hinge"),
         *("as_described", "as_released", "released", "exact"),
         *(np.eye(*weights), np.ones(20), 8, 24, 0.5, 2.0),
     ]
