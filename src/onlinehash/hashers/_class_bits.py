@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,11 +46,9 @@ class SettlingClasses(ClassTable):
         self.settled: dict[int, int] = {}
         self._n_compared = n_compared
 
-    def restore(self, labels: Sequence[int | str], settled: dict[int, int] | None = None) -> None:
-        """Admit the classes of a saved table, some of which had settled."""
-        super().restore(labels)
-        if settled:
-            self.settled = settled
+    def restore_settled(self) -> None:
+        """Give the classes of a saved table that have settled their codewords again."""
+        if self.settled:
             self.codewords = self.codewords_at(self._places(np.arange(len(self))))
 
     @property

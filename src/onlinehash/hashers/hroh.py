@@ -15,10 +15,18 @@ from onlinehash._internal.validation import check_choice, check_non_negative_int
 from onlinehash.codebooks import make_codebook
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Centring, Fourier, RunningCentring, place_features
-from onlinehash.hashers._base import Arrays, Changeable, Encoder, Mask, OnlineHasher, Rows, Weights
+from onlinehash.hashers._base import (
+    Arrays,
+    Changeable,
+    Encoder,
+    Mask,
+    OnlineHasher,
+    Rows,
+    Weights,
+    check_code_length,
+)
 from onlinehash.hashers._class_bits import SettlingClasses, check_sharpness, choose_sharpness, general_directions
 from onlinehash.hashers._mixins import WithCodewords, head_rows, median_squared_distance
-from onlinehash.hashers._parameters import check_code_length
 from onlinehash.hashers._ridge import (
     CONSTANT,
     HOST,
@@ -138,6 +146,7 @@ class HROH(WithCodewords):
     merges: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     learns_on_device: ClassVar[bool] = True
+    _saved = ("n_unlearned_", "_classes.settled")
     changeable: ClassVar[Changeable] = {
         **OnlineHasher.changeable,
         "alpha": _check_penalty,
@@ -565,20 +574,15 @@ class HROH(WithCodewords):
     # ------------------------------------------------------------------ saving
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state: dict[str, Any] = {"labels": self._classes.labels, "n_unlearned": self.n_unlearned_}
-        state["settled"] = list(self._classes.settled.items())
+        state, arrays = super()._state()
         if self._head is not None:
-            return state, {}
+            return state, arrays
         sums, arrays = self._sums.state()
-        state |= sums
-        if self._map is not None:
-            state["bandwidth"] = self._map.bandwidth
-        return state, arrays
+        return state | sums | {"bandwidth": self._map.bandwidth if self._map else None}, arrays
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        self._classes.restore(state["labels"], dict(state["settled"]))
-        self.n_unlearned_ = state["n_unlearned"]
-        if "gram" not in arrays:
-            return
-        self._make_sums(state.get("bandwidth"))
-        self._sums.restore(state, arrays)
+        super()._restore(state, arrays)
+        self._classes.restore_settled()
+        if "bandwidth" in state:
+            self._make_sums(state["bandwidth"])
+            self._sums.restore(state, arrays)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from onlinehash._internal.validation import check_positive_int
-from onlinehash.hashers._base import Arrays, Features
+from onlinehash.hashers._base import Features
 from onlinehash.hashers._mixins import Matrix, Reservoir
 from onlinehash.hashers._principal import PrincipalHasher, nearest_rotation, random_rotation, with_missing_directions
 
@@ -62,7 +62,7 @@ class ITQ(PrincipalHasher):
     name: ClassVar[str] = "itq"
 
     batch_size = 256  # rows added to the covariance at once, however the stream is split into calls
-    _saved = ("scatter",)
+    _saved = (*PrincipalHasher._saved, "_scatter", "_sample", "_reservoir.keys", "_reservoir.size")
 
     n_iterations: int = 50
     sample_size: int = 5000
@@ -103,17 +103,6 @@ class ITQ(PrincipalHasher):
         squares, vectors = eigh(self._scatter, subset_by_index=[n_features - self.n_bits, n_features - 1])
         noise = n_features * np.finfo(np.float64).eps * squares[-1]
         return np.asarray(vectors[:, squares > max(noise, 0.0)][:, ::-1])
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        used = slice(self._reservoir.size)
-        return state, arrays | {"sample": self._sample[used], "keys": self._reservoir.keys[used]}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        n_sampled = len(arrays["sample"])
-        self._sample[:n_sampled] = arrays["sample"]
-        self._reservoir.keys[:n_sampled], self._reservoir.size = arrays["keys"], n_sampled
 
 
 def fit_rotation(projections: Matrix, rotation: Matrix, n_iterations: int) -> Matrix:
