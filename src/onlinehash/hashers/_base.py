@@ -457,18 +457,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def decision_function(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
-        rows = self._check_queries(X)
-        return self.snapshot().project(rows)
+        return self.snapshot().project(X)
 
     def _packed(self, X: ArrayLike) -> Codes:
         """Return packed codes."""
-        rows = self._check_queries(X)
-        return self.snapshot().encode(rows)
-
-    def _check_queries(self, X: ArrayLike) -> NDArray[Any]:
-        self._demand_learned()
-        check_feature_names(X, getattr(self, "feature_names_in_", None))
-        return check_features(X, n_features=self.n_features_in_, owner=type(self).__name__, on_device=True)
+        return self.snapshot().encode(X)
 
     # ------------------------------------------------------------------ saving
 

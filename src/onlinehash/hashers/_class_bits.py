@@ -157,15 +157,11 @@ def general_directions(
     directions = directions @ random_rotation(directions, seed, 1)  # eigenvectors are unique but for their signs
     rng = np.random.default_rng([seed, 7])
     drawn = rng.choice(len(classes), N_SIMULATED_ROWS, p=shares)
-    noise = rng.standard_normal((N_SIMULATED_ROWS, n_bits)) @ _root(directions.T @ within @ directions)
+    squares, vectors = np.linalg.eigh(directions.T @ within @ directions)
+    root = (vectors * np.sqrt(np.maximum(squares, 0.0))) @ vectors.T
+    noise = rng.standard_normal((N_SIMULATED_ROWS, n_bits)) @ root
     simulated = (means - mean)[drawn] @ directions + noise
     size = np.sqrt(np.square(simulated).mean())
     directions = directions @ fit_rotation(simulated, np.eye(n_bits), N_ROTATION_STEPS)
     weights = directions * (GENERAL_BIT_SIZE / size if size > 0.0 else 0.0)
     return weights, -(mean @ weights)
-
-
-def _root(covariance: Matrix) -> Matrix:
-    """Return the symmetric square root of a covariance."""
-    squares, vectors = np.linalg.eigh(covariance)
-    return np.asarray((vectors * np.sqrt(np.maximum(squares, 0.0))) @ vectors.T)

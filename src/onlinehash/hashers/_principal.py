@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.exceptions import InvalidInputError
@@ -186,8 +185,8 @@ def _noise(rows: Matrix) -> float:
 class SketchHasher(PrincipalHasher):
     """Base class of methods that hash along the rotated principal directions of a zero-mean sketch.
 
-    A method implements :meth:`_sketch_batch`, which adds the contribution of a batch to the scatter matrix to
-    ``_sketch``.
+    A method implements :meth:`_learn_batch`, which adds the contribution of a batch to the scatter matrix to
+    ``_sketch``, and counts it in ``_n_batches``.
     """
 
     _saved = (*PrincipalHasher._saved, "_sketch.rows", "_sketch.n_rows", "_sketch.filled", "_n_batches")
@@ -208,14 +207,6 @@ class SketchHasher(PrincipalHasher):
             )
         self._sketch = FrequentDirections(size, n_features)
         self._n_batches = 0
-
-    @abstractmethod
-    def _sketch_batch(self, rows: NDArray[Any]) -> None:
-        """Add the next batch of preprocessed rows to the sketch."""
-
-    def _learn_batch(self, rows: NDArray[Any], labels: Any) -> None:
-        self._sketch_batch(rows)
-        self._n_batches += 1
 
     @property
     def sketch_(self) -> Matrix:

@@ -19,9 +19,7 @@ from onlinehash.hashers._base import (
     Arrays,
     Changeable,
     Encoder,
-    Mask,
     OnlineHasher,
-    Rows,
     Weights,
     check_code_length,
 )
@@ -186,11 +184,6 @@ class HROH(WithCodewords):
         self._keep_names(X)
         return self
 
-    def _take(self, rows: Rows, counted: Mask) -> None:
-        if is_on_device(rows.X) and self._place is None:
-            self._place: Place | None = Place.of(rows.X)
-        super()._take(rows, counted)
-
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # an empty clone has its precision already
 
@@ -205,7 +198,6 @@ class HROH(WithCodewords):
         self._n_features = n_features
         self._classes: SettlingClasses = self._make_classes()
         self.n_unlearned_ = 0
-        self._place = None
         self._solved: _Solution | None = None
         if not self._head_size():
             self._make_sums(self.bandwidth)
@@ -244,8 +236,9 @@ class HROH(WithCodewords):
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         self._solved = None
-        if self._place is not None:
-            self._move_to(self._place)
+        if is_on_device(X) and self._sums.place == HOST:
+            self._flush()
+            self._sums = self._sums.moved_to(Place.of(X))
         self._sums.learn(self._centred(X, weights), self._members(targets, weights), self._classes)
 
     # ------------------------------------------------------------------ hashing
@@ -519,10 +512,13 @@ class HROH(WithCodewords):
 
     def _map_settings(self) -> dict[str, Any]:
         settings = {"features": self.features, "number of columns of X": self.n_features_in_}
-        if self._map is not None:
-            bandwidth = self._map.bandwidth
-            settings |= {"random_state": self.seed_, "bandwidth": bandwidth, "n_components": self.n_components}
-        return settings
+        if self._map is None:
+            return settings
+        return settings | {
+            "random_state": self.seed_,
+            "bandwidth": self._map.bandwidth,
+            "n_components": self.n_components,
+        }
 
     def _demand_known(self, targets: Targets) -> None:
         assert targets is not None
@@ -542,16 +538,10 @@ class HROH(WithCodewords):
 
     def _frozen_rows(self, X: Any) -> Any:
         """Return rows preprocessed as they are now, where the sums are."""
-        features, place = self._features.freeze(), self._place
-        if place is None:
-            return features.transform(np.ascontiguousarray(X, self._dtype))
+        features, place = self._features.freeze(), self._sums.place
+        if place == HOST:
+            return features.transform(np.ascontiguousarray(on_host(X), self._dtype))
         return place_features(features, place, "float64")(place.to(X, "float64"))
-
-    def _move_to(self, place: Place) -> None:
-        """Keep the sums on a device from now on."""
-        if self._sums.place == HOST:
-            self._flush()
-            self._sums = self._sums.moved_to(place)
 
     def _flush(self) -> None:
         """Add the rows that wait to the sums."""

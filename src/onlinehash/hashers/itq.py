@@ -89,20 +89,17 @@ class ITQ(PrincipalHasher):
         return np.asarray(self._scatter / max(1, self._moments.n_seen))
 
     def _hash_functions(self) -> tuple[Matrix, Matrix]:
-        directions = with_missing_directions(self._principal_directions(), self.n_bits, self.seed_)
+        n_features = len(self._scatter)
+        squares, vectors = eigh(self._scatter, subset_by_index=[n_features - self.n_bits, n_features - 1])
+        noise = n_features * np.finfo(np.float64).eps * squares[-1]
+        known = vectors[:, squares > max(noise, 0.0)][:, ::-1]  # fewer than n_bits where the rank is lower
+        directions = with_missing_directions(known, self.n_bits, self.seed_)
         offset = self._moments.mean @ directions
         sample = self._sample[: self._reservoir.size]
         projections = (sample @ directions.astype(self._dtype)).astype(np.float64) - offset
         start = random_rotation(directions, self.seed_, 0)
         rotation = fit_rotation(projections, start, self.n_iterations)
         return directions @ rotation, -(offset @ rotation)
-
-    def _principal_directions(self) -> Matrix:
-        """Return the first eigenvectors of the covariance, one per column; fewer if its rank is lower."""
-        n_features = len(self._scatter)
-        squares, vectors = eigh(self._scatter, subset_by_index=[n_features - self.n_bits, n_features - 1])
-        noise = n_features * np.finfo(np.float64).eps * squares[-1]
-        return np.asarray(vectors[:, squares > max(noise, 0.0)][:, ::-1])
 
 
 def fit_rotation(projections: Matrix, rotation: Matrix, n_iterations: int) -> Matrix:

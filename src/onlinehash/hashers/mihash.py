@@ -136,17 +136,12 @@ class MIHash(WithNumberedClasses, LinearHasher):
     def _numbered(self, targets: Targets) -> NDArray[np.int64]:
         """Return the numbers of the labels of every row, padded to the largest label set so far."""
         assert targets is not None
-        if not isinstance(targets, LabelSets):
-            rows = np.full((len(targets), self._item_labels.shape[1]), NO_LABEL)
-            rows[:, 0] = self._number(targets.tolist())
-            return rows
-        width = max([self._item_labels.shape[1], *(len(labels) for labels in targets)])
-        if width > self._item_labels.shape[1]:
-            wider = np.full((len(self._item_labels), width), NO_LABEL)
-            wider[:, : self._item_labels.shape[1]] = self._item_labels
-            self._item_labels = wider
-        rows = np.full((len(targets), width), NO_LABEL)
-        for row, labels in zip(rows, targets, strict=True):
+        sets = targets if isinstance(targets, LabelSets) else [(label,) for label in targets.tolist()]
+        wider = max(map(len, sets), default=0) - self._item_labels.shape[1]
+        if wider > 0:
+            self._item_labels = np.pad(self._item_labels, ((0, 0), (0, wider)), constant_values=NO_LABEL)
+        rows = np.full((len(sets), self._item_labels.shape[1]), NO_LABEL)
+        for row, labels in zip(rows, sets, strict=True):
             row[: len(labels)] = self._number(labels)
         return rows
 
