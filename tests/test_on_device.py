@@ -81,8 +81,7 @@ def assert_same_sums(one, other):
     "params",
     [
         {},
-        {"features": "dense_fourier", "general_bits": 4},
-        {"features": "anchors", "n_components": 60},
+        {"general_bits": 4},
         {"features": "none", "decay": 0.999},
         {"preprocess": "running"},
         {"preprocess": np.linspace(0, 9, 64), "sharpness": 3.0},

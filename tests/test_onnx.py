@@ -8,7 +8,7 @@ import pytest
 
 from onlinehash import HROH, Collection, Encoder, load_dataset, make_hasher
 from onlinehash.exceptions import MissingExtraError
-from onlinehash.features import Anchors, Centring, Fourier, HadamardFourier, WithInputs
+from onlinehash.features import Anchors, Centring, Fourier
 from onlinehash.hashers import HASHERS
 
 RNG = np.random.default_rng(0)
@@ -49,10 +49,9 @@ def test_every_method_makes_the_same_codes(tmp_path, method, double):
     [
         Centring(X.mean(axis=0, dtype=np.float64)),
         Fourier.draw(20, 50, 2.0, seed=0),
-        HadamardFourier.draw(20, 50, 2.0, seed=0),
-        WithInputs(HadamardFourier.draw(20, 100, 2.0, seed=0)),
+        Fourier.draw(20, 100, 2.0, seed=0),
         Anchors(X[:9], 3.0, constant=True, inner=Centring(np.zeros(20))),
-        WithInputs(Anchors(X[:9].astype(np.float64), 3.0)),
+        Anchors(X[:9].astype(np.float64), 3.0),
     ],
     ids=lambda features: type(features).__name__,
 )

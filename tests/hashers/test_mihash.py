@@ -5,7 +5,7 @@ import pytest
 from tests.reference import mihash as reference
 
 from onlinehash import MIHash, pack_signs, unpack_signs
-from onlinehash.hashers.mihash_kernels import mutual_information, share_a_label
+from onlinehash.hashers.mihash import mutual_information, share_a_label
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 INPUTS = np.load(GOLDEN / "inputs.npz")

@@ -190,7 +190,7 @@ class Unseeded(LSH):
         (Unnamed, "Unnamed.name=None is not a lower-case identifier"),
         (Loud, "Loud.name='Loud!' is not a lower-case identifier"),
         (Heir, "The name 'lsh' of Heir is taken by LSH; give Heir another name"),
-        (Unfinished, "Unfinished lacks _encoder, _learn, _restore, _start, _state"),
+        (Unfinished, "Unfinished lacks _encoder, _learn, _start"),
         (Demanding, "The parameter n_bits of Demanding has no default"),
         (Unseeded, "Unseeded has no parameter random_state"),
     ],

@@ -38,7 +38,7 @@ def test_bits_are_the_signs_of_sharpened_scores_times_codewords(n, sharpness):
     X, y = stream(n)
     hasher = make(sharpness=sharpness, alpha=0.3).partial_fit(X, y)
     hasher._flush()
-    Z = reference.mapped(reference.unit(X), hasher.snapshot().features.curved)
+    Z = reference.mapped(reference.unit(X), hasher.snapshot().features)
     classes = hasher.classes_
     scores = Z @ reference.ridge(Z, (y[:, None] == classes).astype(float), 0.3)
     values = sharpened(scores, hasher.sharpness_) @ hasher.codewords_

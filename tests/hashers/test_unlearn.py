@@ -55,7 +55,7 @@ def test_the_last_rows_of_a_class_must_be_its_own():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("features", ["fourier", "dense_fourier", "anchors", "none"])
+@pytest.mark.parametrize("features", ["fourier", "none"])
 def test_rows_that_were_learned_are_always_forgotten(features, dtype):
     rng = np.random.default_rng(3)
     rows, weights = (10 * X + 3).astype(dtype), rng.uniform(0.1, 5.0, len(X))

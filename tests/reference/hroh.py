@@ -21,15 +21,12 @@ def cosines(X, frequencies, phases):
     return np.sqrt(2.0 / len(phases)) * np.cos(X @ frequencies.T + phases)
 
 
-def mapped(X, curved=None):
+def mapped(X, fourier=None):
     """The row, the cosines of a Fourier map if there is one, and the constant 1/2."""
     columns = [X]
-    if curved is not None:
-        if hasattr(curved, "frequencies"):
-            frequencies = curved.frequencies
-        else:
-            frequencies = hadamard_frequencies(curved.signs, curved.bandwidth, X.shape[1], len(curved.phases))
-        columns.append(cosines(X, frequencies, curved.phases))
+    if fourier is not None:
+        frequencies = hadamard_frequencies(fourier.signs, fourier.bandwidth, X.shape[1], len(fourier.phases))
+        columns.append(cosines(X, frequencies, fourier.phases))
     return np.hstack([*columns, np.full((len(X), 1), 0.5)])
 
 

@@ -6,8 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from onlinehash.codebooks.assignment import ClassTable, swap_for_learnability
-from onlinehash.codebooks.given import Codebook, ExplicitCodebook, RandomCodebook
-from onlinehash.codebooks.hadamard import HadamardCodebook, hadamard_codewords, hadamard_matrix, hadamard_rows
+from onlinehash.codebooks.hadamard import (
+    Codebook,
+    ExplicitCodebook,
+    HadamardCodebook,
+    RandomCodebook,
+    hadamard_codewords,
+    hadamard_matrix,
+    hadamard_rows,
+)
 from onlinehash.codebooks.ladder import LadderCodebook
 from onlinehash.exceptions import InvalidInputError, UnknownNameError
 

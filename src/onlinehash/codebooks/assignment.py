@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.kernels import kernel
-from onlinehash.codebooks.given import Codebook
+from onlinehash.codebooks.hadamard import Codebook
 from onlinehash.exceptions import InvalidLabelsError
 from onlinehash.types import Labels, LabelSets, Signs
 

@@ -10,7 +10,7 @@ from scipy.linalg import hadamard
 
 from onlinehash.codes import code_width
 from onlinehash.exceptions import needs_extra
-from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, HadamardFourier, Identity, WithInputs
+from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, Identity
 
 _OPSET = 17
 _IR_VERSION = 8  # that of the operator set: older runtimes read it
@@ -60,10 +60,12 @@ class OnnxGraph:
             return self.cast(x, self.dtype)
         if isinstance(kind, Centring):
             return self._centred(kind.mean, x)
-        if isinstance(kind, WithInputs):
-            rows = self.features(kind.curved.inner, x)
-            return self.node("Concat", rows, self._curved(kind.curved, rows), axis=1)
-        return self._curved(kind, self.features(kind.inner, x))
+        rows = self.features(kind.inner, x)
+        if isinstance(kind, Anchors):
+            return self._similarities(kind, rows)
+        angles = self.node("Add", self._rotated(kind, rows), self.array(kind.phases))
+        cosines = self.node("Mul", self.node("Cos", angles), self.array(kind.scale))
+        return self.node("Concat", rows, cosines, axis=1)
 
     def _centred(self, mean: NDArray[Any], x: str) -> str:
         """Subtract the mean and scale to unit length, in double precision as everywhere; a row of zeros stays."""
@@ -72,16 +74,6 @@ class OnnxGraph:
         is_zero = self.node("Equal", length, self.array(0.0, np.float64))
         length = self.node("Where", is_zero, self.array(1.0, np.float64), length)
         return self.cast(self.node("Div", rows, length), self.dtype)
-
-    def _curved(self, kind: Anchors | Fourier | HadamardFourier, rows: str) -> str:
-        if isinstance(kind, Anchors):
-            return self._similarities(kind, rows)
-        if isinstance(kind, Fourier):
-            angles = self.node("MatMul", rows, self.array(kind.frequencies.T))
-        else:
-            angles = self._rotated(kind, rows)
-        cosines = self.node("Cos", self.node("Add", angles, self.array(kind.phases)))
-        return self.node("Mul", cosines, self.array(np.sqrt(2.0 / len(kind.phases))))
 
     def _similarities(self, kind: Anchors, rows: str) -> str:
         anchors = kind.anchors.astype(self.dtype)
@@ -93,7 +85,7 @@ class OnnxGraph:
             return similar
         return self.node("Pad", similar, self.array([0, 0, 0, 1], np.int64), self.array(1.0))
 
-    def _rotated(self, kind: HadamardFourier, rows: str) -> str:
+    def _rotated(self, kind: Fourier, rows: str) -> str:
         """Multiply by signs and Hadamard matrices; one of order p is the Kronecker product of two small ones."""
         n_blocks, _, order = kind.signs.shape
         left = 1 << (order.bit_length() - 1) // 2
@@ -108,7 +100,7 @@ class OnnxGraph:
             x = self.node("MatMul", small[0], self.node("MatMul", x, small[1]))
             x = self._reshape(x, -1, n_blocks, order)
         x = self._reshape(x, -1, n_blocks * order)
-        first, last, axis = (self.array([place], np.int64) for place in (0, kind.n_outputs, 1))
+        first, last, axis = (self.array([place], np.int64) for place in (0, len(kind.phases), 1))
         return self.node("Slice", x, first, last, axis)
 
     # ------------------------------------------------------------------ codes

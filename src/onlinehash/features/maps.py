@@ -1,38 +1,26 @@
-"""Maps from preprocessed rows to curved features: similarities to anchors, and random Fourier features."""
+"""Maps from rows to curved features: similarities to anchors, and random Fourier features; on the host and on a GPU."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinehash._internal.arrays import DeviceArray, Place
 from onlinehash._internal.kernels import kernel, read_only
 from onlinehash._internal.walsh import transform_columns
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.features.centring import Centring, Identity
+from onlinehash.features.centring import MAX_SQUARES, MIN_SQUARES, Centring, Identity
 from onlinehash.types import Features
 
 ROWS_PER_TILE = 32  # transformed together: whole vector registers, and a tile that stays in cache
 
 
-class _CurvedMap:
-    """A map of rows that its inner map has preprocessed."""
-
-    inner: Any
-
-    def transform(self, X: Features) -> Features:
-        """Return the features of the rows of X, shape (n_samples, n_outputs), in the precision of X."""
-        return self.map(self.inner.transform(X))
-
-    def map(self, rows: Features) -> Features:
-        """Return the features of rows already mapped by ``inner``."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, eq=False)
-class Anchors(_CurvedMap):
+class Anchors:
     """Map a row to its Gaussian similarities to a few anchors: exp(-|x - a|^2 / width).
 
     Parameters
@@ -66,6 +54,10 @@ class Anchors(_CurvedMap):
         """Number of output features."""
         return len(self.anchors) + self.constant
 
+    def transform(self, X: Features) -> Features:
+        """Return the features of the rows of X, shape (n_samples, n_outputs), in the precision of X."""
+        return self.map(self.inner.transform(X))
+
     def map(self, rows: Features) -> Features:
         """Return the similarities of rows already mapped by ``inner``."""
         similar = np.exp(
@@ -75,65 +67,14 @@ class Anchors(_CurvedMap):
 
 
 @dataclass(frozen=True, eq=False)
-class Fourier(_CurvedMap):
-    """Map a row to cosines of random frequencies: sqrt(2 / D) cos(w . x + b).
+class Fourier:
+    """Map a row to itself, followed by cosines of random frequencies: sqrt(2 / D) cos(w . x + b).
 
-    With Gaussian w of variance 1 / bandwidth and uniform b, the inner product of two maps approximates the kernel
-    exp(-|x - y|^2 / (2 bandwidth)). Costs one product with all frequencies per row.
-
-    Parameters
-    ----------
-    frequencies : ndarray of shape (n_components, n_features)
-    phases : ndarray of shape (n_components,)
-    inner : Identity or Centring
-        Preprocessing of a row.
-
-    References
-    ----------
-    A. Rahimi and B. Recht. Random Features for Large-Scale Kernel Machines. NIPS 2007.
-
-    Examples
-    --------
-    >>> fourier = Fourier.draw(n_features=2, n_components=4096, bandwidth=1.0, seed=0)
-    >>> x, y = fourier.transform(np.array([[0.0, 0.0], [1.0, 0.0]]))
-    >>> round(float(x @ y), 1), round(float(np.exp(-1 / 2)), 1)
-    (0.6, 0.6)
-    """
-
-    frequencies: NDArray[Any]
-    phases: NDArray[Any]
-    inner: Identity | Centring = Identity()  # noqa: RUF009 (immutable)
-
-    @classmethod
-    def draw(cls, n_features: int, n_components: int, bandwidth: float, seed: int) -> Fourier:
-        """Draw frequencies and phases."""
-        rng = np.random.default_rng([seed, n_components, 4])
-        frequencies = rng.standard_normal((n_components, n_features)) / np.sqrt(bandwidth)
-        return cls(frequencies, rng.uniform(0.0, 2.0 * np.pi, n_components))
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of input features."""
-        return int(self.frequencies.shape[1])
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of output features."""
-        return len(self.frequencies)
-
-    def map(self, rows: Features) -> Features:
-        """Return the cosines of rows already mapped by ``inner``."""
-        return _cosines(rows @ self.frequencies.T.astype(rows.dtype, copy=False), self.phases)
-
-
-@dataclass(frozen=True, eq=False)
-class HadamardFourier(_CurvedMap):
-    """Map a row to cosines of random frequencies that are never stored.
-
-    The frequencies are rows of sqrt(p / bandwidth) H S3 H S2 H S1, with H the orthonormal Hadamard matrix of order p,
-    the smallest power of two that is at least n_features, and S random signs. They are orthogonal, which approximates
-    the kernel better than independent ones, and take O(log p) additions per component instead of n_features products.
-    Otherwise as :class:`Fourier`.
+    With Gaussian w of variance 1 / bandwidth and uniform b, the inner product of the cosines of two rows approximates
+    the kernel exp(-|x - y|^2 / (2 bandwidth)). The frequencies w are rows of sqrt(p / bandwidth) H S3 H S2 H S1, with H
+    the orthonormal Hadamard matrix of order p, the smallest power of two that is at least n_features, and S random
+    signs. They are never stored; they are orthogonal, which approximates the kernel better than independent ones, and
+    take O(log p) additions per component instead of n_features products.
 
     Parameters
     ----------
@@ -148,13 +89,17 @@ class HadamardFourier(_CurvedMap):
 
     References
     ----------
+    A. Rahimi and B. Recht. Random Features for Large-Scale Kernel Machines. NIPS 2007.
+
     F. X. Yu, A. T. Suresh, K. Choromanski, D. Holtmann-Rice, S. Kumar. Orthogonal Random Features. NIPS 2016.
 
     Examples
     --------
-    >>> fourier = HadamardFourier.draw(n_features=2, n_components=4096, bandwidth=1.0, seed=0)
+    >>> fourier = Fourier.draw(n_features=2, n_components=4096, bandwidth=1.0, seed=0)
     >>> x, y = fourier.transform(np.array([[0.0, 0.0], [1.0, 0.0]]))
-    >>> round(float(x @ y), 1), round(float(np.exp(-1 / 2)), 1)
+    >>> y[:2]
+    array([1., 0.])
+    >>> round(float(x[2:] @ y[2:]), 1), round(float(np.exp(-1 / 2)), 1)
     (0.6, 0.6)
     """
 
@@ -165,7 +110,7 @@ class HadamardFourier(_CurvedMap):
     inner: Identity | Centring = Identity()  # noqa: RUF009 (immutable)
 
     @classmethod
-    def draw(cls, n_features: int, n_components: int, bandwidth: float, seed: int) -> HadamardFourier:
+    def draw(cls, n_features: int, n_components: int, bandwidth: float, seed: int) -> Fourier:
         """Draw signs and phases."""
         rng = np.random.default_rng([seed, n_components, 5])
         order = max(16, 1 << (n_features - 1).bit_length())  # fewer rows would repeat too few frequencies
@@ -176,22 +121,35 @@ class HadamardFourier(_CurvedMap):
     @property
     def n_outputs(self) -> int:
         """Number of output features."""
-        return len(self.phases)
+        return self.n_inputs + len(self.phases)
+
+    def transform(self, X: Features) -> Features:
+        """Return the features of the rows of X, shape (n_samples, n_outputs), in the precision of X."""
+        return self.map(self.inner.transform(X))
 
     def map(self, rows: Features) -> Features:
-        """Return the cosines of rows already mapped by ``inner``."""
+        """Return rows already mapped by ``inner``, followed by their cosines."""
         if rows.shape[1] != self.n_inputs:
             raise InvalidInputError(f"Rows of shape {rows.shape} do not fit a map of {self.n_inputs} features.")
-        return _cosines(self._angles(rows), self.phases)
+        cosines = self._angles(rows)
+        cosines += self.phases.astype(rows.dtype, copy=False)
+        np.cos(cosines, out=cosines)
+        cosines *= rows.dtype.type(self.scale)
+        return np.hstack([rows, cosines])
 
-    def dense_frequencies(self) -> NDArray[np.float64]:
-        """Return the frequencies as a matrix of shape (n_components, n_inputs), as :class:`Fourier` stores them.
+    @property
+    def scale(self) -> float:
+        """Factor of the cosines."""
+        return float(np.sqrt(2.0 / len(self.phases)))
+
+    def frequencies(self) -> NDArray[np.float64]:
+        """Return the frequencies as a matrix of shape (n_components, n_inputs).
 
         Examples
         --------
-        >>> fourier = HadamardFourier.draw(n_features=2, n_components=16, bandwidth=1.0, seed=0)
-        >>> dense, X = Fourier(fourier.dense_frequencies(), fourier.phases), np.array([[0.3, -0.4]])
-        >>> bool(np.allclose(dense.transform(X), fourier.transform(X)))
+        >>> fourier, X = Fourier.draw(n_features=2, n_components=16, bandwidth=1.0, seed=0), np.array([[0.3, -0.4]])
+        >>> cosines = fourier.scale * np.cos(X @ fourier.frequencies().T + fourier.phases)
+        >>> bool(np.allclose(cosines, fourier.transform(X)[:, 2:]))
         True
         """
         return np.asarray(self._angles(np.eye(self.n_inputs)).T)
@@ -202,60 +160,16 @@ class HadamardFourier(_CurvedMap):
         # three orthonormal transforms are left unscaled: together a factor p^(3/2)
         scale = np.sqrt(order / self.bandwidth) / order**1.5
         columns, tile = np.empty((2, order, ROWS_PER_TILE), rows.dtype)
-        angles = np.empty((len(rows), self.n_outputs), rows.dtype)
+        angles = np.empty((len(rows), len(self.phases)), rows.dtype)
         _rotate(read_only(rows), read_only(self.signs), rows.dtype.type(scale), columns, tile, angles)
         return angles
 
 
-@dataclass(frozen=True, eq=False)
-class WithInputs(_CurvedMap):
-    """Keep the rows, preprocessed, and append the features of a map: a linear and a curved part together.
-
-    Parameters
-    ----------
-    curved : Anchors, Fourier or HadamardFourier
-        Its ``inner`` map preprocesses a row.
-
-    Examples
-    --------
-    >>> WithInputs(Anchors(np.zeros((1, 2)), width=1.0)).transform(np.array([[0.0, 0.0]]))
-    array([[0., 0., 1.]])
-    """
-
-    curved: Anchors | Fourier | HadamardFourier
-
-    @property
-    def inner(self) -> Identity | Centring:
-        """Preprocessing of a row."""
-        return self.curved.inner
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of input features."""
-        return self.curved.n_inputs
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of output features."""
-        return self.curved.n_inputs + self.curved.n_outputs
-
-    def map(self, rows: Features) -> Features:
-        """Return rows already mapped by the inner map, followed by their features."""
-        return np.hstack([rows, self.curved.map(rows)])
-
-
-FeatureMap = Identity | Centring | Anchors | Fourier | HadamardFourier | WithInputs
+FeatureMap = Identity | Centring | Anchors | Fourier
 """The immutable feature map of an encoder, with ``transform(X)``."""
 
 
-_MAPS = {
-    "identity": Identity,
-    "centring": Centring,
-    "anchors": Anchors,
-    "fourier": Fourier,
-    "hadamard_fourier": HadamardFourier,
-    "with_inputs": WithInputs,
-}
+_MAPS = {"identity": Identity, "centring": Centring, "anchors": Anchors, "fourier": Fourier}
 
 
 def pack_features(features: FeatureMap) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -308,14 +222,6 @@ def squared_distances(rows: Features, anchors: Features) -> Features:
     return np.asarray(np.maximum(lengths - 2 * (rows @ anchors.T), 0))
 
 
-def _cosines(angles: Features, phases: NDArray[Any]) -> Features:
-    """Turn angles into scaled cosines, in place."""
-    angles += phases.astype(angles.dtype, copy=False)
-    np.cos(angles, out=angles)
-    angles *= angles.dtype.type(np.sqrt(2.0 / len(phases)))
-    return angles
-
-
 @kernel()
 def _rotate(rows: Any, signs: Any, scale: Any, columns: Any, tile: Any, out: Any) -> None:
     """Write the products of rows with the frequencies of all blocks to ``out``, a tile of rows at a time."""
@@ -340,3 +246,56 @@ def _rotate(rows: Any, signs: Any, scale: Any, columns: Any, tile: Any, out: Any
             for f in range(min(order, n_components - first)):
                 for i in range(n):
                     out[start + i, first + f] = tile[f, i]
+
+
+# ---------------------------------------------------------------------- on a device
+
+DeviceMap = Callable[[DeviceArray], DeviceArray]
+"""A function that maps rows where they are."""
+
+
+def place_features(features: FeatureMap, place: Place, dtype: str) -> DeviceMap:
+    """Return the function that maps rows on a device, with a copy of the map's arrays there.
+
+    It computes in ``dtype``, the precision of the rows. Frequencies that are never stored on the host are stored here:
+    one product with all of them is what a GPU does best.
+    """
+    xp = place.xp
+    if isinstance(features, Identity):
+        return lambda rows: rows
+    if isinstance(features, Centring):
+        mean = place.put(features.mean)[None, :]
+        return lambda rows: xp.astype(_to_unit_length(rows, mean, xp), rows.dtype, copy=False)
+    inner = place_features(features.inner, place, dtype)
+    if isinstance(features, Anchors):
+        anchors, width, constant = place.put(features.anchors, dtype), features.width, features.constant
+        lengths = xp.sum(anchors * anchors, axis=1)
+
+        def similarities(rows: DeviceArray) -> DeviceArray:
+            rows = inner(rows)
+            distances = xp.sum(rows * rows, axis=1)[:, None] + lengths[None, :] - 2.0 * (rows @ anchors.T)
+            similar = xp.exp(xp.where(distances > 0.0, distances, xp.zeros_like(distances)) / -width)
+            return xp.concat([similar, xp.ones_like(similar[:, :1])], axis=1) if constant else similar
+
+        return similarities
+    turned, phases = place.put(features.frequencies().T, dtype), place.put(features.phases, dtype)
+    scale = features.scale
+
+    def with_cosines(rows: DeviceArray) -> DeviceArray:
+        rows = inner(rows)
+        return xp.concat([rows, xp.cos(rows @ turned + phases[None, :]) * scale], axis=1)
+
+    return with_cosines
+
+
+def _to_unit_length(rows: DeviceArray, mean: DeviceArray, xp: Any) -> DeviceArray:
+    """Return rows less the mean, scaled to unit length, in double precision: squares of single precision overflow."""
+    rows = xp.astype(rows, xp.float64, copy=False) - mean
+    with np.errstate(over="ignore"):
+        squares = xp.sum(rows * rows, axis=1)
+    odd = ~((squares > MIN_SQUARES) & (squares < MAX_SQUARES))
+    if bool(xp.any(odd)):
+        largest = xp.max(xp.abs(rows), axis=1)
+        rows = rows / xp.where(odd & (largest > 0.0), largest, xp.ones_like(largest))[:, None]
+        squares = xp.sum(rows * rows, axis=1)
+    return rows / xp.sqrt(xp.where(squares > 0.0, squares, xp.ones_like(squares)))[:, None]

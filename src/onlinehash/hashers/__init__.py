@@ -73,7 +73,7 @@ def register_hasher(hasher: _Class) -> _Class:
         raise InvalidInputError(f"The name {name!r} of {own} is taken by {known.__name__}; give {own} another name.")
     if inspect.isabstract(hasher):
         missing = ", ".join(sorted(hasher.__abstractmethods__))
-        raise InvalidInputError(f"{own} lacks {missing}; a hasher needs them to learn and to be saved.")
+        raise InvalidInputError(f"{own} lacks {missing}; a hasher needs them to learn and to hash.")
     params = {param.name: param for param in inspect.signature(hasher).parameters.values()}
     for needed in ("n_bits", "preprocess", "random_state"):
         if needed not in params:

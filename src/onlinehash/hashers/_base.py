@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 
 from onlinehash._internal.arrays import Place, is_on_device, to_host, way_to_host
 from onlinehash._internal.files import Arrays, Source, write_bytes
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import (
     as_array,
+    check_choice,
     check_feature_names,
     check_features,
     check_finite,
+    check_n_bits,
     check_targets,
     precision_of,
 )
@@ -31,14 +33,6 @@ from onlinehash.codes import code_width, unpack_bits, unpack_signs
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError, NotLearnedError
 from onlinehash.features import StreamFeatures, make_features
-from onlinehash.hashers._parameters import (
-    Changeable,
-    check_changed,
-    check_code_length,
-    check_output,
-    draw_seed,
-    frozen_value,
-)
 from onlinehash.hashers._saving import HeadPart, Weights, join_head, pack_hasher, read_hasher, unpack_hasher
 from onlinehash.types import Codes, Features, Labels, LabelSets, Signs, Targets
 
@@ -49,8 +43,19 @@ __all__ += ["Labels", "Mask", "OnlineHasher", "Rows", "Signs", "Targets", "Weigh
 Mask = NDArray[np.bool_] | None
 """Which rows to learn from; None for all."""
 
+MAX_BITS = 1 << 14
+"""Longest code: 2 KiB. A longer one would take more room than its vector, and 16 bits could not hold its distances."""
+
+Changeable = Mapping[str, Callable[[str, Any], object]]
+"""Parameters that may change after learning has begun, each with the check of its value: ``check(name, value)``."""
+
 VALUES_PER_CHUNK = 1 << 22  # a memory-mapped X is never read whole
 VALUES_PER_CHUNK_ON_DEVICE = 1 << 26
+
+
+def check_output(name: str, value: Any) -> str:
+    """Return the value if it is one that :meth:`OnlineHasher.transform` knows."""
+    return check_choice(name, value, ("codes", "bits", "signs"))
 
 
 class Rows(NamedTuple):
@@ -109,8 +114,8 @@ class HasherNotLearnedError(NotLearnedError, NotFittedError):  # type: ignore[mi
 class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of all hashers: checks the input, then learns.
 
-    A method is a dataclass whose fields are its parameters. It implements :meth:`_start`, :meth:`_learn`,
-    :meth:`_encoder`, :meth:`_state` and :meth:`_restore`. It may also ask for the head of the stream
+    A method is a dataclass whose fields are its parameters. It implements :meth:`_start`, :meth:`_learn` and
+    :meth:`_encoder`, and names the attributes to save in ``_saved``. It may also ask for the head of the stream
     (:meth:`_head_size`, :meth:`_open`), and keep rows until their batch is full (:meth:`_is_waiting`, :meth:`_finish`).
     Input is refused before anything changes.
 
@@ -164,6 +169,8 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     learns_on_device: ClassVar[bool] = False
     changeable: ClassVar[Changeable] = {"output": check_output}
     _saved: ClassVar[tuple[str, ...]] = ()
+    """Attributes that hold what was learned, of the hasher or ("_sketch.rows") of an object that it has: arrays, and
+    what JSON holds."""
 
     n_bits: int = 32
     _: KW_ONLY
@@ -185,13 +192,27 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _encoder(self) -> Encoder:
         """Return the frozen hash functions."""
 
-    @abstractmethod
     def _state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the learned state: a JSON part and arrays."""
+        """Return the learned state, a JSON part and arrays: the classes, and what ``_saved`` names."""
+        found = [(name, getattr(*_place_of(self, name), None)) for name in self._saved]
+        arrays = {name: value for name, value in found if isinstance(value, np.ndarray)}
+        state = {name: list(value.items()) if isinstance(value, dict) else value for name, value in found}
+        labels = {} if self._classes is None else {"labels": self._classes.labels}
+        return labels | {name: value for name, value in state.items() if name not in arrays}, arrays
 
-    @abstractmethod
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         """Restore what :meth:`_state` returned."""
+        if self._classes is not None:
+            self._classes.restore(state["labels"])
+        for name in self._saved:
+            owner, attribute = _place_of(self, name)
+            value, before = arrays.get(name), getattr(owner, attribute, None)
+            if value is None:
+                setattr(owner, attribute, dict(state[name]) if isinstance(before, dict) else state[name])
+            elif isinstance(before, np.ndarray) and before.shape == value.shape:
+                before[...] = value  # which may be laid out in another order
+            else:
+                setattr(owner, attribute, value)
 
     def _head_size(self) -> int:
         """Return how many rows of the stream are needed together before learning starts."""
@@ -250,7 +271,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         checked = self._check_rows(X, y, sample_weight, None)
         fresh = type(self)(**self.get_params(deep=False))  # if learning fails, nothing is lost
         fresh._absorb(*checked)
-        for name in ("n_samples_seen_", "_learned_with", "feature_names_in_", *(f"_{name}" for name in self._saved)):
+        for name in ("n_samples_seen_", "_learned_with", "feature_names_in_", *self._saved):
             self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
         self._keep_names(X)
@@ -333,7 +354,18 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._fix_parameters()
 
     def _draw_seed(self) -> int:
-        return draw_seed(self.random_state)
+        """Return ``random_state`` if it is an integer, otherwise an integer drawn from it."""
+        state = self.random_state
+        if isinstance(state, (int, np.integer)) and state >= 0:
+            return int(state)
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**31))
+        try:
+            return int(check_random_state(state).randint(2**31))
+        except ValueError as error:
+            raise InvalidInputError(
+                f"random_state={state!r} is not None, a non-negative integer or a NumPy generator."
+            ) from error
 
     def _take(self, rows: Rows, counted: Mask) -> None:
         """Learn from checked rows in chunks, leaving out those that do not count."""
@@ -378,13 +410,13 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _fix_parameters(self) -> None:
         """Remember the parameters that are learned with."""
-        self._learned_with = {name: frozen_value(value) for name, value in self.get_params(deep=False).items()}
+        self._learned_with = {name: _frozen_value(value) for name, value in self.get_params(deep=False).items()}
 
     def _demand_same_parameters(self, *besides: str) -> None:
         """Raise if a parameter, other than those named, was changed since learning began and may not change."""
         for name, before in self.__dict__.get("_learned_with", {}).items():
             if getattr(self, name) is not before and name not in besides:
-                check_changed(self, name, before)
+                _check_changed(self, name, before)
 
     # ------------------------------------------------------------------ hashing
 
@@ -425,18 +457,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def decision_function(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
-        rows = self._check_queries(X)
-        return self.snapshot().project(rows)
+        return self.snapshot().project(X)
 
     def _packed(self, X: ArrayLike) -> Codes:
         """Return packed codes."""
-        rows = self._check_queries(X)
-        return self.snapshot().encode(rows)
-
-    def _check_queries(self, X: ArrayLike) -> NDArray[Any]:
-        self._demand_learned()
-        check_feature_names(X, getattr(self, "feature_names_in_", None))
-        return check_features(X, n_features=self.n_features_in_, owner=type(self).__name__, on_device=True)
+        return self.snapshot().encode(X)
 
     # ------------------------------------------------------------------ saving
 
@@ -482,6 +507,12 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return tags
 
 
+def _place_of(hasher: OnlineHasher, name: str) -> tuple[Any, str]:
+    """Return the object that has an attribute, and its name there."""
+    owner, _, attribute = name.rpartition(".")
+    return getattr(hasher, owner) if owner else hasher, attribute
+
+
 def _check_weights(sample_weight: Any, n_rows: int, labelled: Mask) -> NDArray[np.float64]:
     """Return one weight per row, none of them negative."""
     try:
@@ -497,3 +528,52 @@ def _check_weights(sample_weight: Any, n_rows: int, labelled: Mask) -> NDArray[n
     if not (np.isfinite(weights) & (weights >= 0.0)).all():
         raise InvalidInputError("sample_weight holds a value that is negative or not finite; use weights from 0.")
     return weights
+
+
+# ---------------------------------------------------------------------- parameters
+
+
+def check_code_length(n_bits: Any) -> int:
+    """Return the number of bits as an int from 1 to ``MAX_BITS``."""
+    if check_n_bits(n_bits) > MAX_BITS:
+        raise InvalidInputError(f"n_bits={n_bits} is too many; a code has at most {MAX_BITS} bits.")
+    return int(n_bits)
+
+
+def _frozen_value(value: Any) -> Any:
+    """Return a copy of a parameter, which does not change if the caller changes the original."""
+    if isinstance(value, Mapping):
+        return {label: np.array(word) for label, word in value.items()}
+    return np.array(value) if _is_array(value) else value
+
+
+def _check_changed(hasher: Any, name: str, before: Any) -> None:
+    """Check a parameter that may have changed since learning began: it has the same value, or one it may change to."""
+    value = getattr(hasher, name)
+    if _is_same(before, value):
+        return
+    if name not in hasher.changeable:
+        way = f"with_{name.removeprefix('n_')}"
+        other = f", or {way}({_shown(value)})" if hasattr(hasher, way) else ""
+        raise InvalidInputError(
+            f"{name}={_shown(value)} was changed after {type(hasher).__name__} learned with "
+            f"{name}={_shown(before)}; call fit to start again{other}."
+        )
+    hasher.changeable[name](name, value)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, list, tuple))
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(np.array_equal(one[label], other[label]) for label in one)
+    return np.array_equal(one, other) if _is_array(one) or _is_array(other) else bool(one == other)
+
+
+def _shown(value: Any) -> str:
+    """Return a parameter for a message: only the size of arrays and mappings."""
+    if isinstance(value, Mapping):
+        return f"<{len(value)} codewords>"
+    return f"<array of shape {np.shape(value)}>" if _is_array(value) else repr(value)

@@ -39,6 +39,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
     rows_per_block: ClassVar[int] = ROWS_PER_BLOCK
     _uses_lengths: ClassVar[bool] = False  # the squared lengths of rows, the diagonal of their Gram matrix
+    _saved: ClassVar[tuple[str, ...]] = ("_weights",)
     learning_rate: float
     batch_size: int = 1
     fit_bias: bool = False
@@ -124,17 +125,12 @@ class CodewordHasher(WithCodewords, LinearHasher):
         return np.asarray(self._weights[len(self._weights) - bool(self.fit_bias) :].sum(axis=0))
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
-        waiting = slice(0, self._n_waiting)
-        arrays = {
-            "weights": self._weights,
-            "waiting_rows": self._rows[waiting],
-            "waiting_targets": self._targets[waiting],
-        }
-        return {"labels": self._classes.labels}, arrays
+        state, arrays = super()._state()
+        rows, targets = (block[: self._n_waiting] for block in (self._rows, self._targets))
+        return state, arrays | {"waiting_rows": rows, "waiting_targets": targets}
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        self._classes.restore(state["labels"])
-        self._weights[:] = arrays["weights"]
+        super()._restore(state, arrays)
         self._n_waiting = len(arrays["waiting_rows"])
         self._rows[: self._n_waiting] = arrays["waiting_rows"]
         self._targets[: self._n_waiting] = arrays["waiting_targets"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,11 +46,9 @@ class SettlingClasses(ClassTable):
         self.settled: dict[int, int] = {}
         self._n_compared = n_compared
 
-    def restore(self, labels: Sequence[int | str], settled: dict[int, int] | None = None) -> None:
-        """Admit the classes of a saved table, some of which had settled."""
-        super().restore(labels)
-        if settled:
-            self.settled = settled
+    def restore_settled(self) -> None:
+        """Give the classes of a saved table that have settled their codewords again."""
+        if self.settled:
             self.codewords = self.codewords_at(self._places(np.arange(len(self))))
 
     @property
@@ -160,15 +157,11 @@ def general_directions(
     directions = directions @ random_rotation(directions, seed, 1)  # eigenvectors are unique but for their signs
     rng = np.random.default_rng([seed, 7])
     drawn = rng.choice(len(classes), N_SIMULATED_ROWS, p=shares)
-    noise = rng.standard_normal((N_SIMULATED_ROWS, n_bits)) @ _root(directions.T @ within @ directions)
+    squares, vectors = np.linalg.eigh(directions.T @ within @ directions)
+    root = (vectors * np.sqrt(np.maximum(squares, 0.0))) @ vectors.T
+    noise = rng.standard_normal((N_SIMULATED_ROWS, n_bits)) @ root
     simulated = (means - mean)[drawn] @ directions + noise
     size = np.sqrt(np.square(simulated).mean())
     directions = directions @ fit_rotation(simulated, np.eye(n_bits), N_ROTATION_STEPS)
     weights = directions * (GENERAL_BIT_SIZE / size if size > 0.0 else 0.0)
     return weights, -(mean @ weights)
-
-
-def _root(covariance: Matrix) -> Matrix:
-    """Return the symmetric square root of a covariance."""
-    squares, vectors = np.linalg.eigh(covariance)
-    return np.asarray((vectors * np.sqrt(np.maximum(squares, 0.0))) @ vectors.T)

@@ -67,15 +67,16 @@ class BatchHasher(OnlineHasher):
     """Base class of methods that learn from ``batch_size`` consecutive rows at a time.
 
     Rows that do not fill a batch wait for the next call. A snapshot learns from them as from a shorter batch, unless
-    the method needs ``whole_batches``. Arrays named in ``_saved`` are saved and restored: ``"codes"`` is ``_codes``.
+    the method needs ``whole_batches``.
     """
 
     whole_batches: ClassVar[bool] = False
     batch_size: int
+    _saved: ClassVar[tuple[str, ...]] = ("_waiting_rows", "_waiting_labels")
 
     def _start(self, n_features: int) -> None:
         self._waiting_rows = np.empty((0, n_features), self._dtype)
-        self._waiting_labels: Labels | None = None
+        self._waiting_labels: list[int | str] = []
 
     def _batch_rows(self) -> int:
         """Return the number of rows per batch."""
@@ -86,38 +87,22 @@ class BatchHasher(OnlineHasher):
         """Learn from one batch of preprocessed rows, or from a shorter one at the end."""
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
-        rows = self._preprocessed(X)
-        labels: Labels | None = np.asarray(targets) if self.supervised else None
-        if len(self._waiting_rows):
-            rows = np.concatenate([self._waiting_rows, rows])
-            if labels is not None and self._waiting_labels is not None:
-                labels = np.concatenate([self._waiting_labels, labels])
+        rows = np.concatenate([self._waiting_rows, self._preprocessed(X)])
+        labels = [*self._waiting_labels, *([] if targets is None else np.asarray(targets).tolist())]
         size = self._batch_rows()
         whole = len(rows) - len(rows) % size
         for start in range(0, whole, size):
             batch = slice(start, start + size)
             with single_threaded_products(size):
-                self._learn_batch(rows[batch], None if labels is None else labels[batch])
-        self._waiting_rows = rows[whole:].copy()
-        self._waiting_labels = None if labels is None else labels[whole:].copy()
+                self._learn_batch(rows[batch], np.array(labels[batch]))
+        self._waiting_rows, self._waiting_labels = rows[whole:].copy(), labels[whole:]
 
     def _is_waiting(self) -> bool:
         return len(self._waiting_rows) > 0 and not self.whole_batches
 
     def _finish(self) -> None:
         if self._is_waiting():
-            self._learn_batch(self._waiting_rows, self._waiting_labels)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        labels = None if self._waiting_labels is None else self._waiting_labels.tolist()
-        learned = {name: self.__dict__[f"_{name}"] for name in self._saved if f"_{name}" in self.__dict__}
-        return {"waiting_labels": labels}, {"waiting_rows": self._waiting_rows, **learned}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        self._waiting_rows = arrays["waiting_rows"]
-        labels = state["waiting_labels"]
-        self._waiting_labels = check_labels(labels, len(labels)) if labels else None
-        self.__dict__.update({f"_{name}": arrays[name] for name in self._saved if name in arrays})
+            self._learn_batch(self._waiting_rows, np.array(self._waiting_labels))
 
 
 class WithNumberedClasses(OnlineHasher):
@@ -128,14 +113,6 @@ class WithNumberedClasses(OnlineHasher):
     def _number(self, labels: Iterable[int | str]) -> NDArray[np.int64]:
         """Return the number of every label; a new one gets the next."""
         return np.array([self._numbers.setdefault(label, len(self._numbers)) for label in labels], np.int64)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()  # type: ignore[safe-super]
-        return state | {"labels": list(self._numbers)}, arrays
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)  # type: ignore[safe-super]
-        self._numbers = {label: number for number, label in enumerate(state["labels"])}
 
     @property
     def classes_(self) -> Labels:
@@ -193,13 +170,13 @@ class WithAnchors(OnlineHasher):
         return inner if anchors is None else replace(anchors, anchors=anchors.anchors.copy(), inner=inner)
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()  # type: ignore[safe-super]
+        state, arrays = super()._state()
         if self._anchors is not None:
             arrays |= {"anchors": self._anchors.anchors, "width": np.array([self._anchors.width])}
         return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)  # type: ignore[safe-super]
+        super()._restore(state, arrays)
         if "anchors" in arrays:
             self._anchors = Anchors(arrays["anchors"], arrays["width"].item(), self.has_constant)
 
@@ -238,7 +215,7 @@ class Reservoir:
     """
 
     def __init__(self, capacity: int) -> None:
-        self.keys = np.empty(capacity)
+        self.keys = np.zeros(capacity)
         self.size = 0
 
     def offer(self, keys: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import Arrays, Encoder, Features
+from onlinehash.hashers._base import Encoder, Features
 from onlinehash.hashers._mixins import BatchHasher, Matrix
 
 _MISSING, _ROTATION = 1, 2  # what a random draw is for
@@ -51,6 +50,7 @@ class PrincipalHasher(BatchHasher):
     """Base class of unsupervised methods that hash along rotated principal directions."""
 
     supervised: ClassVar[bool] = False
+    _saved = (*BatchHasher._saved, "_moments.mean", "_moments.n_seen")
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
@@ -74,14 +74,6 @@ class PrincipalHasher(BatchHasher):
     def _encoder(self) -> Encoder:
         weights, intercept = (values.astype(self._dtype) for values in self._hash_functions())
         return Encoder(weights, intercept, self._features.freeze(), self.version_, self.name)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        return state | {"n_seen": self._moments.n_seen}, arrays | {"mean": self._moments.mean}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        self._moments.mean, self._moments.n_seen = arrays["mean"], state["n_seen"]
 
 
 def with_missing_directions(directions: Matrix, n_bits: int, seed: int) -> Matrix:
@@ -193,9 +185,11 @@ def _noise(rows: Matrix) -> float:
 class SketchHasher(PrincipalHasher):
     """Base class of methods that hash along the rotated principal directions of a zero-mean sketch.
 
-    A method implements :meth:`_sketch_batch`, which adds the contribution of a batch to the scatter matrix to
-    ``_sketch``.
+    A method implements :meth:`_learn_batch`, which adds the contribution of a batch to the scatter matrix to
+    ``_sketch``, and counts it in ``_n_batches``.
     """
+
+    _saved = (*PrincipalHasher._saved, "_sketch.rows", "_sketch.n_rows", "_sketch.filled", "_n_batches")
 
     sketch_size: int = 200
 
@@ -214,14 +208,6 @@ class SketchHasher(PrincipalHasher):
         self._sketch = FrequentDirections(size, n_features)
         self._n_batches = 0
 
-    @abstractmethod
-    def _sketch_batch(self, rows: NDArray[Any]) -> None:
-        """Add the next batch of preprocessed rows to the sketch."""
-
-    def _learn_batch(self, rows: NDArray[Any], labels: Any) -> None:
-        self._sketch_batch(rows)
-        self._n_batches += 1
-
     @property
     def sketch_(self) -> Matrix:
         """Rows of the sketch that are in use; whole batches only."""
@@ -235,15 +221,3 @@ class SketchHasher(PrincipalHasher):
 
     def _rotation(self, directions: Matrix) -> Matrix:
         return random_rotation(directions, self.seed_, self._n_batches)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        sketch = self._sketch
-        counts = {"n_rows": sketch.n_rows, "filled": bool(sketch.filled), "n_batches": self._n_batches}
-        return state | counts, arrays | {"sketch": sketch.rows}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        sketch = self._sketch
-        sketch.rows, sketch.n_rows, sketch.filled = arrays["sketch"], state["n_rows"], state["filled"]
-        self._n_batches = state["n_batches"]

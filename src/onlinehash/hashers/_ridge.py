@@ -22,7 +22,7 @@ from onlinehash._internal.arrays import (
 from onlinehash._internal.kernels import kernel
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
-from onlinehash.features import WithInputs, place_features
+from onlinehash.features import Fourier, place_features
 from onlinehash.hashers._base import Arrays, Features
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class RidgeStatistics:
         self.grow(int(numbers.max(initial=-1)) + 1)
         numbers = numbers[: len(other.counts)]
         sums = np.zeros((len(self.counts), self.n_inputs))
-        sums[numbers] = _on_host(other.sums)
+        sums[numbers] = on_host(other.sums)
         self.gram += self.place.to(other.gram, "float64")
         self.sums += self.place.put(sums)
         self.counts[numbers] += other.counts
@@ -200,8 +200,8 @@ class RidgeStatistics:
     def leading(self, n_inputs: int) -> RidgeStatistics:
         """Return a copy of the statistics of the first ``n_inputs`` features, on the host."""
         part = RidgeStatistics(n_inputs)
-        part.gram = np.array(_on_host(self.gram[:n_inputs, :n_inputs]))
-        part.sums, part.counts = np.array(_on_host(self.sums[:, :n_inputs])), self.counts.copy()
+        part.gram = np.array(on_host(self.gram[:n_inputs, :n_inputs]))
+        part.sums, part.counts = np.array(on_host(self.sums[:, :n_inputs])), self.counts.copy()
         part.total, part.squares = self.total, self.squares
         return part
 
@@ -212,7 +212,7 @@ class RidgeStatistics:
 
     def class_sums(self, classes: NDArray[np.intp]) -> Matrix:
         """Return the sums of some classes, on the host."""
-        return np.asarray(_on_host(self.sums)[classes])
+        return np.asarray(on_host(self.sums)[classes])
 
     def demand_sums_of_rows(self, tolerance: float) -> None:
         """Raise if these are the sums of no rows, beyond a tolerance in squares: after too much was taken out.
@@ -221,7 +221,7 @@ class RidgeStatistics:
         class without rows has no sum. Costs one Cholesky factor.
         """
         seen = self.seen
-        gone = np.delete(_on_host(self.sums), seen, axis=0)
+        gone = np.delete(on_host(self.sums), seen, axis=0)
         means = self.place.put(self.class_sums(seen) / np.sqrt(self.counts[seen])[:, None])
         if np.square(gone).sum() > tolerance or self._factor(self.gram - means.T @ means, tolerance) is None:
             raise InvalidInputError(
@@ -231,7 +231,7 @@ class RidgeStatistics:
 
     def towards(self, codewords: NDArray[Any]) -> Matrix:
         """Return the sum of z t^T over all rows, for the codewords t of their classes."""
-        return np.asarray(_on_host(self.sums).T @ codewords[: len(self.counts)].astype(np.float64))
+        return np.asarray(on_host(self.sums).T @ codewords[: len(self.counts)].astype(np.float64))
 
     def _factor(self, matrix: DeviceArray, diagonal: float) -> DeviceArray | None:
         """Return the Cholesky factor of a matrix plus a multiple of the identity, or None if it has none."""
@@ -328,7 +328,7 @@ class StreamSums:
     device none waits, because even one row fills a GPU, and features are computed in double precision.
     """
 
-    def __init__(self, n_features: int, features: WithInputs | None, decay: float, place: Place = HOST) -> None:
+    def __init__(self, n_features: int, features: Fourier | None, decay: float, place: Place = HOST) -> None:
         self._n_features, self._features, self._decay, self.place = n_features, features, decay, place
         n_inputs = (n_features if features is None else features.n_outputs) + 1
         self.statistics = RidgeStatistics(n_inputs, place)
@@ -422,8 +422,8 @@ class StreamSums:
         """Return a JSON part and arrays."""
         sums = self.statistics
         arrays: Arrays = {
-            "gram": lapack.dtrttp(_on_host(sums.gram), uplo="L")[0],
-            "sums": _on_host(sums.sums),
+            "gram": lapack.dtrttp(on_host(sums.gram), uplo="L")[0],
+            "sums": on_host(sums.sums),
             "counts": sums.counts,
             "waiting_rows": self._block[: self.n_waiting],
         }
@@ -477,7 +477,7 @@ class StreamSums:
             statistics.add(rows, members, decay=self._decay**n_rows)
 
 
-def _on_host(array: DeviceArray) -> Matrix:
+def on_host(array: DeviceArray) -> Matrix:
     """Return an array of the host, or the copy there of one on a device."""
     return to_host(array) if is_on_device(array) else array
 

@@ -56,7 +56,7 @@ class AdaptHash(LinearHasher, BatchHasher):
 
     whole_batches = True  # nothing can be learned from half a pair
     batch_size = 2
-    _saved = ("weights",)
+    _saved = (*BatchHasher._saved, "_weights")
 
     alpha: float = 0.8
     regularisation: float = 0.01

@@ -59,7 +59,7 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
     name: ClassVar[str] = "bsodh"
 
     whole_batches = True  # the regression uses one batch only: a few rows would replace what a whole batch taught
-    _saved: ClassVar[tuple[str, ...]] = ("weights", "counts", "codes", "sums", "gram")
+    _saved = (*BatchHasher._saved, "_numbers", "_weights", "_counts", "_codes", "_sums", "_gram")
     _positive: ClassVar[tuple[str, ...]] = ("similar_weight", "fit_weight", "regularisation")
 
     batch_size: int = 2000

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.hashers._base import Encoder
-from onlinehash.hashers._mixins import Matrix
+from onlinehash.hashers._mixins import BatchHasher, Matrix
 from onlinehash.hashers.bsodh import BSODH
 
 
@@ -67,7 +67,9 @@ class FOH(BSODH):
 
     name: ClassVar[str] = "foh"
 
-    _saved = ("weights", "sum", "label_codes", "codes", "classes_of", "members")
+    _saved = (
+        *BatchHasher._saved, "_numbers", "_weights", "_sum", "_label_codes", "_codes", "_classes_of", "_members"
+    )  # fmt: skip
     _positive = (*BSODH._positive, "label_weight", "earlier_label_weight", "label_regularisation")
 
     similar_weight: float = 1.6

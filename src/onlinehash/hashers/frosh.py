@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -64,10 +64,11 @@ class FROSH(SketchHasher):
     def _batch_rows(self) -> int:
         return check_positive_int("chunk_size", self.chunk_size)
 
-    def _sketch_batch(self, rows: Features) -> None:
+    def _learn_batch(self, rows: Features, labels: Any) -> None:
         centred = self._moments.add_spread(rows)
         draw = np.random.default_rng([self.seed_, self._n_batches, self.sketch_size])
         self._sketch.append(compress_rows(centred, self.sketch_size // 2, draw))
+        self._n_batches += 1
 
 
 def compress_rows(rows: Matrix, n_rows: int, draw: np.random.Generator) -> Matrix:

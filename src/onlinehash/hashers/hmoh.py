@@ -66,6 +66,7 @@ class HMOH(WithAnchors, CodewordHasher):
     """
 
     name: ClassVar[str] = "hmoh"
+    _saved = ("_weights", "_sum", "_mistakes")
     rows_per_block: ClassVar[int] = 40  # larger than for HCOH, because every block adds all weights to their sum
 
     learning_rate: float = 0.1
@@ -123,15 +124,10 @@ class HMOH(WithAnchors, CodewordHasher):
         weights = self._sum / np.maximum(self._mistakes, 1).astype(self._dtype)
         return Encoder(weights, None, self._frozen_features(), self.version_, self.name)
 
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        return state, arrays | {"sum": self._sum, "mistakes": self._mistakes}
-
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
         if "anchors" in arrays:
             self._make_room(len(arrays["anchors"]))
         super()._restore(state, arrays)
-        self._sum, self._mistakes = np.asfortranarray(arrays["sum"]), arrays["mistakes"]
 
 
 @kernel()

@@ -14,20 +14,17 @@ from onlinehash._internal.arrays import Place, is_on_device
 from onlinehash._internal.validation import check_choice, check_non_negative_int, check_positive, check_positive_int
 from onlinehash.codebooks import make_codebook
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
-from onlinehash.features import (
-    Anchors,
-    Centring,
-    Fourier,
-    HadamardFourier,
-    RunningCentring,
-    WithInputs,
-    centre_running,
-    place_features,
+from onlinehash.features import Centring, Fourier, RunningCentring, place_features
+from onlinehash.hashers._base import (
+    Arrays,
+    Changeable,
+    Encoder,
+    OnlineHasher,
+    Weights,
+    check_code_length,
 )
-from onlinehash.hashers._base import Arrays, Changeable, Encoder, Mask, OnlineHasher, Rows, Weights
 from onlinehash.hashers._class_bits import SettlingClasses, check_sharpness, choose_sharpness, general_directions
 from onlinehash.hashers._mixins import WithCodewords, head_rows, median_squared_distance
-from onlinehash.hashers._parameters import check_code_length
 from onlinehash.hashers._ridge import (
     CONSTANT,
     HOST,
@@ -38,6 +35,7 @@ from onlinehash.hashers._ridge import (
     RidgeStatistics,
     StreamSums,
     next_settling,
+    on_host,
 )
 from onlinehash.types import Features, LabelSets, Signs, Targets
 
@@ -98,11 +96,10 @@ class HROH(WithCodewords):
     general_bits : int, default=0
         How many of the bits are kept general, for classes that are never learned: directions of the row along which
         classes differ most. Half of the bits is a good number. See the method's page.
-    features : {"fourier", "dense_fourier", "anchors", "none"}, default="fourier"
-        What goes beside the row itself: random Fourier features, by fast Hadamard transforms or by a
-        product with a random matrix; Gaussian similarities to the head of the stream; or nothing.
+    features : {"fourier", "none"}, default="fourier"
+        What goes beside the row itself: random Fourier features, by fast Hadamard transforms, or nothing.
     n_components : int, default=2048
-        Number of these features.
+        Number of Fourier features.
     bandwidth : float, optional
         Squared width ("sigma^2") of the Gaussian kernel. By default the median squared distance in the first 256 rows,
         which are kept until then. Give it where hashers must agree before they have seen anything.
@@ -147,6 +144,7 @@ class HROH(WithCodewords):
     merges: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     learns_on_device: ClassVar[bool] = True
+    _saved = ("n_unlearned_", "_classes.settled")
     changeable: ClassVar[Changeable] = {
         **OnlineHasher.changeable,
         "alpha": _check_penalty,
@@ -186,17 +184,12 @@ class HROH(WithCodewords):
         self._keep_names(X)
         return self
 
-    def _take(self, rows: Rows, counted: Mask) -> None:
-        if is_on_device(rows.X) and self._place is None:
-            self._place: Place | None = Place.of(rows.X)
-        super()._take(rows, counted)
-
     def _prepare(self, n_features: int, dtype: np.dtype[Any], seed: int) -> None:
         super()._prepare(n_features, getattr(self, "_dtype", dtype), seed)  # an empty clone has its precision already
 
     def _start(self, n_features: int) -> None:
         check_choice("assignment", self.assignment, ("learned", "arrival"))
-        check_choice("features", self.features, ("fourier", "dense_fourier", "anchors", "none"))
+        check_choice("features", self.features, ("fourier", "none"))
         check_positive_int("n_components", self.n_components)
         if self.bandwidth is not None:
             check_positive("bandwidth", self.bandwidth)
@@ -205,13 +198,9 @@ class HROH(WithCodewords):
         self._n_features = n_features
         self._classes: SettlingClasses = self._make_classes()
         self.n_unlearned_ = 0
-        self._map: WithInputs | None = None
-        self._place = None
         self._solved: _Solution | None = None
-        if self.features == "none":
-            self._set_map(None)
-        elif self.features != "anchors" and self.bandwidth is not None:
-            self._set_map(self._draw_map(self.bandwidth))
+        if not self._head_size():
+            self._make_sums(self.bandwidth)
 
     def _make_classes(self) -> SettlingClasses:
         n_general = check_non_negative_int("general_bits", self.general_bits)
@@ -232,31 +221,24 @@ class HROH(WithCodewords):
         return self.n_bits - self.general_bits
 
     def _head_size(self) -> int:
-        if self.features == "none" or self._map is not None:
-            return 0
-        return max(HEAD_ROWS, self.n_components) if self.features == "anchors" else HEAD_ROWS
+        return HEAD_ROWS if self.features == "fourier" and self.bandwidth is None else 0
 
     def _open(self, head: Features, targets: Targets) -> None:
-        rows = head_rows(self._features, head)
-        bandwidth = self.bandwidth or median_squared_distance(rows[:HEAD_ROWS])
-        anchors = rows[: self.n_components] if self.features == "anchors" else None
-        self._set_map(self._draw_map(bandwidth, anchors))
+        self._make_sums(median_squared_distance(head_rows(self._features, head)))
 
-    def _draw_map(self, bandwidth: float, anchors: Features | None = None) -> WithInputs:
-        self._bandwidth = float(bandwidth)
-        if anchors is not None:
-            return WithInputs(Anchors(anchors.copy(), 2.0 * self._bandwidth))
-        kind = HadamardFourier if self.features == "fourier" else Fourier
-        return WithInputs(kind.draw(self._n_features, self.n_components, self._bandwidth, self.seed_))
-
-    def _set_map(self, features: WithInputs | None) -> None:
-        self._map = features
-        self._sums = StreamSums(self._n_features, features, self.decay)
+    def _make_sums(self, bandwidth: float | None) -> None:
+        """Fix the feature map, and start the sums of its outputs."""
+        self._map: Fourier | None = None
+        if self.features == "fourier":
+            assert bandwidth is not None
+            self._map = Fourier.draw(self._n_features, self.n_components, float(bandwidth), self.seed_)
+        self._sums = StreamSums(self._n_features, self._map, self.decay)
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         self._solved = None
-        if self._place is not None:
-            self._move_to(self._place)
+        if is_on_device(X) and self._sums.place == HOST:
+            self._flush()
+            self._sums = self._sums.moved_to(Place.of(X))
         self._sums.learn(self._centred(X, weights), self._members(targets, weights), self._classes)
 
     # ------------------------------------------------------------------ hashing
@@ -305,7 +287,7 @@ class HROH(WithCodewords):
         return Encoder(
             weights.astype(self._dtype, order="C"),
             intercept.astype(self._dtype),
-            frozen if self._map is None else WithInputs(replace(self._map.curved, inner=frozen)),
+            frozen if self._map is None else replace(self._map, inner=frozen),
             self.version_,
             self.name,
             codewords=words if sharpness else None,
@@ -353,8 +335,8 @@ class HROH(WithCodewords):
         self._demand_same_parameters()
         twin = type(self)(**self.get_params(deep=False) | {"random_state": self.seed_})
         self._demand_map_of_its_own()
-        if self.features != "none":
-            twin.bandwidth = self._completed()._bandwidth
+        if (features := self._completed()._map) is not None:
+            twin.bandwidth = features.bandwidth
         twin.n_features_in_, twin._dtype = self.n_features_in_, self._dtype
         if hasattr(self, "feature_names_in_"):
             twin.feature_names_in_ = self.feature_names_in_
@@ -521,20 +503,22 @@ class HROH(WithCodewords):
             raise InvalidInputError("The two hashers treat rows differently; give both the same preprocess.")
 
     def _demand_map_of_its_own(self) -> None:
-        """Raise if the map is made of one stream's rows, so that no other hasher can have it."""
-        if self.features == "anchors" or isinstance(self._features, RunningCentring):
-            raise InvalidInputError(
-                "Anchors and a running mean belong to one stream; merge with features='fourier' and preprocess='unit'."
-            )
+        """Raise if the map follows one stream's rows, so that no other hasher can have it."""
+        if isinstance(self._features, RunningCentring):
+            raise InvalidInputError("A running mean belongs to one stream; merge with preprocess='unit'.")
 
     def _mean(self) -> list[float] | None:
         return self._features.mean.tolist() if isinstance(self._features, Centring) else None
 
     def _map_settings(self) -> dict[str, Any]:
         settings = {"features": self.features, "number of columns of X": self.n_features_in_}
-        if self._map is not None:
-            settings |= {"random_state": self.seed_, "bandwidth": self._bandwidth, "n_components": self.n_components}
-        return settings
+        if self._map is None:
+            return settings
+        return settings | {
+            "random_state": self.seed_,
+            "bandwidth": self._map.bandwidth,
+            "n_components": self.n_components,
+        }
 
     def _demand_known(self, targets: Targets) -> None:
         assert targets is not None
@@ -547,24 +531,17 @@ class HROH(WithCodewords):
         """Return the next rows of the stream preprocessed, where the sums are; a running mean counts their weights."""
         if not isinstance(self._features, RunningCentring):
             return self._frozen_rows(X)
-        if self._place is not None:
-            return centre_running(self._features, self._place.to(X, "float64"), weights)
-        rows = np.empty_like(X)
-        self._features.learn(X, rows, weights)
-        return rows
+        rows = np.ascontiguousarray(on_host(X), self._dtype)  # row after row: not what a GPU is for
+        centred = np.empty_like(rows)
+        self._features.learn(rows, centred, weights)
+        return centred
 
     def _frozen_rows(self, X: Any) -> Any:
         """Return rows preprocessed as they are now, where the sums are."""
-        features, place = self._features.freeze(), self._place
-        if place is None:
-            return features.transform(np.ascontiguousarray(X, self._dtype))
+        features, place = self._features.freeze(), self._sums.place
+        if place == HOST:
+            return features.transform(np.ascontiguousarray(on_host(X), self._dtype))
         return place_features(features, place, "float64")(place.to(X, "float64"))
-
-    def _move_to(self, place: Place) -> None:
-        """Keep the sums on a device from now on."""
-        if self._sums.place == HOST:
-            self._flush()
-            self._sums = self._sums.moved_to(place)
 
     def _flush(self) -> None:
         """Add the rows that wait to the sums."""
@@ -587,23 +564,15 @@ class HROH(WithCodewords):
     # ------------------------------------------------------------------ saving
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state: dict[str, Any] = {"labels": self._classes.labels, "n_unlearned": self.n_unlearned_}
-        state["settled"] = list(self._classes.settled.items())
+        state, arrays = super()._state()
         if self._head is not None:
-            return state, {}
+            return state, arrays
         sums, arrays = self._sums.state()
-        state |= sums
-        if self._map is not None:
-            state["bandwidth"] = self._bandwidth
-            if isinstance(self._map.curved, Anchors):
-                arrays["anchors"] = self._map.curved.anchors
-        return state, arrays
+        return state | sums | {"bandwidth": self._map.bandwidth if self._map else None}, arrays
 
     def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        self._classes.restore(state["labels"], dict(state["settled"]))
-        self.n_unlearned_ = state["n_unlearned"]
-        if "gram" not in arrays:
-            return
+        super()._restore(state, arrays)
+        self._classes.restore_settled()
         if "bandwidth" in state:
-            self._set_map(self._draw_map(state["bandwidth"], arrays.get("anchors")))
-        self._sums.restore(state, arrays)
+            self._make_sums(state["bandwidth"])
+            self._sums.restore(state, arrays)

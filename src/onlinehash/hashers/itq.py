@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from onlinehash._internal.validation import check_positive_int
-from onlinehash.hashers._base import Arrays, Features
+from onlinehash.hashers._base import Features
 from onlinehash.hashers._mixins import Matrix, Reservoir
 from onlinehash.hashers._principal import PrincipalHasher, nearest_rotation, random_rotation, with_missing_directions
 
@@ -62,7 +62,7 @@ class ITQ(PrincipalHasher):
     name: ClassVar[str] = "itq"
 
     batch_size = 256  # rows added to the covariance at once, however the stream is split into calls
-    _saved = ("scatter",)
+    _saved = (*PrincipalHasher._saved, "_scatter", "_sample", "_reservoir.keys", "_reservoir.size")
 
     n_iterations: int = 50
     sample_size: int = 5000
@@ -89,31 +89,17 @@ class ITQ(PrincipalHasher):
         return np.asarray(self._scatter / max(1, self._moments.n_seen))
 
     def _hash_functions(self) -> tuple[Matrix, Matrix]:
-        directions = with_missing_directions(self._principal_directions(), self.n_bits, self.seed_)
+        n_features = len(self._scatter)
+        squares, vectors = eigh(self._scatter, subset_by_index=[n_features - self.n_bits, n_features - 1])
+        noise = n_features * np.finfo(np.float64).eps * squares[-1]
+        known = vectors[:, squares > max(noise, 0.0)][:, ::-1]  # fewer than n_bits where the rank is lower
+        directions = with_missing_directions(known, self.n_bits, self.seed_)
         offset = self._moments.mean @ directions
         sample = self._sample[: self._reservoir.size]
         projections = (sample @ directions.astype(self._dtype)).astype(np.float64) - offset
         start = random_rotation(directions, self.seed_, 0)
         rotation = fit_rotation(projections, start, self.n_iterations)
         return directions @ rotation, -(offset @ rotation)
-
-    def _principal_directions(self) -> Matrix:
-        """Return the first eigenvectors of the covariance, one per column; fewer if its rank is lower."""
-        n_features = len(self._scatter)
-        squares, vectors = eigh(self._scatter, subset_by_index=[n_features - self.n_bits, n_features - 1])
-        noise = n_features * np.finfo(np.float64).eps * squares[-1]
-        return np.asarray(vectors[:, squares > max(noise, 0.0)][:, ::-1])
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        used = slice(self._reservoir.size)
-        return state, arrays | {"sample": self._sample[used], "keys": self._reservoir.keys[used]}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        n_sampled = len(arrays["sample"])
-        self._sample[:n_sampled] = arrays["sample"]
-        self._reservoir.keys[:n_sampled], self._reservoir.size = arrays["keys"], n_sampled
 
 
 def fit_rotation(projections: Matrix, rotation: Matrix, n_iterations: int) -> Matrix:

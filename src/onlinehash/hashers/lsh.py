@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from onlinehash.hashers._base import Arrays, Features, Targets, Weights
+from onlinehash.hashers._base import Features, Targets, Weights
 from onlinehash.hashers._mixins import LinearHasher
 
 
@@ -37,9 +37,3 @@ class LSH(LinearHasher):
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         self._preprocessed(X)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        return {}, {}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        pass

@@ -68,7 +68,7 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
     has_constant = True
     whole_batches = True  # nothing can be learned from half a pair
     batch_size = 2
-    _saved = ("weights",)
+    _saved = (*BatchHasher._saved, "_weights")
 
     aggressiveness: float = 0.001
     similar_radius: float = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from onlinehash._internal.validation import check_choice, check_positive, check_
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, squared_distances
-from onlinehash.hashers._base import Arrays, Encoder, Features, Labels, Targets
+from onlinehash.hashers._base import Encoder, Features, Labels, Targets
 from onlinehash.hashers._mixins import BatchHasher, WithAnchors, WithCodewords, head_rows
 
 _SWEEPS = 3  # over the bits of a code, in each round
@@ -94,7 +94,8 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
     multi_label: ClassVar[bool] = False
 
     _saved = (
-        "class_codes", "value_sums", "kernel_mean", "gram", "cross", "memory_features", "memory_codes", "memory_classes"
+        *BatchHasher._saved, "_n_batches", "_class_codes", "_value_sums", "_kernel_mean", "_gram", "_cross",
+        "_memory_features", "_memory_codes", "_memory_classes",
     )  # fmt: skip
 
     batch_size: int = 2000
@@ -220,16 +221,6 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
         weights = solve(ridge, self._cross, assume_a="pos")
         weights, intercept = weights.astype(self._dtype), (-self._kernel_mean @ weights).astype(self._dtype)
         return Encoder(weights, intercept, self._frozen_features(), self.version_, self.name)
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        state |= {"labels": self._classes.labels, "n_batches": self._n_batches}
-        return state, arrays
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        self._classes.restore(state["labels"])
-        self._n_batches = state["n_batches"]
 
 
 def _without(row: Matrix, k: int) -> Matrix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,28 +70,27 @@ class SketchHash(SketchHasher):
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
         check_choice("variant", self.variant, ("as_described", "as_released"))
-        if self._forgets() and self._batch_rows() < self.n_bits:
+        self._forgets = self.variant == "as_released"
+        if self._forgets and self._batch_rows() < self.n_bits:
             raise InvalidInputError(
                 f"batch_size={self.batch_size} is less than n_bits={self.n_bits}; variant='as_released' knows only the "
                 f"last batch, which has no more directions than rows. Use batch_size={self.n_bits + 1} or more, or "
                 "variant='as_described'."
             )
 
-    def _forgets(self) -> bool:
-        return self.variant == "as_released"
-
     def _is_waiting(self) -> bool:
-        return super()._is_waiting() and not (self._forgets() and self._n_batches)
+        return super()._is_waiting() and not (self._forgets and self._n_batches)
 
-    def _sketch_batch(self, rows: Features) -> None:
+    def _learn_batch(self, rows: Features, labels: Any) -> None:
         sketch, moments = self._sketch, self._moments
-        if self._forgets():
+        if self._forgets:
             sketch.forget()
         if sketch.filled:  # as published, it shrinks once per batch, even if rows are free
             sketch.n_rows = len(sketch.rows)
         centred, shift = moments.add(rows)
         # With "as_released" the shift is a row of zeros, which is appended as published.
         sketch.append(centred if self._n_batches == 0 else np.vstack([centred, shift]))
-        if self._forgets():
+        if self._forgets:
             moments.mean[:] = 0.0
             moments.n_seen = 0
+        self._n_batches += 1
