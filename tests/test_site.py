@@ -34,7 +34,7 @@ PACKAGES = (
     "features", "hashers", "indexes", "metrics", "scale", "service", "streams", "tables", "types",
 )  # fmt: skip
 # their servers and devices are not at hand
-NO_EXAMPLE = {"MilvusIndex", "encode_into", "GpuIndex", "centre_running", "place_features"}
+NO_EXAMPLE = {"MilvusIndex", "GpuIndex", "centre_running", "place_features"}
 
 
 class Links(HTMLParser):
