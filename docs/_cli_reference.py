@@ -27,7 +27,6 @@ def cli_page() -> str:
         "",
         "Every command has `--help` (`-h`), `--quiet` (`-q`: only results, warnings and errors),",
         "`--verbose` (`-v`: the log, and tracebacks of errors) and `--import MODULE` (imported first).",
-        "`-` in place of a file is standard input or output.",
         "`onlinehash --install-completion` installs shell completion. `python docs/generate.py` writes this page.",
     ]
     for names, command in _commands(("onlinehash",), typer.main.get_command(app)):

@@ -10,7 +10,7 @@ import pytest
 from onlinehash._internal import plugins
 from onlinehash.collection.engines import ENGINES
 from onlinehash.collection.stores import STORES
-from onlinehash.embedders import EMBEDDERS, documents_of, known_embedders, make_embedder, register_embedder
+from onlinehash.embedders import EMBEDDERS, documents_of, known_embedders, make_embedder
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers import HASHERS
 from onlinehash.streams import SOURCES, open_source
@@ -64,5 +64,3 @@ def test_a_stream_of_another_package_is_opened_by_its_scheme_or_ending(another_p
 def test_an_embedder_of_another_package_is_made_by_its_name(another_package):
     assert np.array_equal(make_embedder("lengths")(["ab"]), [[2]])
     assert (documents_of("lengths:any"), "lengths" in known_embedders()) == ("image", True)
-    with pytest.raises(InvalidInputError, match="taken"):
-        register_embedder("lengths", lengths)

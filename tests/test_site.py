@@ -34,7 +34,7 @@ PACKAGES = (
     "features", "hashers", "indexes", "metrics", "scale", "service", "streams", "tables", "types",
 )  # fmt: skip
 # their servers and devices are not at hand
-NO_EXAMPLE = {"MilvusIndex", "encode_into", "GpuIndex", "place_features"}
+NO_EXAMPLE = {"MilvusIndex", "GpuIndex", "place_features"}
 
 
 class Links(HTMLParser):

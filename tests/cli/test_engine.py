@@ -41,7 +41,7 @@ def test_a_collection_in_an_engine_is_used_like_a_file(run, folder, place):
 
 
 def test_what_is_wrong_with_a_place_is_said(run, place):
-    assert "create it with 'onlinehash collection create'" in run(f"collection stats {place}", code=1).stderr
+    assert "'onlinehash ingest' and 'onlinehash collection create'" in run(f"collection stats {place}", code=1).stderr
     run(f"collection create {place}")
     assert "exists already" in run(f"collection create {place}", code=2).stderr
     assert "names no" in run(f"collection stats {place.rpartition('#')[0]}", code=2).stderr

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH, LSH, load_hasher
-from onlinehash.cli import _arrays
+from onlinehash.tables.npy import read
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -46,7 +46,7 @@ def test_resuming_equals_learning_in_one_go(run, split):
 
 def test_the_size_of_chunks_makes_no_difference(run, split, monkeypatch):
     run("learn X.npy y.npy --out a.oh --method hcoh")
-    monkeypatch.setattr(_arrays, "_VALUES_PER_CHUNK", 64 * 100)
+    monkeypatch.setattr("onlinehash.tables.npy.read", lambda path, columns, _: read(path, columns, 100))
     run("learn X.npy y.npy --out b.oh --method hcoh")
     np.testing.assert_array_equal(codes_of("a.oh", split), codes_of("b.oh", split))
 
@@ -56,7 +56,7 @@ def test_a_csv_file_may_hold_its_labels_in_a_column(run, split, header, column):
     names = ",".join([f"f{i}" for i in range(64)] + ["digit"]) if header else ""
     table = np.column_stack([split.stream.X, split.stream.y])
     np.savetxt("t.csv", table, fmt="%.9g", delimiter=",", header=names, comments="")
-    run(f"learn t.csv --label-column {column} --method hcoh --out a.oh" + " --no-header" * (not header))
+    run(f"learn t.csv {column} --method hcoh --out a.oh" + " --no-header" * (not header))
     learned = load_hasher("a.oh")
     assert learned.n_samples_seen_ == 1500
     assert learned.classes_.tolist() == HCOH().partial_fit(*split.stream).classes_.tolist()
@@ -64,25 +64,9 @@ def test_a_csv_file_may_hold_its_labels_in_a_column(run, split, header, column):
 
 def test_text_labels_in_a_csv_without_header_are_not_taken_for_one(run):
     Path("t.csv").write_text("1,2,cat\n3,4,dog\n5,7,cat\n")
-    run("learn t.csv --no-header --label-column 3 --out a.oh --set n_components=64")
+    run("learn t.csv 3 --no-header --out a.oh --set n_components=64")
     assert load_hasher("a.oh").classes_.tolist() == ["cat", "dog"]
     assert load_hasher("a.oh").n_samples_seen_ == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "labels"),
-    [
-        ("l.txt", "a\nb\na\n", ["a", "b"]),
-        ("l.txt", "7\n8\n7\n", [7, 8]),
-        ("l.csv", "label\n7\n8\n7\n", [7, 8]),
-        ("l.csv", '"a"\n"b"\n"a"\n', ["a", "b"]),
-    ],
-)
-def test_labels_may_be_text_files(run, name, text, labels):
-    np.save("small.npy", np.eye(3, dtype=np.float32))
-    Path(name).write_text(text)
-    run(f"learn small.npy {name} --out a.oh --set n_components=64")
-    assert load_hasher("a.oh").classes_.tolist() == labels
 
 
 def test_set_passes_any_parameter_as_json_or_text(run):
@@ -112,7 +96,6 @@ def test_resume_refuses_parameters_that_the_file_has(run, model, option):
         "learn --out a.oh",
         "learn X.npy y.npy",
         "learn X.npy y.npy --dataset digits --out a.oh",
-        "learn --dataset digits --label-column 1 --out a.oh",
         "learn X.npy y.npy --out a.oh --set n_bits",
         "learn X.npy y.npy --out a.oh --bits many",
     ],

@@ -10,12 +10,9 @@ from sklearn.pipeline import make_pipeline
 
 from onlinehash.embedders import (
     Embedder,
-    _own,
     as_embedder,
     is_document,
-    known_embedders,
     make_embedder,
-    register_embedder,
 )
 from onlinehash.exceptions import (
     DataNotFoundError,
@@ -95,17 +92,6 @@ def test_what_is_no_embedder_is_refused():
 def test_vectors_that_are_none_are_refused(wrong, error):
     with pytest.raises(InvalidFeaturesError, match=error):
         Embedder("wrong", wrong)(TEXTS)
-
-
-def test_an_embedder_of_ones_own_has_a_name():
-    register_embedder("own", lambda model: lambda texts: [[len(text)] * int(model) for text in texts])
-    try:
-        assert make_embedder("own:3")(TEXTS).shape == (4, 3)
-        assert "own" in known_embedders()
-        with pytest.raises(InvalidInputError, match="is taken"):
-            register_embedder("char_ngrams", lengths)
-    finally:
-        del _own["own"]
 
 
 @pytest.mark.parametrize(

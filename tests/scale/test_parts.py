@@ -18,7 +18,7 @@ from onlinehash.exceptions import (
     InvalidLabelsError,
 )
 from onlinehash.scale.jobs import _pieces
-from onlinehash.scale.partitions import find_files, read, read_labelled, survey
+from onlinehash.scale.partitions import find_files, partitions_of, read, read_labelled
 
 
 def stream(n, d=6, n_classes=30, seed=0, dtype=np.float32):
@@ -152,8 +152,9 @@ def test_files_come_in_the_order_given_and_those_of_a_folder_by_name(tmp_path):
         (tmp_path / "in" / name).touch()
     (tmp_path / "z.pq").touch()
     found = find_files([tmp_path / "z.pq", str(tmp_path / "in")])
-    assert [str(file.name) for file in found] == ["z.pq", "a.parquet", "b.parquet", "day=1/x.parquet"]
-    assert find_files(tmp_path / "z.pq") == [(tmp_path / "z.pq", (tmp_path / "z.pq").relative_to(tmp_path))]
+    names = ["z.pq", "in/a.parquet", "in/b.parquet", "in/day=1/x.parquet"]
+    assert found == [tmp_path / name for name in names]
+    assert find_files(tmp_path / "z.pq") == [tmp_path / "z.pq"]
     with pytest.raises(DataNotFoundError, match=r"There is no file .*no\.parquet"):
         find_files(tmp_path / "no.parquet")
     (tmp_path / "empty").mkdir()
@@ -169,13 +170,13 @@ def test_files_come_in_the_order_given_and_those_of_a_folder_by_name(tmp_path):
     ids=str,
 )
 def test_lists_of_any_numbers_are_read_a_few_at_a_time(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("onlinehash.scale.partitions._VALUES_PER_BATCH", 12)
+    monkeypatch.setattr("onlinehash.scale.partitions.ROWS_PER_BATCH", 4)
     rows = np.arange(33).reshape(11, 3)
     numbers = rows.astype(np.float16).tolist() if kind.value_type == pa.float16() else rows.tolist()
     path = write(tmp_path / "a.parquet", {"v": vectors(numbers, kind), "k": range(11)}, row_group_size=6)
-    found = survey(path, "v", "k", False)
-    assert (found.width, [part.n_rows for part in found.partitions]) == (3, [6, 5])
-    read_back = [list(read(part, "v", "k", 3)) for part in found.partitions]
+    found = partitions_of(path, "v", "k", False)
+    assert [part.n_rows for part in found] == [6, 5]
+    read_back = [list(read(part, "v", "k")) for part in found]
     assert [len(X) for batches in read_back for _, X, _ in batches] == [4, 2, 4, 1]
     assert np.array_equal(np.vstack([X for batches in read_back for _, X, _ in batches]), rows)
     assert [place.split(", ", 1)[1] for place, _, _ in read_back[1]] == [
@@ -185,24 +186,23 @@ def test_lists_of_any_numbers_are_read_a_few_at_a_time(kind, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "labels, kind",
+    "labels",
     [
-        (pa.array([1, None, 2, 3, None, 4, 5]), "integers"),
-        (pa.array([1.0, np.nan, 2.0, 3.0, None, 4.0, 5.0]), "integers"),
-        (pa.array(["a", None, "b", "a", None, "c", "d"]), "strings"),
-        (pa.array(["a", None, "b", "a", None, "c", "d"]).dictionary_encode(), "strings"),
-        (pa.array([[1, 2], [], [2], [3], None, [4], [5, 1]]), "integers"),
+        pa.array([1, None, 2, 3, None, 4, 5]),
+        pa.array([1.0, np.nan, 2.0, 3.0, None, 4.0, 5.0]),
+        pa.array(["a", None, "b", "a", None, "c", "d"]),
+        pa.array(["a", None, "b", "a", None, "c", "d"]).dictionary_encode(),
+        pa.array([[1, 2], [], [2], [3], None, [4], [5, 1]]),
     ],
-    ids=lambda value: str(getattr(value, "type", value)).split("<")[0],
+    ids=lambda value: str(value.type).split("<")[0],
 )
-def test_rows_without_a_label_are_passed_over(labels, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("onlinehash.scale.partitions._VALUES_PER_BATCH", 4)
+def test_rows_without_a_label_are_passed_over(labels, tmp_path, monkeypatch):
+    monkeypatch.setattr("onlinehash.scale.partitions.ROWS_PER_BATCH", 2)
     path = write(tmp_path / "a.parquet", {"v": vectors([[i, i] for i in range(7)]), "label": labels}, row_group_size=3)
-    found = survey(path, "v", "label", True)
-    assert [part.n_labelled for part in found.partitions] == [2, 2, 1]
-    assert found.label_kind == kind
+    found = partitions_of(path, "v", "label", True)
+    assert [part.n_labelled for part in found] == [2, 2, 1]
     for start, stop in [(0, 5), (0, 2), (1, 4), (2, 4), (4, 5)]:
-        parts = list(read_labelled(found.partitions, "v", "label", 2, start, stop))
+        parts = list(read_labelled(found, "v", "label", start, stop))
         assert [int(x) for _, X, _ in parts for x in X[:, 0]] == [0, 2, 3, 5, 6][start:stop]
         assert all(len(X) == len(y) for _, X, y in parts)
 
@@ -210,12 +210,12 @@ def test_rows_without_a_label_are_passed_over(labels, kind, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     "column, error, message",
     [
-        (vectors([[1, 2], [1, 2, 3]]), InvalidFeaturesError, "row group 0: row 1 has 3 numbers; all before have 2"),
-        (vectors([[1, 2], None]), InvalidFeaturesError, "row group 0: row 1 has 0 numbers"),
-        (vectors([[1, 2], None], pa.list_(pa.float32(), 2)), InvalidFeaturesError, "row 1 has 0 numbers"),
+        (vectors([[1, 2], [1, 2, 3]]), FileFormatError, "row group 0: row 2: 'v' has 3 numbers; the first row has 2"),
+        (vectors([[1, 2], None]), FileFormatError, "row group 0: row 2: 'v' has 0 numbers"),
+        (vectors([[1, 2], None], pa.list_(pa.float32(), 2)), FileFormatError, "row 2: 'v' has 0 numbers"),
         (vectors([[1, 2], [np.nan, 1]]), InvalidFeaturesError, "row group 0: X contains NaN or inf: nan at row 1"),
         (vectors([[1, 2], [None, 1]]), InvalidFeaturesError, "row group 0: X contains NaN or inf: nan at row 1"),
-        (vectors([[], [1, 2]]), InvalidFeaturesError, "row group 0: the first vector has no numbers"),
+        (vectors([[], [1, 2]]), FileFormatError, "row group 0: row 1: 'v' has 0 numbers"),
         (pa.array(["a", "b"]), FileFormatError, "column 'v' holds string, not lists of numbers"),
         (pa.array([["a"], ["b"]]), FileFormatError, "not lists of numbers"),
     ],
@@ -223,23 +223,23 @@ def test_rows_without_a_label_are_passed_over(labels, kind, tmp_path, monkeypatc
 def test_faulty_vectors_are_named_by_file_and_row_group(column, error, message, tmp_path):
     path = write(tmp_path / "faulty.parquet", {"v": column, "k": [1, 2]})
     with pytest.raises(error, match=rf"faulty\.parquet.*{message}"):
-        for part in survey(path, "v", "k", False).partitions:
-            list(read(part, "v", "k", 2))
+        for part in partitions_of(path, "v", "k", False):
+            list(read(part, "v", "k"))
 
 
 def test_faulty_files_columns_and_labels_are_named(tmp_path):
     path = write(tmp_path / "a.parquet", {"v": vectors([[1, 2]]), "label": [b"x"]})
     with pytest.raises(InvalidInputError, match=r"a\.parquet has no column 'w', but v, label"):
-        survey(path, "w", "label", True)
+        partitions_of(path, "w", "label", True)
     with pytest.raises(InvalidInputError, match="has no column 'id', but v, label"):
-        survey(path, "v", "id", False)
+        partitions_of(path, "v", "id", False)
     with pytest.raises(InvalidLabelsError, match=r"a\.parquet"):
-        survey(path, "v", "label", True)
+        partitions_of(path, "v", "label", True)
     (tmp_path / "b.parquet").write_bytes(b"PAR1 but no more")
     with pytest.raises(FileFormatError, match=r"b\.parquet is not a Parquet file, or damaged"):
-        survey(tmp_path / "b.parquet", "v", "label", True)
+        partitions_of(tmp_path / "b.parquet", "v", "label", True)
 
 
 def test_a_file_without_rows_has_no_partitions(tmp_path):
     path = write(tmp_path / "a.parquet", {"v": vectors([]), "k": pa.array([], pa.int64())})
-    assert survey(path, "v", "k", False).partitions == []
+    assert partitions_of(path, "v", "k", False) == []

@@ -104,14 +104,6 @@ def test_what_the_collection_refuses_is_put_away_and_the_rest_applied(collection
     assert "labels of this collection are int" in errors[7]
 
 
-def test_an_odd_first_message_does_not_decide_the_width(collection):
-    queue = Queue([line(0, vectors=[1.0]), *(line(i) for i in range(1, 10))])
-    Consumer(queue, collection).run(follow=False)
-    assert collection.n_features == 16
-    assert list(collection) == list(range(1, 10))
-    assert "1 numbers; most first messages have 16" in queue.dead[0].error
-
-
 def test_what_comes_again_is_acknowledged_and_changes_nothing(collection):
     queue = Queue([line(i) for i in range(10)])
     queue.fails = [("acknowledge", "before", Crash())]

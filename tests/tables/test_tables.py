@@ -14,6 +14,7 @@ from onlinehash.tables import Chunk, Columns
 IDS = ["a", "b", "c", "d", "e"]
 VECTORS = np.arange(10, dtype=np.float32).reshape(5, 2) / 3
 LABELS = ["x", None, ("x", "y"), "y", "x"]
+WRITTEN = [ending for ending in tables.FORMATS if ending != ".npy"]
 PAYLOADS = [{"n": 1}, None, "text", [1, 2], None]
 
 
@@ -22,7 +23,7 @@ def chunks():
         yield Chunk(IDS, VECTORS, LABELS, PAYLOADS, range(5))[rows]
 
 
-@pytest.mark.parametrize("ending", tables.FORMATS)
+@pytest.mark.parametrize("ending", WRITTEN)
 def test_every_format_reads_in_batches_what_it_wrote(tmp_path, ending):
     path = tmp_path / f"a{ending}"
     tables.write(path, chunks(), n_rows=5, label_type="str")
@@ -39,7 +40,7 @@ def test_every_format_reads_in_batches_what_it_wrote(tmp_path, ending):
     assert whole.n_labelled == 4
 
 
-@pytest.mark.parametrize("ending", tables.FORMATS)
+@pytest.mark.parametrize("ending", WRITTEN)
 def test_one_format_becomes_another(tmp_path, ending):
     tables.write(tmp_path / "a.jsonl", chunks(), n_rows=5, label_type="str")
     tables.write(tmp_path / f"b{ending}", tables.read(tmp_path / "a.jsonl", batch_size=2), n_rows=5, label_type="str")
@@ -65,16 +66,17 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path):
         tables.read(tmp_path / "none.csv")
     with pytest.raises(FileFormatError, match=r"use one of \.npy, \.npz, \.parquet, \.csv, \.jsonl, \.arrow"):
         tables.write(tmp_path / "a.xlsx", chunks(), n_rows=5)
+    with pytest.raises(FileFormatError, match=r"write an \.npz archive"):
+        tables.write(tmp_path / "a.npy", chunks(), n_rows=5)
     with pytest.raises(InvalidInputError, match="no rows to write"):
         tables.write(tmp_path / "a.csv", [], n_rows=0)
     assert not (tmp_path / "a.csv").exists()
 
 
-@pytest.mark.parametrize("ending", [".npy", ".npz"])
-def test_text_that_ends_in_a_nul_is_kept(tmp_path, ending):
+def test_text_that_ends_in_a_nul_is_kept(tmp_path):
     rows = Chunk(["a", "a\0"], VECTORS[:2], ["x\0", "x"])
-    tables.write(tmp_path / f"a{ending}", [rows], n_rows=2, label_type="str")
-    read = tables.read_all(tmp_path / f"a{ending}")
+    tables.write(tmp_path / "a.npz", [rows], n_rows=2, label_type="str")
+    read = tables.read_all(tmp_path / "a.npz")
     assert (read.ids, read.labels) == (rows.ids, rows.labels)
 
 

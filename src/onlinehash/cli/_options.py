@@ -119,7 +119,7 @@ Rescore = Annotated[
     ),
 ]
 MIN_RESCORED = 1000  # candidates by code, at least: many items share one code
-ASYMMETRIC = "Compare the real values of the query with the bits of the codes."
+LABELS = "Column of the labels, by default labels or label, y in a .npz; for .npy, the file of the labels."
 
 
 def hasher_parameters(bits: int | None, settings: list[str] | None) -> dict[str, Any]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -19,9 +16,6 @@ from onlinehash.cli._files import (
     check_inputs,
     check_output,
     finish_refresh,
-    is_standard,
-    name_of,
-    name_of_output,
     refuse_other_kinds,
     warn_unless_searchable,
     watch_refresh,
@@ -34,19 +28,14 @@ if TYPE_CHECKING:
     from onlinehash.collection import Collection
 
 _QUERIES = (
-    "Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X); - for standard input. Or one document, as in "
+    "Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X). Or one document, as in "
     '"where is my card?", if the collection has an embedder.'
 )
-_OUT = (
-    "Items: .npy, .npz, .parquet, .csv, .jsonl; - for standard output, as .jsonl. Codes: .faiss; with --codes, also "
-    ".npz, .parquet."
-)
+_OUT = "Items: .npz, .parquet, .csv, .jsonl. Codes: .faiss; with --codes, also .npz, .parquet."
+_ASYMMETRIC = "Compare the real values of the query with the bits of the codes."
 _Label = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")]
 
-app = typer.Typer(help="Items in one file, which learns from them and is searched.", no_args_is_help=True)
 
-
-@app.command("create")
 def create(
     target: TargetArgument,
     method: options.Method = None,
@@ -69,7 +58,6 @@ def create(
         note(f"Created {target}, which learns with {hasher}.")
 
 
-@app.command("search")
 def search(
     target: TargetArgument,
     queries: Annotated[str | None, typer.Argument(metavar="QUERIES", help=_QUERIES)] = None,
@@ -80,7 +68,7 @@ def search(
     label: _Label = None,
     where: options.Where = None,
     rescore: options.Rescore = None,
-    asymmetric: Annotated[bool, typer.Option("--asymmetric/--no-asymmetric", help=options.ASYMMETRIC)] = False,
+    asymmetric: Annotated[bool, typer.Option("--asymmetric", help=_ASYMMETRIC)] = False,
     id: options.Id = None,
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
@@ -92,7 +80,7 @@ def search(
     Items of one class often share one code: with '--rescore none' they are ordered by arrival, with Hamming distances.
     Another process may write to the collection at the same time.
     """
-    from onlinehash.cli._arrays import check_vectors, read_rows
+    from onlinehash.cli._arrays import check_rows, named, read_rows
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -101,41 +89,37 @@ def search(
     with target.open(readonly=True) as collection:
         warn_unless_searchable(collection.stats())
         X: Any
-        file = Path(queries or "")
-        if queries is not None and collection.embedder is not None and not (is_standard(file) or file.is_file()):
-            X = [queries]
-        elif queries is not None:
-            X = read_rows(file, options.columns(id, vectors, ignore, header)).X
-            check_vectors(X, name_of(file))
-        else:
+        if queries is None:
             X = np.array([item.vectors for item in collection.get(_typed(by_id or [], collection.id_type))])
-        labels = _typed(label, collection.label_kind) if label else None
-        if radius is not None:
-            found = list(collection.range_search(X, radius, labels=labels, where=where))
+        elif collection.embedder is not None and not Path(queries).is_file():
+            X = [queries]
         else:
-            filters = {"labels": labels, "where": where}
-            found = _search(collection, X, 10 if k is None else k, filters, rescore or "cosine", asymmetric=asymmetric)
+            check_rows(Path(queries))
+            X = read_rows(Path(queries), options.columns(id, vectors, ignore, header)).vectors
+        filters: dict[str, Any] = {"labels": _typed(label, collection.label_kind) if label else None, "where": where}
+        with named(queries or "--by-id"):
+            if radius is not None:
+                found = list(collection.range_search(X, radius, **filters))
+            else:
+                found = _search(
+                    collection, X, 10 if k is None else k, filters, rescore or "cosine", asymmetric=asymmetric
+                )
         _show(collection, found, as_json=as_json)
 
 
-@app.command("delete")
 def delete(
     target: TargetArgument,
     ids: Annotated[list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.")] = None,
-    file: Annotated[Path | None, typer.Option("--from", help="File of ids: .npy, .csv or .txt, one per line.")] = None,
     where: options.Where = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Ignore unknown ids.")] = False,
     unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn the items too; needs HROH.")] = False,
 ) -> None:
     """Delete items, all or none of them. What was learned from them stays learned, unless --unlearn is given."""
-    from onlinehash.cli._arrays import read_column
-
-    if bool(ids) + (file is not None) + (where is not None) != 1:
-        raise typer.BadParameter("give ids or --from or --where, one of the three.")
+    if bool(ids) == (where is not None):
+        raise typer.BadParameter("give ids or --where, one of the two.")
     with target.open() as collection:
-        named = [str(id) for id in read_column(file, "ids").tolist()] if file is not None else ids or []
         n_deleted = collection.delete(
-            dict.fromkeys(_typed(named, collection.id_type)).keys() if where is None else None,
+            dict.fromkeys(_typed(ids or [], collection.id_type)).keys() if where is None else None,
             where=where,
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
@@ -144,7 +128,6 @@ def delete(
         finish_refresh(collection)
 
 
-@app.command("items")
 def items(
     target: TargetArgument,
     where: options.Where = None,
@@ -166,7 +149,6 @@ def items(
             print_json(shown | ({"vectors": item.vectors.tolist()} if vectors else {}))
 
 
-@app.command("index")
 def index(
     target: TargetArgument,
     path: Annotated[str | None, typer.Argument(metavar="PATH", help="Keys of the payload, joined by dots.")] = None,
@@ -183,7 +165,6 @@ def index(
         print_rows(("index",), [(name,) for name in collection.indexes()])
 
 
-@app.command("refresh")
 def refresh(
     target: TargetArgument, bits: Annotated[int | None, typer.Option(help="Change the length of the codes.")] = None
 ) -> None:
@@ -198,7 +179,6 @@ def refresh(
         note(f"Codes of {counted(stats.n_searchable, 'item')} have {stats.n_bits} bits and version {stats.version}.")
 
 
-@app.command("stats")
 def stats(target: TargetArgument, as_json: options.Json = False) -> None:
     """Show collection statistics: number of items, number of searchable items, codes."""
     with target.open(readonly=True) as collection:
@@ -211,7 +191,6 @@ def stats(target: TargetArgument, as_json: options.Json = False) -> None:
     warn_unless_searchable(now)
 
 
-@app.command("export")
 def export(
     target: TargetArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help=_OUT)],
@@ -228,25 +207,16 @@ def export(
     from onlinehash.tables import FORMATS
 
     as_codes = codes or out.suffix.lower() in CODE_FORMATS.keys() - FORMATS.keys()
-    if as_codes and is_standard(out):
-        raise typer.BadParameter("codes go to a file; only items go to standard output.")
-    check_output(out, *(CODE_FORMATS if as_codes else {**FORMATS, **CODE_FORMATS}))
+    check_output(out, *(CODE_FORMATS if as_codes else FORMATS.keys() - {".npy"} | CODE_FORMATS.keys()))
     if as_codes and (label or where is not None):
         raise typer.BadParameter("--label and --where are for items; leave them out.")
-    with target.open(readonly=True) as collection:
-        labels = _typed(label, collection.label_kind) if label else None
-        some: dict[str, Any] = {"labels": labels, "where": where, "skip_damaged": skip_damaged}
+    with target.open(readonly=True) as collection, progress_bar("Writing") as progress:
         if as_codes:
             n_items = export_codes(collection, out)
-        elif is_standard(out):
-            with TemporaryDirectory() as folder:
-                n_items = export_items(collection, Path(folder) / "items.jsonl", **some)
-                with (Path(folder) / "items.jsonl").open("rb") as file:
-                    shutil.copyfileobj(file, sys.stdout.buffer)
         else:
-            with progress_bar("Writing") as progress:
-                n_items = export_items(collection, out, progress=progress, **some)
-    note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {name_of_output(out)}.")
+            some: dict[str, Any] = {"labels": _typed(label, collection.label_kind) if label else None, "where": where}
+            n_items = export_items(collection, out, **some, skip_damaged=skip_damaged, progress=progress)
+    note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {out}.")
 
 
 def _typed(texts: list[str], kind: str | None) -> list[Any]:
@@ -285,7 +255,6 @@ def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -
         print_json({"query": query, "ids": some.ids, "distances": some.distances, **about})
 
 
-@app.command("check")
 def check(
     target: TargetArgument,
     sample: Annotated[int, typer.Option(min=0, help="Items whose codes are computed again, about.")] = 1000,
@@ -306,7 +275,6 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command("backup")
 def backup(
     target: TargetArgument, out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")]
 ) -> None:
@@ -316,7 +284,6 @@ def backup(
     note(f"Wrote {out}, and checked it.")
 
 
-@app.command("restore")
 def restore(
     backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A file that 'onlinehash collection backup' wrote.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file of the collection.")],
@@ -332,7 +299,6 @@ def restore(
     note(f"Restored {out} from {backup}.")
 
 
-@app.command("compact")
 def compact(target: TargetArgument) -> None:
     """Give the space of deleted and replaced items back to the disk."""
     with target.open() as collection, progress_bar("Compacting") as progress:
@@ -341,7 +307,6 @@ def compact(target: TargetArgument) -> None:
     note(f"{target} has {left} bytes, {max(0, freed)} fewer than before.")
 
 
-@app.command("migrate")
 def migrate(
     target: TargetArgument,
     embed: Annotated[
@@ -364,3 +329,24 @@ def migrate(
             collection.migrate(embed=embed, progress=progress)
         width = counted(collection.n_features or 0, "feature")
         note(f"{target} embeds with {collection.embedder}: {counted(len(collection), 'item')}, {width}.")
+
+
+COMMANDS: dict[str, Any] = {
+    command.__name__: command
+    for command in (
+        create,
+        search,
+        delete,
+        items,
+        index,
+        refresh,
+        stats,
+        export,
+        check,
+        backup,
+        restore,
+        compact,
+        migrate,
+    )
+}
+"""The commands by name, in the order of the help."""

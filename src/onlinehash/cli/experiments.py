@@ -1,4 +1,4 @@
-"""``onlinehash demo``, ``datasets``, ``reproduce``, ``report`` and ``compare``: data sets and experiments."""
+"""``onlinehash demo``, ``datasets``, ``reproduce`` and ``compare``: data sets and experiments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from onlinehash.cli._files import check_output, name_of_output, open_output
+from onlinehash._internal.files import write_bytes
+from onlinehash.cli._files import check_output
 from onlinehash.cli._options import Json, Protocol, parse_setting
 from onlinehash.cli._screen import note, print_json, print_rows, progress_bar
 from onlinehash.exceptions import DataNotFoundError, OnlineHashError, UnknownNameError, counted
@@ -141,36 +142,12 @@ def _print_tables(chapter: Chapter) -> None:
             typer.echo(f"\n{table.title}, {name}{brackets}\n\n{tables.markdown(table.rows)}")
 
 
-def report(
-    plans: Annotated[list[Path], typer.Argument(metavar="PLAN...", help=_PLANS)],
-    results: Annotated[Path | None, typer.Option(help=_RESULTS, show_default="'results' beside the plan")] = None,
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
-) -> None:
-    """Write the results of plans to one HTML page: text, figures, and tables with the published numbers.
-
-    Nothing is run; `onlinehash reproduce` does that. The page works offline.
-    """
-    from onlinehash.experiments import load_plan
-    from onlinehash.experiments.report import read_chapter
-
-    check_output(out, ".html", ".htm")
-    for path in plans:
-        if not path.is_file():
-            raise DataNotFoundError(f"There is no plan {path}.")
-    chapters = [
-        read_chapter(load_plan(path), results or path.parent / "results", f"onlinehash reproduce {path}")
-        for path in plans
-    ]
-    _write(out, chapters)
-
-
 def _write(out: Path, chapters: list[Chapter]) -> None:
     from onlinehash.experiments.report import render
 
     page = render(chapters)
-    with open_output(out) as file:
-        file.write(page.encode())
-    note(f"Wrote {name_of_output(out)}: open it in a browser.")
+    write_bytes(out, page.encode())
+    note(f"Wrote {out}: open it in a browser.")
 
 
 def compare(

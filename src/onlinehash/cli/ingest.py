@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -18,21 +18,20 @@ from onlinehash._internal.validation import check_positive_int
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import (
     Target,
+    check_inputs,
     finish_refresh,
-    name_of,
-    open_input,
     refuse_other_kinds,
     warn_unless_searchable,
 )
 from onlinehash.cli._screen import loudness, note, progress_bar
-from onlinehash.exceptions import InvalidInputError, OnlineHashError, counted
+from onlinehash.exceptions import counted
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
     from onlinehash.streams import Consumer, ConsumerStats
 
 _SOURCE = (
-    "A file: .csv, .jsonl, .parquet, .npy or .npz, - for standard input; a folder of .parquet files; or a stream: "
+    "A file: .csv, .jsonl, .parquet, .npy or .npz; a folder of .parquet files; or a stream: "
     "redis://host:port/0/stream, nats://host:port/stream."
 )
 _DOCUMENTS = "Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files."
@@ -95,7 +94,7 @@ def ingest(
 
     is_folder = Path(source).is_dir()
     is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
-    is_csv = source == "-" or source.lower().endswith(".csv")
+    is_csv = source.lower().endswith(".csv")
     for_columns = {"--id": id, "--vectors": vectors, "--labels": labels, "--payload": payload, "--ignore": ignore}
     for_columns["--documents"] = documents
     for_csv = {"--no-header" if header is False else "--header": header}
@@ -123,14 +122,14 @@ def ingest(
             with _stop_on_signals(consumer) as stopped, _reports() as report:
                 done = f"{_summary(consumer.run(follow=follow, progress=report))}."
         else:
-            refuse_other_kinds(Path(source))
-            file = stack.enter_context(open_input(Path(source)))
-            layout = layout_of(file, columns)  # before a collection is created
-            if documents is not None:
-                next(read(file, columns, batch_size=1), None)
+            file = Path(source)
+            check_inputs(file)
+            refuse_other_kinds(file)
+            layout = layout_of(file, columns)
+            next(read(file, columns, batch_size=1), None)  # an error before a collection is created
             collection = stack.enter_context(opening())
             if layout is not None:
-                note(f"{name_of(Path(source))}: {layout}")
+                note(f"{source}: {layout}")
             n_items = n_labelled = 0
             with progress_bar("Adding" if documents is None else "Embedding") as progress:
                 for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
@@ -151,36 +150,22 @@ def _refuse(given: dict[str, Any], use: str) -> None:
             raise typer.BadParameter(f"{name} is for {use}")
 
 
-@contextmanager
-def _open(into: Target, method: str | None, given: dict[str, Any], **settings: Any) -> Iterator[Collection]:
-    """Create the collection, and remove its file if nothing was stored; or open it, if the options fit its hasher."""
-    from onlinehash.collection.learner import same_recipe
-
+def _open(into: Target, method: str | None, given: dict[str, Any], **settings: Any) -> Collection:
+    """Create the collection; or open it, if the options fit its hasher."""
     if not into.exists():
         into.check(new=True)
         hasher = options.hasher_from_options(method, given, random_state=0)
-        with into.open(hasher, **settings) as collection:
-            note(f"Created {into}, which learns with {hasher}.")
-            try:
-                yield collection
-            except BaseException:
-                with suppress(OSError, OnlineHashError):  # the error that is raised already says more
-                    if collection.file is not None and not collection.sequence:
-                        for end in ("", "-wal", "-shm", ".lock"):  # while the lock keeps other writers out
-                            Path(f"{collection.file}{end}").unlink(missing_ok=True)
-                        note(f"Removed {into}: nothing was stored in it.")
-                raise
-        return
-    if method is not None or given:
-        with into.open(readonly=True) as present:
-            own = present.hasher
-        wanted = options.hasher_from_options(method or own.name, given)
-        if wanted.name == own.name:
-            wanted.set_params(**own.get_params(deep=False) | given)
-        if not same_recipe(own, wanted):
-            raise InvalidInputError(f"{into} learns with {own}, not {wanted}. Leave out --method and the parameters.")
-    with into.open(**settings) as collection:
-        yield collection
+        collection = into.open(hasher, **settings)
+        note(f"Created {into}, which learns with {hasher}.")
+        return collection
+    if method is None and not given:
+        return into.open(**settings)
+    with into.open(readonly=True) as present:
+        own = present.hasher
+    wanted = options.hasher_from_options(method or own.name, given)
+    if wanted.name == own.name:
+        wanted.set_params(**own.get_params(deep=False) | given)
+    return into.open(wanted, **settings)
 
 
 def _summary(stats: ConsumerStats) -> str:
@@ -191,7 +176,7 @@ def _summary(stats: ConsumerStats) -> str:
     }
     some = "".join(f", {count} {what}" for what, count in counts.items() if count)
     left = "unknown" if stats.lag is None else stats.lag
-    return f"Stored {counted(stats.stored, 'item')}{some}; lag {left}, {stats.rate:.0f} messages/s"
+    return f"Stored {counted(stats.stored, 'item')}{some}; lag {left}"
 
 
 @contextmanager

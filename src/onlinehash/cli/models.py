@@ -1,4 +1,4 @@
-"""``onlinehash learn``, ``encode``, ``onnx`` and ``scale``: learn hashers from files, and use them."""
+"""``onlinehash learn``, ``encode`` and ``onnx``: learn hashers from files, and use them."""
 
 from __future__ import annotations
 
@@ -9,43 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from onlinehash._internal.files import kind_of
-from onlinehash._internal.validation import check_targets
+from onlinehash._internal.files import kind_of, whole_file
 from onlinehash.cli import _options as options
-from onlinehash.cli._files import (
-    check_inputs,
-    check_output,
-    is_standard,
-    name_of,
-    name_of_output,
-    open_output,
-    refuse_other_kinds,
-)
-from onlinehash.cli._screen import note, progress_bar, warn
-from onlinehash.exceptions import InvalidInputError, InvalidLabelsError, NotLearnedError, counted
+from onlinehash.cli._files import check_inputs, check_output, refuse_other_kinds
+from onlinehash.cli._screen import note, warn
+from onlinehash.exceptions import InvalidLabelsError, NotLearnedError, counted
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
     from onlinehash.tables import Columns
 
-_CODES = (".npy", ".npz", ".csv", ".bits", ".txt")
-_VECTORS = "Vectors: .npy (may be larger than memory), .npz (array X), .csv, .jsonl, .parquet; - for standard input."
-_LABELS = "Labels: .npy, .csv or .txt; not needed where the vectors come with labels, as in array y of an .npz."
-_Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")]
-_Resume = Annotated[Path | None, typer.Option(help="Continue with this saved hasher.")]
+_VECTORS = "Vectors: .npy, .npz (array X), .csv, .jsonl, .parquet; may be larger than memory, but for .npz."
 
 
 def learn(
     source: Annotated[Path | None, typer.Argument(metavar="VECTORS", help=_VECTORS)] = None,
-    labels: Annotated[Path | None, typer.Argument(metavar="LABELS", help=_LABELS)] = None,
+    labels: Annotated[str | None, typer.Argument(metavar="LABELS", help=options.LABELS)] = None,
     *,
-    out: Annotated[Path, typer.Option(help="File for the hasher; - for standard output.")],
+    out: Annotated[Path, typer.Option(help="File for the hasher.")],
     dataset: Annotated[str | None, typer.Option(help="Learn from the stream of this data set instead.")] = None,
     protocol: options.Protocol = "online",
-    label_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of the labels.", show_default="labels or label")
-    ] = None,
     id: options.Id = None,
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
@@ -54,7 +38,7 @@ def learn(
     bits: options.Bits = None,
     settings: options.Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher, and of the split of the data set.")] = 0,
-    resume: _Resume = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue with this saved hasher.")] = None,
 ) -> None:
     """Learn a hasher from labelled vectors, row by row, and save it with its encoder.
 
@@ -62,17 +46,14 @@ def learn(
     learning rate; the queries of 'onlinehash evaluate' with the same seed are not learned from. Unsupervised methods
     need no labels.
     """
-    from onlinehash.cli._arrays import COLUMNS, ROWS, by_chunks, check_files
+    from onlinehash.cli._arrays import check_rows
     from onlinehash.hashers import load_hasher
 
     if (source is None) == (dataset is None):
         raise typer.BadParameter("give a file of vectors or --dataset, one of the two.")
-    if dataset is not None and label_column is not None:
-        raise typer.BadParameter("--label-column is for a file with columns, not for --dataset.")
     check_output(out)
     check_inputs(resume)
-    check_files(ROWS, source)
-    check_files(COLUMNS, labels)
+    check_rows(source)
     given = options.hasher_parameters(bits, settings)
     if resume is not None and (given or method):
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
@@ -83,43 +64,44 @@ def learn(
         hasher = load_hasher(resume)
     else:
         hasher = options.hasher_from_options(method, given, random_state=seed, **_published(method, split))
-    if source is not None:
-        columns = options.columns(id, vectors, ignore, header, labels=label_column)
-        X, y = _read(source, labels, columns, hasher)
-    else:
-        assert split is not None
-        X, y = split.stream
     start = perf_counter()
-    with progress_bar("Learning") as progress:
-        name = str(dataset) if source is None else name_of(source)
-        by_chunks(X, lambda rows: hasher.partial_fit(X[rows], None if y is None else y[rows]), progress, name)
+    if split is not None:
+        hasher.partial_fit(*split.stream)
+        n_rows = len(split.stream.X)
+    else:
+        assert source is not None
+        n_rows = _learn_file(hasher, source, options.columns(id, vectors, ignore, header, labels))
     seconds = perf_counter() - start
-    with open_output(out) as file:
+    with whole_file(out) as file:
         file.write(hasher.to_bytes(encoder=True))
     seen = f"({hasher.n_samples_seen_} seen in total)"
-    note(f"Learned {counted(len(X), 'instance')} in {seconds:.2f} s {seen}. Saved {hasher} to {name_of_output(out)}.")
+    note(f"Learned {counted(n_rows, 'instance')} in {seconds:.2f} s {seen}. Saved {hasher} to {out}.")
 
 
-def _read(source: Path, labels: Path | None, columns: Columns, hasher: OnlineHasher) -> tuple[Any, Any]:
-    from onlinehash.cli._arrays import check_vectors, read_column, read_rows
+def _learn_file(hasher: OnlineHasher, source: Path, columns: Columns) -> int:
+    """Learn from the rows of a file, and return their number."""
+    from onlinehash.cli._arrays import named, read_chunks
 
-    if columns.labels is not None and (labels is not None or source.suffix.lower() in (".npy", ".npz", ".bits")):
-        raise InvalidInputError("--label-column is for a .csv, .jsonl or .parquet file that holds its own labels.")
-    given = read_rows(source, columns)
-    check_vectors(given.X, name_of(source))
-    y = given.labels if labels is None else read_column(labels, "labels")
-    n_without = len(given.X)
-    if y is not None and (hasher.supervised or labels is not None):
-        _, labelled = check_targets(y, len(given.X))
-        n_without = 0 if labelled is None else int((~labelled).sum())
-    if hasher.supervised and n_without == len(given.X):
-        raise InvalidLabelsError(
-            f"{name_of(source)} comes without labels, and {hasher.name} learns from them. Give a second file, "
-            "--label-column, or array y in a .npz; or use --method itq."
-        )
-    if hasher.supervised and n_without:
-        warn(f"{n_without} of {len(given.X)} rows have no label; {hasher.name} does not learn from them.")
-    return given.X, y
+    unlabelled = InvalidLabelsError(
+        f"{source} comes without labels, and {hasher.name} learns from them. Name their column, or for .npy their "
+        "file, after VECTORS; or use --method itq."
+    )
+    n_rows = n_labelled = 0
+    label_type: str | None = None
+    for chunk in read_chunks(source, columns, "Learning"):
+        rows = chunk.typed(label_type=label_type)
+        if rows.is_text and label_type is None and rows.n_labelled:  # the first labels decide for all of a text
+            label_type = "int" if any(isinstance(label, int) for label in rows.labels or ()) else "str"
+        if hasher.supervised and rows.labels is None:
+            raise unlabelled
+        with named(source, n_rows):
+            hasher.partial_fit(rows.vectors, rows.labels)
+        n_rows, n_labelled = n_rows + len(rows), n_labelled + rows.n_labelled
+    if hasher.supervised and not n_labelled:
+        raise unlabelled
+    if hasher.supervised and n_labelled < n_rows:
+        warn(f"{n_rows - n_labelled} of {n_rows} rows have no label; {hasher.name} does not learn from them.")
+    return n_rows
 
 
 def _published(method: str, split: Split | None) -> dict[str, Any]:
@@ -135,41 +117,39 @@ def _published(method: str, split: Split | None) -> dict[str, Any]:
 
 
 def encode(
-    model: _Model,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")],
     source: Annotated[Path, typer.Argument(metavar="VECTORS", help=_VECTORS)],
     *,
-    out: Annotated[Path, typer.Option(help="File for the codes: .npy, .npz, .csv or .bits; - for standard output.")],
+    out: Annotated[Path, typer.Option(help="File for the codes: .npy, .npz or .csv.")],
     id: options.Id = None,
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
     header: options.Header = None,
 ) -> None:
-    """Write the packed codes of vectors, one row of bytes per vector.
+    """Write the packed codes of vectors, one row of bytes per vector; an .npz has the array 'codes'.
 
-    In .npy, .npz (array 'codes') and .csv, which goes to standard output, bit k of a code is bit k % 8 of byte k // 8.
-    In .bits, a code is a line of 0s and 1s.
+    Bit k of a code is bit k % 8 of byte k // 8.
     """
-    from onlinehash.cli._arrays import ROWS, check_files, encode_rows, read_encoder, read_rows
-    from onlinehash.codes import unpack_bits
+    from onlinehash.cli._arrays import check_rows, named, read_chunks, read_encoder
 
-    check_output(out, *_CODES)
+    check_output(out, ".npy", ".npz", ".csv")
     check_inputs(model)
-    check_files(ROWS, source)
+    check_rows(source)
     encoder = read_encoder(model)
-    rows = read_rows(source, options.columns(id, vectors, ignore, header))
-    codes = encode_rows(encoder, rows.X, name_of(source))
-    form = out.suffix.lower()
-    with open_output(out) as file:
-        if form == ".npy":
+    parts: list[Any] = []
+    for chunk in read_chunks(source, options.columns(id, vectors, ignore, header), "Encoding"):
+        with named(source, chunk.done - len(chunk)):
+            parts.append(encoder.encode(chunk.vectors))
+    codes = np.concatenate(parts)
+    with whole_file(out) as file:
+        if out.suffix.lower() == ".npy":
             np.save(file, codes)
-        elif form == ".npz":
+        elif out.suffix.lower() == ".npz":
             np.savez(file, codes=codes)
-        elif form == ".csv" or is_standard(out):
+        else:
             names = ",".join(f"byte{i}" for i in range(codes.shape[1]))
             np.savetxt(file, codes, fmt="%d", delimiter=",", header=names, comments="")
-        else:
-            np.savetxt(file, unpack_bits(codes, encoder.n_bits), fmt="%d", delimiter="")
-    note(f"Wrote {counted(len(codes), 'code')} of {encoder.n_bits} bits to {name_of_output(out)}.")
+    note(f"Wrote {counted(len(codes), 'code')} of {encoder.n_bits} bits to {out}.")
 
 
 def onnx(
@@ -197,64 +177,3 @@ def onnx(
         encoder = read_encoder(model)
     encoder.to_onnx(out, double=double)
     note(f"Wrote {out}: {encoder.n_features} features to {encoder.n_bits} bits, {out.stat().st_size} bytes.")
-
-
-scale_app = typer.Typer(help="Learn and encode Parquet files with many processes (Ray).", no_args_is_help=True)
-_Paths = Annotated[list[Path], typer.Argument(metavar="PATHS", help="Parquet files, or folders of them.")]
-_Vector = Annotated[str, typer.Option(help="Column of the vectors: lists of numbers.")]
-_Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster.", show_default="Ray on this machine")]
-_Workers = Annotated[int | None, typer.Option(help="Tasks at a time.", show_default="one per CPU")]
-
-
-@scale_app.command("learn")
-def scale_learn(
-    paths: _Paths,
-    *,
-    out: Annotated[Path, typer.Option(help="File for the hasher.")],
-    bits: options.Bits = None,
-    settings: options.Settings = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher.")] = 0,
-    resume: _Resume = None,
-    vectors: _Vector = "vectors",
-    labels: Annotated[str, typer.Option(help="Column of the labels: integers, strings, or lists of them.")] = "label",
-    address: _Address = None,
-    workers: _Workers = None,
-) -> None:
-    """Learn HROH from labelled vectors and save it; the result equals that of one process."""
-    from onlinehash import scale
-    from onlinehash.hashers import load_hasher
-
-    check_output(out)
-    given = options.hasher_parameters(bits, settings)
-    if resume is not None and given:
-        raise typer.BadParameter("--resume takes the parameters from the file; leave them out.")
-    hasher = load_hasher(resume) if resume else options.hasher_from_options("hroh", given, random_state=seed)
-    start = perf_counter()
-    with progress_bar("Learning") as progress:
-        columns: dict[str, Any] = {"vectors": vectors, "labels": labels}
-        learned = scale.learn(paths, hasher, **columns, address=address, n_workers=workers, progress=progress)
-    learned.save(out)
-    seconds, n_seen = perf_counter() - start, learned.n_samples_seen_
-    note(f"Learned in {seconds:.2f} s ({n_seen} seen in total). Saved {learned} to {out}.")
-
-
-@scale_app.command("encode")
-def scale_encode(
-    model: _Model,
-    paths: _Paths,
-    *,
-    out: Annotated[Path, typer.Option(help="Folder for the codes.")],
-    vectors: _Vector = "vectors",
-    id: Annotated[str, typer.Option(help="Column of the ids: integers or strings.")] = "id",
-    address: _Address = None,
-    workers: _Workers = None,
-) -> None:
-    """Write the codes of vectors to a folder, one Parquet file per row group; a second run continues the first."""
-    from onlinehash import scale
-    from onlinehash.cli._arrays import read_encoder
-
-    encoder = read_encoder(model)
-    with progress_bar("Encoding") as progress:
-        cluster: dict[str, Any] = {"address": address, "n_workers": workers}
-        parts = scale.encode(paths, encoder, out, vectors=vectors, id=id, **cluster, progress=progress)
-    note(f"{out} holds the codes, in {counted(len(parts), 'part')}.")

@@ -1,8 +1,8 @@
 """Embedders: from documents (text, images, anything) to vectors.
 
 A collection that is opened with ``embed=`` takes documents. An embedder is a name of this registry, a callable, an
-object with ``transform`` (scikit-learn) or ``encode`` (sentence-transformers), or an :class:`Embedder`. Register your
-own with :func:`register_embedder`, or offer them from a package with the entry points ``onlinehash.embedders``.
+object with ``transform`` (scikit-learn) or ``encode`` (sentence-transformers), or an :class:`Embedder`. Packages add
+names with the entry points ``onlinehash.embedders``.
 
 Examples
 --------
@@ -13,11 +13,10 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from onlinehash._internal.plugins import plugins
-from onlinehash.embedders.embedder import Embedder, Function, is_document, name_of
+from onlinehash.embedders.embedder import Embedder, is_document, name_of
 from onlinehash.exceptions import InvalidInputError, MissingExtraError, UnknownNameError
 
 EMBEDDERS = {
@@ -34,14 +33,10 @@ EMBEDDERS = {
 It may have the attributes ``takes``, "text" or "image", and ``example``, a model, if it needs one.
 """
 
-_own: dict[str, Callable[[str], Function]] = {}
-
 
 def _maker(name: str) -> Any:
     """Return what makes the embedders of a kind; None if there is none of that name."""
     kind = name.partition(":")[0]
-    if kind in _own:
-        return _own[kind]
     found = plugins("onlinehash.embedders", EMBEDDERS)
     return found[kind].load() if kind in found else None
 
@@ -72,7 +67,7 @@ def make_embedder(name: str) -> Embedder:
     try:
         made = make(model)
     except ModuleNotFoundError as error:
-        if kind not in EMBEDDERS or kind in _own:
+        if kind not in EMBEDDERS:
             raise
         raise MissingExtraError.of(error.name or kind, kind) from error
     return Embedder(name, made, getattr(make, "takes", "text"))
@@ -101,30 +96,6 @@ def names_model(name: str) -> bool:
     return bool(getattr(_maker(name), "example", ""))
 
 
-def register_embedder(kind: str, make: Callable[[str], Function]) -> None:
-    """Register an embedder of your own, so that collections find it by its name, in this process.
-
-    Parameters
-    ----------
-    kind : str
-        The name up to a colon.
-    make : callable
-        ``make(model)`` gets what follows the colon, "" if nothing does, and returns ``f(documents) -> vectors``.
-
-    Examples
-    --------
-    >>> register_embedder("lengths", lambda model: lambda texts: [[len(text)] for text in texts])
-    >>> make_embedder("lengths")(["cat"])
-    array([[3.]], dtype=float32)
-    >>> del _own["lengths"]
-    """
-    if not isinstance(kind, str) or not kind or ":" in kind:
-        raise InvalidInputError(f"kind={kind!r} is not a name for embedders; use text without a colon.")
-    if kind in plugins("onlinehash.embedders", EMBEDDERS):
-        raise InvalidInputError(f"The name {kind!r} is taken; choose another.")
-    _own[kind] = make
-
-
 def known_embedders() -> list[str]:
     """Return the kinds of embedders that have a name.
 
@@ -133,7 +104,7 @@ def known_embedders() -> list[str]:
     >>> "char_ngrams" in known_embedders()
     True
     """
-    return sorted(plugins("onlinehash.embedders", EMBEDDERS).keys() | _own.keys())
+    return sorted(plugins("onlinehash.embedders", EMBEDDERS))
 
 
 def as_embedder(embed: Any) -> Embedder:
@@ -167,5 +138,4 @@ __all__ = [
     "is_document",
     "known_embedders",
     "make_embedder",
-    "register_embedder",
 ]

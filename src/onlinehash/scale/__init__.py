@@ -20,12 +20,12 @@ Examples
 >>> bool(hasher.score(X, y) > 0.9)
 True
 >>> [part.name for part in parts]
-['digits.00000.parquet', 'digits.00001.parquet']
+['00000.parquet', '00001.parquet']
 >>> codes.column("code")[0].as_py() == hasher.transform(X[:1]).tobytes()
 True
 """
 
 from onlinehash.scale.cluster import cluster
-from onlinehash.scale.jobs import encode, encode_into, learn
+from onlinehash.scale.jobs import encode, learn
 
-__all__ = ["cluster", "encode", "encode_into", "learn"]
+__all__ = ["cluster", "encode", "learn"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -32,9 +33,9 @@ class Cluster:
         """Return a reference to a value for many tasks: it is sent to each machine once."""
         return self._ray.put(value)
 
-    def call(self, task: Callable[..., Any], *args: Any, n_results: int = 1) -> Any:
-        """Start a task, and return a reference to each of its results; arguments may be references."""
-        remote = self._ray.remote(num_cpus=1, max_retries=_RETRIES, num_returns=n_results)(_on_one_thread)
+    def call(self, task: Callable[..., Any], *args: Any) -> Any:
+        """Start a task, and return a reference to its result; arguments may be references."""
+        remote = self._ray.remote(num_cpus=1, max_retries=_RETRIES)(_on_one_thread)
         return remote.remote(task, *args)
 
     def get(self, reference: Any) -> Any:
@@ -44,27 +45,22 @@ class Cluster:
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None  # without the tracebacks of the other process in its text
 
-    def ended(self, references: Iterator[Any]) -> Iterator[Any]:
-        """Yield the results of tasks, in the order in which they end.
+    def results(self, references: Iterator[Any]) -> Iterator[Any]:
+        """Yield the results of tasks, in order.
 
-        Each step of ``references`` starts a task; it is taken when a worker is free, so that results do not pile up.
+        Each step of ``references`` starts a task. As many go on as there are workers, so that results do not pile up.
         """
-        going: list[Any] = []
+        going: deque[Any] = deque()
         try:
             for reference in references:
                 going.append(reference)
                 if len(going) >= self._n_workers:
-                    yield self._next(going)
+                    yield self.get(going.popleft())
             while going:
-                yield self._next(going)
+                yield self.get(going.popleft())
         finally:
             for reference in going:  # there are some only after an error
                 self._ray.cancel(reference)
-
-    def _next(self, going: list[Any]) -> Any:
-        (first, *_), _ = self._ray.wait(going, num_returns=1)
-        going.remove(first)
-        return self.get(first)
 
 
 def _on_one_thread(task: Callable[..., Any], *args: Any) -> Any:

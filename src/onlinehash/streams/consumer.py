@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.collection import Collection
@@ -42,8 +42,6 @@ class ConsumerStats:
         Messages that were in the collection already; they changed nothing.
     lag : int or None
         Messages not yet received or acknowledged; None while the server does not answer.
-    rate : float
-        Messages per second, recently.
 
     Examples
     --------
@@ -57,14 +55,6 @@ class ConsumerStats:
     dead_letters: int = 0
     redelivered: int = 0
     lag: int | None = None
-    rate: float = 0.0
-
-
-class _Place(NamedTuple):
-    """A change, and which message of the batch asks for it."""
-
-    at: int
-    change: Change
 
 
 class _Stopped(Exception):  # noqa: N818
@@ -110,7 +100,6 @@ class Consumer:
         check_positive_int("batch_size", batch_size)
         self.source, self.collection, self.batch_size = source, collection, batch_size
         self._counts: Counter[str] = Counter()
-        self._recent: deque[tuple[float, int]] = deque(maxlen=20)
         self._stopping = False
 
     def run(
@@ -127,7 +116,6 @@ class Consumer:
         """
         follow = not self.source.ends if follow is None else follow
         self.source.start(self.collection)
-        self._recent.append((time.monotonic(), self._counts["received"]))
         told = 0.0
         try:
             while not self._stopping:
@@ -158,58 +146,52 @@ class Consumer:
             lag = self.source.lag()
         except SourceError:
             lag = None
-        rate = 0.0
-        if len(self._recent) > 1:
-            (first, before), (last, now) = self._recent[0], self._recent[-1]
-            rate = (now - before) / max(last - first, 1e-9)
-        return ConsumerStats(**self._counts, lag=lag, rate=rate)
+        return ConsumerStats(**self._counts, lag=lag)
 
     def _take(self, batch: list[Message]) -> None:
         """Apply a batch, send what cannot be applied to the dead letters, acknowledge all of it."""
         new = [message for message in batch if not self.source.is_in(message)]
-        places, unreadable = [], []
-        for index, message in enumerate(new):
+        changes: dict[int, Change] = {}  # by the number of the message in the batch
+        unreadable = []
+        for number, message in enumerate(new):
             try:
-                places.append(_Place(index, read_message(message.content)))
+                changes[number] = read_message(message.content)
             except InvalidInputError as error:
                 unreadable.append(DeadLetter(message, str(error)))
-        if self.collection.n_features is None:
-            unreadable += _of_other_widths(places, new)
-            others = {letter.message.id for letter in unreadable}
-            places = [place for place in places if new[place.at].id not in others]
         self._put_dead_letters(unreadable)
-        changes = [place.change for place in places]
-        if self.collection.embedder is None and any(change.document is not None for change in changes):
+        if self.collection.embedder is None and any(change.document is not None for change in changes.values()):
             raise InvalidInputError(
                 f"{self.source.place} has documents, and this collection has no embedder for them; open it with "
                 "embed=, such as embed='char_ngrams'. Nothing of this batch was applied."
             )
-        for run in runs([change.id for change in changes], [change.kind for change in changes]):
-            self._apply(places[run], new)
-        if new and (not places or places[-1].at < len(new) - 1):
+        numbered = list(changes.items())
+        for run in runs([change.id for change in changes.values()], [change.kind for change in changes.values()]):
+            self._apply(numbered[run], new)
+        if new and len(new) - 1 not in changes:
             self.collection.upsert([], [], checkpoint=self.source.checkpoint(new))
         self._patiently(lambda: self.source.acknowledge(batch))
         self._counts["received"] += len(batch)
         self._counts["redelivered"] += len(batch) - len(new)
-        self._recent.append((time.monotonic(), self._counts["received"]))
 
-    def _apply(self, run: Sequence[_Place], batch: Sequence[Message]) -> None:
+    def _apply(self, run: Sequence[tuple[int, Change]], batch: Sequence[Message]) -> None:
         """Apply changes to different ids, all of one kind; if they are refused, each half."""
+        (number, first), (last, _) = run[0], run[-1]
         # All messages of the batch before the last of these are applied or dead letters by then.
-        checkpoint = self.source.checkpoint(batch[: run[-1].at + 1])
-        columns = (list(values) for values in zip(*(place.change for place in run), strict=True))
+        checkpoint = self.source.checkpoint(batch[: last + 1])
+        columns = (list(values) for values in zip(*(change for _, change in run), strict=True))
         ids, vectors, labels, payload, documents = columns
         try:
-            if (kind := run[0].change.kind) == "deletion":
+            if first.kind == "deletion":
                 self.collection.delete(ids, missing="ignore", checkpoint=checkpoint)
                 self._counts["deleted"] += len(run)
             else:
-                given = {"vectors": vectors} if kind == "vector" else {"documents": documents}
+                given = {"vectors": vectors} if first.kind == "vector" else {"documents": documents}
                 self.collection.upsert(ids, labels=labels, payload=payload, checkpoint=checkpoint, **given)
                 self._counts["stored"] += len(run)
         except InvalidInputError as error:
             if len(run) == 1:
-                self._put_dead_letters([DeadLetter(batch[run[0].at], str(error))])
+                self._put_dead_letters([DeadLetter(batch[number], str(error))])
+                self.collection.upsert([], [], checkpoint=checkpoint)
                 return
             middle = len(run) // 2
             self._apply(run[:middle], batch)
@@ -243,14 +225,3 @@ class Consumer:
             if self._stopping:
                 raise _Stopped
             time.sleep(min(_PAUSE, seconds))
-
-
-def _of_other_widths(places: Sequence[_Place], batch: Sequence[Message]) -> list[DeadLetter]:
-    """Return those of the first messages of a collection whose vectors have another width than most."""
-    widths = {place.at: len(place.change.vectors) for place in places if place.change.vectors is not None}
-    common = Counter(widths.values()).most_common(1)[0][0] if widths else 0
-    return [
-        DeadLetter(batch[at], f"The vector has {width} numbers; most first messages have {common}.")
-        for at, width in widths.items()
-        if width != common
-    ]

@@ -20,45 +20,18 @@ from onlinehash.tables.columns import USUAL, find_column
 _BYTES_OF_HEAD = 4096  # by which a file is recognised
 
 
-class DeadLetterFile:
-    """JSON lines with the id, the error and the content of messages, in ``<file>.dead.jsonl``.
-
-    A message that was written before a crash, but not yet in a checkpoint, is not written again.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._path = file.with_name(f"{file.name}.dead.jsonl")
-        self._known: set[Any] | None = None
-
-    def put(self, letters: Sequence[DeadLetter]) -> None:
-        """Write letters that are not there yet, durably."""
-        if self._known is None:
-            self._known = set(self._ids())
-        new = [letter for letter in letters if letter.message.id not in self._known]
-        if not new:
-            return
-        with self._path.open("a+b") as file:
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":  # a line that a crash has cut off
-                    file.write(b"\n")
-            for message, error in new:
-                line = {"id": message.id, "error": error, "content": _text(message.content)}
-                file.write(json.dumps(line, default=repr).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self._known.update(letter.message.id for letter in new)
-
-    def _ids(self) -> list[Any]:
-        ids = []
-        if self._path.exists():
-            with self._path.open("rb") as file:
-                for line in file:
-                    try:
-                        ids.append(json.loads(line)["id"])
-                    except (ValueError, KeyError, TypeError):  # cut off, or not ours
-                        continue
-        return ids
+def _write_dead_letters(source: Path, letters: Sequence[DeadLetter]) -> None:
+    """Append the id, the error and the content of messages to ``<file>.dead.jsonl``, one per line, durably."""
+    with source.with_name(f"{source.name}.dead.jsonl").open("a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # a line that a crash has cut off
+                file.write(b"\n")
+        for message, error in letters:
+            line = {"id": message.id, "error": error, "content": _text(message.content)}
+            file.write(json.dumps(line, default=repr).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _text(content: bytes | Mapping[str, Any]) -> Any:
@@ -79,7 +52,6 @@ class JsonLinesSource(Source):
     def __init__(self, path: Path) -> None:
         self.place, self._path = str(path), path
         self._checkpoint = f"source:jsonl:{path.resolve()}"
-        self._dead = DeadLetterFile(path)
         self._file: IO[bytes] | None = None
 
     def start(self, collection: Collection) -> None:
@@ -132,7 +104,7 @@ class JsonLinesSource(Source):
 
     def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Write lines to the dead-letter file."""
-        self._dead.put(letters)
+        _write_dead_letters(self._path, letters)
 
     def lag(self) -> int:
         """Return the number of lines left, as if they were as long as those before."""
@@ -153,7 +125,6 @@ class _File(NamedTuple):
     columns: dict[str, str]
     n_rows: int
     digest: str
-    dead_letters: DeadLetterFile
 
 
 class ParquetSource(Source):
@@ -229,8 +200,7 @@ class ParquetSource(Source):
 
     def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Write rows to the dead-letter file."""
-        for letter in letters:
-            self._files[letter.message.handle[0]].dead_letters.put([letter])
+        _write_dead_letters(letters[0].message.handle[0], letters)  # a batch is of one file
 
     def lag(self) -> int:
         """Return the number of rows left."""
@@ -259,7 +229,7 @@ def _look(path: Path) -> _File:
         raw.seek(-8, os.SEEK_END)
         length = int.from_bytes(raw.read(4), "little")
         raw.seek(-8 - length, os.SEEK_END)
-        return _File(columns, n_rows, sha256(raw.read(length)).hexdigest()[:16], DeadLetterFile(path))
+        return _File(columns, n_rows, sha256(raw.read(length)).hexdigest()[:16])
 
 
 def _content(fields: dict[str, Any], columns: dict[str, str]) -> dict[str, Any]:

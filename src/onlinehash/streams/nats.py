@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -37,9 +36,9 @@ class NatsSource(ServerSource):
     """A stream of a NATS server with JetStream.
 
     Messages are identified by their sequence numbers. What was delivered and not acknowledged is delivered again after
-    ``ack_wait`` seconds; a start waits for that, so that older messages do not come after newer ones. While a batch is
-    being applied the server is informed. A message that cannot be applied is published to the stream
-    ``<stream>-dead``, created when it is first needed, with the headers "Dead-Id" and "Dead-Error".
+    ``ack_wait`` seconds; a start waits for that, so that older messages do not come after newer ones. A message that
+    cannot be applied is published to the stream ``<stream>-dead``, created when it is first needed, with the headers
+    "Dead-Id" and "Dead-Error".
     """
 
     def __init__(self, address: Address) -> None:
@@ -51,7 +50,6 @@ class NatsSource(ServerSource):
         self._ack_wait = address.seconds("ack_wait", 10.0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: Any = None
-        self._in_hand: list[Message] = []
 
     def start(self, collection: Collection) -> None:
         """Connect, and find the durable consumer; create it if there is none, after what is in the collection."""
@@ -61,7 +59,6 @@ class NatsSource(ServerSource):
             self._thread = Thread(target=self._loop.run_forever, name="onlinehash-nats", daemon=True)
             self._thread.start()
             self._connecting = asyncio.Lock()
-        self._in_hand = []
         self._ask(self._disconnect())
         self._ask(self._connect())
 
@@ -72,7 +69,6 @@ class NatsSource(ServerSource):
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Acknowledge messages, and wait until the server has confirmed each."""
         self._ask(self._confirm(messages))
-        self._in_hand = []
         self._processed.turn()
 
     def put_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
@@ -131,12 +127,10 @@ class NatsSource(ServerSource):
                     await client.close()
                     raise
                 self._client = client
-                self._holding = asyncio.ensure_future(self._hold())
             return self._jetstream
 
     async def _disconnect(self) -> None:
         if self._client is not None:
-            self._holding.cancel()
             await self._client.close()
             self._client = None
 
@@ -154,7 +148,7 @@ class NatsSource(ServerSource):
             raise self._unfit("is not one to pull from with explicit acknowledgements")
         if self._subject not in (None, config.filter_subject):
             raise self._unfit(f"takes {config.filter_subject!r}, not {self._subject!r}")
-        self._jetstream, self._held_for = jetstream, config.ack_wait
+        self._jetstream = jetstream
         self._most = config.max_ack_pending if (config.max_ack_pending or 0) > 0 else sys.maxsize
         self._ready_at = time.monotonic() + (config.ack_wait if info.num_ack_pending else 0.0)
         self._pulling = await jetstream.pull_subscribe_bind(self._durable, self._stream)
@@ -173,14 +167,6 @@ class NatsSource(ServerSource):
     def _unfit(self, how: str) -> SourceError:
         return SourceError(f"The consumer {self._durable!r} of {self.place} {how}; name another one with ?durable=.")
 
-    async def _hold(self) -> None:
-        """Tell the server at intervals that the current batch is in progress."""
-        with suppress(*_GONE):
-            while True:
-                await asyncio.sleep(self._held_for / 3)
-                for message in self._in_hand:
-                    await self._client.publish(message.handle.reply, b"+WPI")
-
     async def _next(self, limit: int, wait: float) -> list[Message]:
         await self._connect()
         if (left := self._ready_at - time.monotonic()) > 0:
@@ -193,8 +179,7 @@ class NatsSource(ServerSource):
         if not given:
             await self._info()
         messages = [Message(one.metadata.sequence.stream, one.data, one) for one in given]
-        self._in_hand = sorted(messages, key=lambda message: message.id)
-        return list(self._in_hand)
+        return sorted(messages, key=lambda message: message.id)
 
     async def _info(self) -> Any:
         """Ask about the consumer; if it was removed, create it again."""

@@ -1,7 +1,7 @@
-"""Tables: files of ids, vectors or documents, labels and payloads, read and written in chunks: memory is bounded.
+"""Tables: files of ids, vectors or documents, labels and payloads, read and written in chunks.
 
-The ending of the path names the format: ``.npy``, ``.npz``, ``.parquet``, ``.csv``, ``.jsonl`` or ``.arrow``. The
-command line, imports, streams, Ray and experiments read their files here.
+Memory is bounded, except for ``.npz``. The ending of the path names the format: ``.npy``, ``.npz``, ``.parquet``,
+``.csv``, ``.jsonl`` or ``.arrow``. The command line, imports, streams, Ray and experiments read their files here.
 
 Examples
 --------
@@ -33,7 +33,6 @@ from typing import Any
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 from onlinehash.tables.columns import Chunk, Columns, Layout, concatenate
-from onlinehash.types import Progress
 
 FORMATS = {".npy": "npy", ".npz": "npy", ".parquet": "arrow", ".csv": "text", ".jsonl": "text", ".arrow": "arrow"}
 """The module that reads and writes files, by the ending of their path."""
@@ -47,7 +46,7 @@ def read(path: str | os.PathLike[str], columns: Columns | None = None, *, batch_
     path : path
         ``.npz``: arrays with one row per item. ``.parquet``, ``.arrow``: the vector is a list, or all columns of
         numbers that are nothing else. ``.csv``: the same, a list written as JSON. ``.jsonl``: one object per line.
-        ``.npy``: the vectors, with the rest in files beside it: of ``a.npy``, ``a.ids.npy``, ``a.labels.npy`` etc.
+        ``.npy``: the vectors; of ``a.npy``, ids and labels may be in ``a.ids.npy`` and ``a.labels.npy`` beside it.
     columns : Columns, optional
         By default columns are found by their usual names.
     batch_size : int, default=10000
@@ -59,22 +58,15 @@ def read(path: str | os.PathLike[str], columns: Columns | None = None, *, batch_
     return chunks
 
 
-def read_all(
-    path: str | os.PathLike[str], columns: Columns | None = None, *, progress: Progress = lambda done, total: None
-) -> Chunk:
+def read_all(path: str | os.PathLike[str], columns: Columns | None = None) -> Chunk:
     """Return all rows of a file at once; ids and labels of a text are integers where all of them are.
 
     Parameters
     ----------
     path, columns
         As in :func:`read`.
-    progress : callable, optional
-        Called as ``progress(done, total)``, in rows or bytes.
     """
-    chunks = []
-    for chunk in read(path, columns):
-        chunks.append(chunk)
-        progress(chunk.done, chunk.total)
+    chunks = list(read(path, columns))
     if not chunks:
         raise FileFormatError(f"{path} has no rows.")
     return concatenate(chunks).typed()
@@ -93,6 +85,7 @@ def write(path: str | os.PathLike[str], chunks: Iterable[Chunk], *, n_rows: int,
     Parameters
     ----------
     path : path
+        With any of the endings above, but for ``.npy``.
     chunks : iterable of Chunk
         Each with ids.
     n_rows : int

@@ -19,14 +19,6 @@ from onlinehash.tables.text import json_or_text
 _BYTES_READ_AHEAD = 1 << 20  # of a Parquet file, rather than all of a row group
 
 
-class LengthError(FileFormatError):
-    """A list of a column has another length than the first."""
-
-    def __init__(self, name: str, row: int, n_numbers: int, width: int) -> None:
-        super().__init__(f"{name!r} has {n_numbers} numbers; the first row has {width}.")
-        self.row, self.n_numbers, self.width = row, n_numbers, width
-
-
 def import_pyarrow() -> Any:
     """Return the module ``pyarrow``, with its submodules; only those who read tables wait for it."""
     import pyarrow.compute
@@ -51,23 +43,23 @@ def is_number(kind: Any) -> bool:
     return bool(types.is_floating(kind) or types.is_integer(kind))
 
 
-def list_lengths(column: Any) -> NDArray[np.int64]:
-    """Return how many numbers each list has; 0 where there is no list."""
-    return np.asarray(import_pyarrow().compute.list_value_length(column).fill_null(0))
+def vectors_of(column: Any, name: str, width: int | None = None, n_before: int = 0) -> NDArray[Any]:
+    """Return a column of lists as rows of numbers; one of numbers has one number per row.
 
-
-def vectors_of(column: Any, name: str, width: int | None = None) -> NDArray[Any]:
-    """Return a column of lists as rows of numbers; one of numbers has one number per row."""
+    An error names the row, counted from 1 after ``n_before`` others.
+    """
     if is_number(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False))[:, np.newaxis]
     if not is_list(column.type) or not is_number(column.type.value_type):
         raise FileFormatError(f"column {name!r} holds {column.type}, not lists of numbers.")
-    lengths = list_lengths(column)
+    lengths = np.asarray(import_pyarrow().compute.list_value_length(column).fill_null(0))
     width = int(lengths[0]) if width is None else width
     wrong = (lengths != width) | (lengths == 0)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise LengthError(name, row, int(lengths[row]), width)
+        raise FileFormatError(
+            f"row {n_before + row + 1}: {name!r} has {lengths[row]} numbers; the first row has {width}."
+        )
     return np.asarray(column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), width))
 
 
@@ -123,9 +115,9 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
         for batch in batches:
             try:
                 n_wanted = width if len(found.vectors) == 1 else 1
-                parts = [vectors_of(batch[name], name, n_wanted) for name in found.vectors]
+                parts = [vectors_of(batch[name], name, n_wanted, done) for name in found.vectors]
             except FileFormatError as error:
-                raise FileFormatError(f"{path}, row {done + getattr(error, 'row', 0) + 1}: {error}") from error
+                raise FileFormatError(f"{path}, {error}") from error
             vectors = np.hstack(parts) if parts else np.empty((len(batch), 0))
             width, places = vectors.shape[1], range(done + 1, done + len(batch) + 1)
             done += len(batch)

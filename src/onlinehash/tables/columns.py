@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -85,7 +86,7 @@ class Columns:
         *,
         lists: Collection[str] = (),
         numbers: Collection[str] | None = None,
-        customary: Mapping[str, str] | None = None,
+        customary: Mapping[str, str] = MappingProxyType({}),
         optional: bool = False,
     ) -> Layout:
         """Return the role of each column; ``place`` is named in errors.
@@ -93,17 +94,16 @@ class Columns:
         ``lists`` and ``numbers`` are the columns that hold such values (without ``numbers``, any may hold them), and
         ``customary`` names mean a role in this format only. With ``optional``, a column asked for may be missing.
         """
-        twice = next((name for name, count in Counter(names).items() if count > 1), None)
-        if twice is not None:
-            raise InvalidInputError(f"{place} has two columns {twice!r}; rename one of them.")
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise InvalidInputError(f"{place} has two columns {name!r}; rename one of them.")
         ignored = {name for wanted in self.ignore for name in select(wanted, names, place)}
         left = [name for name in names if name not in ignored]
-        custom = {role: name for role, name in (customary or {}).items() if name in left}
         roles: dict[str, Any] = {}
         for role in ("id", "labels", "payload"):
             given = getattr(self, role)
             if given is None:
-                roles[role] = find_column(role, left, place) or custom.get(role)
+                roles[role] = find_column(role, left, place) or customary.get(role)
             elif role == "payload" and (not isinstance(given, str) or (given not in names and set(given) & set("*?:"))):
                 patterns = [given] if isinstance(given, str) else given
                 roles[role] = tuple(dict.fromkeys(name for one in patterns for name in select(one, names, place)))
@@ -116,15 +116,15 @@ class Columns:
         if self.vectors is not None:
             vectors = [name for name in select(self.vectors, names, place) if name in left]
         elif roles["documents"] is None:
-            found = find_column("vectors", left, place) or custom.get("vectors")
+            found = find_column("vectors", left, place) or customary.get("vectors")
             found = found or _only([name for name in left if name in lists], "vectors", place)
             vectors = [found] if found else [name for name in left if numbers is None or name in numbers]
-            unnamed = next((name for name in vectors if _UNNAMED.fullmatch(name)), None)
-            if unnamed is not None and not found:
-                raise InvalidInputError(
-                    f"{place} has a column without a name, as pandas writes its index. Use id={unnamed!r} if it holds "
-                    f"the ids, or ignore={unnamed!r} to leave it out."
-                )
+            for name in vectors:
+                if _UNNAMED.fullmatch(name) and not found:
+                    raise InvalidInputError(
+                        f"{place} has a column without a name, as pandas writes its index. Use id={name!r} if it holds "
+                        f"the ids, or ignore={name!r} to leave it out."
+                    )
         used = {*taken, *vectors}
         return Layout(vectors=tuple(vectors), unused=tuple(name for name in names if name not in used), **roles)
 

@@ -11,8 +11,7 @@ import csv
 import io
 import json
 from base64 import b64decode
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.files import whole_file
 from onlinehash._internal.validation import is_number
 from onlinehash.exceptions import FileFormatError, InvalidInputError
-from onlinehash.tables.columns import Chunk, Columns, Layout, as_type, find_column
+from onlinehash.tables.columns import Chunk, Columns, Layout, find_column
 
 _MAX_FIELD = 1 << 24  # characters of a field of CSV; a quote never closed reads no more than that
 
@@ -54,34 +53,27 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
             try:
                 if found.documents is not None and not values.get(found.documents):
                     raise FileFormatError(f"there is no {found.documents!r}.")
-                vectors.append(_vector(values, found.vectors, width, is_csv))
+                vectors.append(_vector(values, found.vectors, width))
             except FileFormatError as error:
                 raise FileFormatError(f"{path}, line {line}: {error}") from error
             width = len(vectors[0])
-        columns_of = partial(_column, some, is_csv)
         yield Chunk(
-            columns_of("id", here.id),
+            _column(some, here.id),
             np.array(vectors),
-            columns_of("labels", here.labels),
-            here.payloads(partial(columns_of, "payload")),
+            _column(some, here.labels),
+            here.payloads(partial(_column, some)),
             [row.line for row in some],
             some[-1].done,
             total,
             "line",
             is_csv,
-            columns_of("documents", here.documents),
+            _column(some, here.documents),
         )
         n_read += len(some)
 
 
-def _column(rows: list[Row], is_csv: bool, role: str, name: str | None) -> Any:
-    """Return the values of a column; in CSV, text that is JSON: payloads, and lists of labels."""
-    if name is None:
-        return None
-    values = [row.values.get(name) for row in rows]
-    if not is_csv or role in ("id", "documents"):
-        return values
-    return [json_or_text(text) if text and (role == "payload" or text[0] == "[") else text for text in values]
+def _column(rows: list[Row], name: str | None) -> Any:
+    return None if name is None else [row.values.get(name) for row in rows]
 
 
 def _roles_in(rows: list[Row], found: Layout, path: Path, n_before: int) -> Layout:
@@ -97,29 +89,25 @@ def _roles_in(rows: list[Row], found: Layout, path: Path, n_before: int) -> Layo
     return replace(found, **roles)
 
 
-def _vector(values: dict[str, Any], names: tuple[str, ...], width: int | None, is_csv: bool) -> NDArray[Any]:
-    """Return the vector of a row: one column of lists, or several of numbers, which are text in CSV."""
+def _vector(values: dict[str, Any], names: tuple[str, ...], width: int | None) -> NDArray[Any]:
+    """Return the vector of a row: one column of lists, or several of numbers."""
     try:
         given = [values[name] for name in names]
     except KeyError as error:
         raise FileFormatError(f"there is no {error}, but {', '.join(values) or 'nothing'}.") from error
-    if is_csv:
-        with suppress(TypeError, ValueError):
-            return np.array(list(map(float, given)))
-    elif all(map(_is_number, given)):
+    if all(map(_is_number, given)):
         return np.array(given)
     if len(names) == 1:
-        value = json_or_text(given[0] or "") if is_csv else given[0]
-        return vector_of(None if is_csv and isinstance(value, str) else value, names[0], width)
-    wrong = next(name for name in names if not _is_number(values[name], is_csv))
+        return vector_of(given[0], names[0], width)
+    wrong = next(name for name in names if not _is_number(values[name]))
     raise FileFormatError(
         f"{values[wrong] or ''!r} in column {wrong!r} is not a number; use ignore={wrong!r} if the column is not part "
         "of the vector."
     )
 
 
-def _is_number(value: Any, is_csv: bool = False) -> bool:
-    return is_number(value or "") if is_csv else isinstance(value, (int, float)) and not isinstance(value, bool)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_csv(path: Path) -> bool:
@@ -159,15 +147,27 @@ def _open(path: Path, columns: Columns) -> tuple[Layout, Iterator[Row]]:
     found = columns.layout(path, names)
     if not found.vectors and found.documents is None:
         raise FileFormatError(f"{path} has no column of numbers; its columns are {', '.join(names)}.")
-    return found, _named(path, names, has_header, lines if has_header else chain([head], lines))
+    return found, _named(path, found, names, has_header, lines if has_header else chain([head], lines))
 
 
-def _named(path: Path, names: list[str], has_header: bool, lines: Iterable[Any]) -> Iterator[Row]:
+def _named(path: Path, found: Layout, names: list[str], has_header: bool, lines: Iterable[Any]) -> Iterator[Row]:
+    """Yield lines of CSV as rows: numbers of the vector, and text that is JSON in payloads and lists of labels."""
     for line, done, fields in lines:
         if len(fields) != len(names):
             what = "header" if has_header else "first line"
             raise FileFormatError(f"{path}, line {line}: {len(fields)} fields; the {what} has {len(names)}.")
-        yield Row(line, done, {name: field or None for name, field in zip(names, fields, strict=True)})
+        values: dict[str, Any] = {name: field or None for name, field in zip(names, fields, strict=True)}
+        for name in found.vectors:
+            try:
+                values[name] = float(values[name] or "")
+            except ValueError:
+                parsed = json_or_text(values[name] or "")
+                values[name] = None if isinstance(parsed, str) and len(found.vectors) == 1 else parsed  # no base64
+        for name in found.payload_names:
+            values[name] = values[name] and json_or_text(values[name])
+        if found.labels is not None and (values[found.labels] or "").startswith("["):
+            values[found.labels] = json_or_text(values[found.labels])
+        yield Row(line, done, values)
 
 
 def fields_of(path: Path) -> Iterator[tuple[int, int, list[str]]]:
@@ -237,35 +237,6 @@ def vector_of(value: Any, name: str, width: int | None = None) -> NDArray[Any]:
     if width not in (None, len(row)):
         raise FileFormatError(f"{name!r} has {len(row)} numbers; the first row has {width}.")
     return row
-
-
-def read_column(path: Path, what: str, names: Collection[str]) -> list[Any]:
-    """Return one value per line of a text, or of the column of a CSV file that its header calls one of the names.
-
-    Values are integers where all of them are. A file of one column needs no header.
-    """
-    if _is_csv(path):
-        rows = [(line, fields) for line, _, fields in fields_of(path)]
-    else:
-        try:
-            rows = [(line, [text]) for line, text in enumerate(path.read_text("utf-8-sig").rstrip().splitlines(), 1)]
-        except UnicodeDecodeError as error:
-            raise FileFormatError(f"{path} is not a text file.") from error
-    if not rows:
-        raise FileFormatError(f"{path} is empty.")
-    first = rows[0][1]
-    named = [i for i, field in enumerate(first) if _is_csv(path) and field.strip().lower() in names]
-    if len(first) > 1 and len(named) != 1:
-        raise FileFormatError(
-            f"{path} has {len(first)} columns; a file of {what} has one value per line, or a header that calls one of "
-            f"them {' or '.join(list(names)[:2])}."
-        )
-    place, rows = (named[0], rows[1:]) if named else (0, rows)
-    texts = [fields[place].strip() if len(fields) > place else "" for _, fields in rows]
-    if not all(texts):
-        line = rows[texts.index("")][0]
-        raise FileFormatError(f"{path} has no value in line {line}; every line holds one value.")
-    return as_type(texts) or []
 
 
 # ---------------------------------------------------------------------- writing
