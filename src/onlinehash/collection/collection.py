@@ -980,7 +980,8 @@ class Collection:
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
         request = SearchRequest(k if rescore is None else max(10 * k, 100), asymmetric=asymmetric)
-        parts, among = inputs.check_include(include), self._ready(wait, labels, ids, where)
+        parts = () if include is None else inputs.check_include(include)
+        among = self._ready(wait, labels, ids, where)
 
         def search() -> SearchResult:
             queries = self._queries(vectors)
@@ -1016,7 +1017,8 @@ class Collection:
             Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
         request = SearchRequest(radius=check_non_negative_int("radius", radius), max_results=max_results)
-        parts, among = inputs.check_include(include), self._ready(wait, labels, ids, where)
+        parts = () if include is None else inputs.check_include(include)
+        among = self._ready(wait, labels, ids, where)
 
         def search() -> SearchResult:
             queries = self._queries(vectors)

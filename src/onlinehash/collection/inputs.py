@@ -264,8 +264,6 @@ def checkpoint_settings(checkpoint: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def check_include(include: Any) -> tuple[str, ...]:
     """Return the parts to include."""
-    if include is None:
-        return ()
     if isinstance(include, str) or not isinstance(include, Iterable):
         raise InvalidInputError(f"include={include!r} is not a list; pass some of {', '.join(PARTS)} in one.")
     return tuple(check_choice("include", part, PARTS) for part in dict.fromkeys(include))
