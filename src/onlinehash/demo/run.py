@@ -89,8 +89,8 @@ def warm_up(split: Split) -> None:
 
 def rank_by_features(split: Split) -> Quality:
     """Return the quality of the exact ranking of the vectors by cosine."""
-    places = {"map_at": split.map_at, "precision_at": split.precision_at}
-    return Quality(*cosine_quality(*split.queries, *split.database, **places))
+    queries, database = split.queries, split.database
+    return Quality(*cosine_quality(*queries, *database, map_at=split.map_at, precision_at=split.precision_at))
 
 
 def search_examples(encoders: dict[str, Encoder], split: Split, n_queries: int, k: int) -> Examples:
