@@ -30,7 +30,7 @@ _CALLS = {  # what is imported and made before, and the call
         "from onlinehash.demo import terminal\n"
         "terminal.show = lambda *given, **named: None\n"
         "from onlinehash.cli.experiments import demo\n"
-        "demo('digits', Path('demo'), 0, False)",
+        "demo(Path('demo'), 0, False)",
     ),
 }
 _BARS = {"numba": None, "partial_fit": 2, "search": 2, "demo": 6}

@@ -217,7 +217,6 @@ def test_names_that_are_unknown_are_answered_with_the_known(folder, run, model):
     refused(run, "learn --dataset digits --protocol onlin --out new.oh", "Did you mean 'online'?")
     refused(run, "evaluate --model model.oh --dataset mnits", "Did you mean 'mnist'?")
     refused(run, "evaluate --model model.oh --dataset digits --ties none", "expected")
-    refused(run, "demo --dataset digit", "Did you mean 'digits'?")
 
 
 def test_values_out_of_range_are_refused(folder, run, model):

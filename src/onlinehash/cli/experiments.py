@@ -37,19 +37,18 @@ _PHASES = ("learning", "encoding")
 
 
 def demo(
-    dataset: Annotated[str, typer.Option(help="Data set; see 'onlinehash datasets'.")] = "digits",
     out: Annotated[Path, typer.Option(help="Folder for the figure.", file_okay=False)] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the hashers.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Measure fewer code lengths and points.")] = False,
 ) -> None:
-    """Learn from a stream of real data with HROH and HCOH, show mAP along the stream, search, and draw a figure."""
+    """Learn handwritten digits one by one with HROH and HCOH, show mAP along the stream, search, and draw a figure."""
     console = Console(highlight=False)
     with console.status("Loading ..."):
         from onlinehash.datasets import load_dataset
         from onlinehash.demo import terminal
         from onlinehash.demo.run import rank_by_features, warm_up
 
-        data = load_dataset(dataset)
+        data = load_dataset("digits")
         split = data.split(seed=seed)
         warm_up(split)
         baseline = rank_by_features(split)

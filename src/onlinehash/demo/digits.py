@@ -15,7 +15,7 @@ from PIL import Image
 
 from onlinehash.collection import Collection
 from onlinehash.datasets import load_dataset
-from onlinehash.demo.run import N_COMPONENTS
+from onlinehash.demo.run import IMAGE, N_COMPONENTS
 from onlinehash.hashers import HROH
 
 _BATCH = 100  # items per upsert, some of which measure the quality before they are learned from
@@ -41,7 +41,7 @@ def open_digits() -> Iterator[Collection]:
         collection.measure_quality()
         for start in range(0, len(X), _BATCH):
             rows = range(start, min(start + _BATCH, len(X)))
-            collection.upsert(rows, X[rows], y[rows], [{"image": data_url(X[row].reshape(8, 8))} for row in rows])
+            collection.upsert(rows, X[rows], y[rows], [{"image": data_url(X[row].reshape(IMAGE))} for row in rows])
         collection.refresh()
         yield collection
 

@@ -11,7 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 
 from onlinehash.datasets import Dataset, Split
-from onlinehash.demo.run import METHODS, Examples, Learned, image_shape
+from onlinehash.demo.run import IMAGE, METHODS, Examples, Learned
 from onlinehash.experiments.run import Quality
 
 # The colours of Okabe and Ito, safe for colour-blind readers; line styles and markers work in black and white.
@@ -35,7 +35,7 @@ def paint(
     data: Dataset,
     split: Split,
     results: list[Learned],
-    baseline: Quality | None,
+    baseline: Quality,
     examples: Examples,
     shown: int,
 ) -> None:
@@ -45,17 +45,16 @@ def paint(
     left, right = cast(Any, figure.subfigures(1, 2, width_ratios=(1, 1.16), wspace=0.03))
     for ax, method in zip(left.subplots(len(METHODS), 1), METHODS, strict=True):
         _curves(ax, data, split, [learned for learned in results if learned.method == method], baseline)
-    _searches(right.subplots(), data, split, examples, shown)
+    _searches(right.subplots(), split, examples, shown)
     figure.savefig(file, format="png", dpi=130)
 
 
-def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], baseline: Quality | None) -> None:
+def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], baseline: Quality) -> None:
     last = results[0].curve.instances[-1]
-    if baseline is not None:
-        value = baseline.mean_average_precision
-        text = f"{split.database.X[0].nbytes}-byte vectors, cosine: {value:.2f}"
-        ax.axhline(value, color="#777777", linewidth=1)
-        ax.text(1.0, value + 0.012, text, color="#666666", fontsize=8.5)
+    value = baseline.mean_average_precision
+    text = f"{split.database.X[0].nbytes}-byte vectors, cosine: {value:.2f}"
+    ax.axhline(value, color="#777777", linewidth=1)
+    ax.text(1.0, value + 0.012, text, color="#666666", fontsize=8.5)
     for learned, (colour, style, marker) in zip(results, _LOOKS, strict=False):
         x, y = learned.curve.instances, learned.curve.values
         text = f"{learned.n_bits} bits: {y[-1]:.2f}"
@@ -66,24 +65,24 @@ def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], basel
     ax.set_ylim(0, 1)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.set_xlabel("instances learned from, one at a time")
-    ax.set_ylabel("mAP" if split.map_at is None else f"mAP@{split.map_at}")
+    ax.set_ylabel("mAP")
     ax.grid(color="#E5E5E5", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     _title(ax, f"{results[0].method} on {data.name}: mAP rises as instances arrive")
 
 
-def _searches(ax: Axes, data: Dataset, split: Split, examples: Examples, n_bits: int) -> None:
+def _searches(ax: Axes, split: Split, examples: Examples, n_bits: int) -> None:
     n_found = next(iter(examples.found.values())).ids.shape[1]
     for row, query in enumerate(examples.queries):
         label, y = split.queries.y[query], row * _PITCH
-        _cell(ax, 0, y, data, split.queries.X[query], label, (_INK, "-"))
+        _cell(ax, 0, y, split.queries.X[query], (_INK, "-"))
         for block, matches in enumerate(examples.found.values()):
             start = 1 + _SPACE + block * (n_found + _SPACE)
             for place, (id, distance) in enumerate(zip(matches.ids[row], matches.distances[row], strict=True)):
                 found, x = split.database.y[id], start + place
                 mark, *look = ("✓", _RIGHT, "-") if found == label else ("✗", _WRONG, "--")
-                _cell(ax, x, y, data, split.database.X[id], found, look)
+                _cell(ax, x, y, split.database.X[id], look)
                 text = f"{mark} {distance}"
                 ax.text(x + _SIZE / 2, y + _SIZE + 0.05, text, color=look[0], ha="center", va="top", fontsize=8)
     ax.text(_SIZE / 2, -0.1, "query", ha="center", fontsize=9.5)
@@ -102,14 +101,9 @@ def _searches(ax: Axes, data: Dataset, split: Split, examples: Examples, n_bits:
     )
 
 
-def _cell(ax: Axes, x: float, y: float, data: Dataset, features: Any, label: int, look: Sequence[str]) -> None:
-    shape = image_shape(data)
-    if shape is None:
-        name = data.class_names[label].strip("/").replace("_", "\n").replace("/", "\n")
-        ax.text(x + _SIZE / 2, y + _SIZE / 2, name, ha="center", va="center", fontsize=6, clip_on=True)
-    else:
-        extent = (x, x + _SIZE, y + _SIZE, y)
-        ax.imshow(features.reshape(shape), cmap="gray_r", extent=extent, interpolation="nearest")
+def _cell(ax: Axes, x: float, y: float, features: Any, look: Sequence[str]) -> None:
+    extent = (x, x + _SIZE, y + _SIZE, y)
+    ax.imshow(features.reshape(IMAGE), cmap="gray_r", extent=extent, interpolation="nearest")
     frame = Rectangle((x, y), _SIZE, _SIZE, fill=False, edgecolor=look[0], linestyle=look[1], linewidth=2)
     ax.add_patch(frame)
 

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.datasets import Dataset, Split
+from onlinehash.datasets import Split
 from onlinehash.encoders import Encoder
 from onlinehash.experiments.references import cosine_quality
 from onlinehash.experiments.run import Quality, learning_curve
@@ -20,9 +20,8 @@ from onlinehash.types import SearchResult
 
 METHODS = ("HROH", "HCOH")
 LENGTHS = (8, 16, 32, 64, 128)
-IMAGES = {"digits": (8, 8), "mnist": (28, 28), "fashion_mnist": (28, 28)}
+IMAGE = (8, 8)
 N_COMPONENTS = 256  # of HROH: fewer than its default
-_MAX_COSINES = 10_000_000  # beyond, ranking by cosine takes too long for a demo
 
 
 @dataclass
@@ -88,11 +87,9 @@ def warm_up(split: Split) -> None:
         pass
 
 
-def rank_by_features(split: Split) -> Quality | None:
-    """Return the quality of the exact ranking of the vectors by cosine; None if that takes long."""
+def rank_by_features(split: Split) -> Quality:
+    """Return the quality of the exact ranking of the vectors by cosine."""
     queries, database = split.queries, split.database
-    if len(queries.X) * len(database.X) > _MAX_COSINES:
-        return None
     return Quality(*cosine_quality(*queries, *database, map_at=split.map_at, precision_at=split.precision_at))
 
 
@@ -106,9 +103,3 @@ def search_examples(encoders: dict[str, Encoder], split: Split, n_queries: int, 
         index.upsert(encoder.encode(split.database.X))
         found[method] = index.search(encoder.encode(split.queries.X[chosen]), k)
     return Examples(chosen, found)
-
-
-def image_shape(dataset: Dataset) -> tuple[int, int] | None:
-    """Return the shape of the image in a row, if rows are images."""
-    shape = IMAGES.get(dataset.name)
-    return shape if shape and shape[0] * shape[1] == dataset.X.shape[1] else None

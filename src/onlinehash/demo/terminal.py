@@ -22,7 +22,7 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def show(
-    console: Console, data: Dataset, split: Split, baseline: Quality | None, out: Path, *, seed: int, quick: bool
+    console: Console, data: Dataset, split: Split, baseline: Quality, out: Path, *, seed: int, quick: bool
 ) -> None:
     """Learn, print the table and some searches, and write the figure to a folder."""
     console.print(
@@ -32,7 +32,7 @@ def show(
     )
     lengths = (8, _SHOWN) if quick else run.LENGTHS
     results = [Learned(method, n_bits) for method in run.METHODS for n_bits in lengths]
-    points = run.instance_counts(len(split.stream.X), 6 if quick else 12 if len(split.database.X) > 20_000 else 24)
+    points = run.instance_counts(len(split.stream.X), 6 if quick else 24)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         for learned in results:
             for _ in run.learn(learned, split, points, seed):
@@ -53,13 +53,12 @@ def show(
     console.print(f"Picture: {out / 'demo.png'}", soft_wrap=True)
 
 
-def _table(results: list[Learned], split: Split, baseline: Quality | None) -> Table:
+def _table(results: list[Learned], split: Split, baseline: Quality) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("method")
     table.add_column("bits", justify="right")
     table.add_column("mAP as instances arrive", min_width=29)
-    cut = "" if split.map_at is None else f"@{split.map_at}"
-    for name in (f"mAP{cut}", f"P@{split.precision_at}", "learning, µs", "bytes"):
+    for name in ("mAP", f"P@{split.precision_at}", "learning, µs", "bytes"):
         table.add_column(name, justify="right")
     for learned in results:
         quality, n_bits = learned.quality, learned.n_bits
@@ -67,10 +66,9 @@ def _table(results: list[Learned], split: Split, baseline: Quality | None) -> Ta
         speed = "" if learned.microseconds is None else f"{learned.microseconds:.1f}"
         rise = "".join(_SPARKS[min(int(value * len(_SPARKS)), len(_SPARKS) - 1)] for value in learned.curve.values)
         table.add_row(learned.method, str(n_bits), rise, *measured, speed, str((n_bits + 7) // 8))
-    if baseline is not None:
-        size = str(split.database.X[0].nbytes)
-        values = (f"{baseline.mean_average_precision:.3f}", f"{baseline.precision:.3f}")
-        table.add_row("-", "", "the vectors, exact cosine", *values, "-", size, style="dim")
+    size = str(split.database.X[0].nbytes)
+    values = (f"{baseline.mean_average_precision:.3f}", f"{baseline.precision:.3f}")
+    table.add_row("-", "", "the vectors, exact cosine", *values, "-", size, style="dim")
     return table
 
 
