@@ -165,29 +165,18 @@ def hasher_from_options(method: str | None, given: dict[str, Any], **defaults: A
     return make_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)
 
 
-def columns(
-    id: str | None, vectors: str | None, ignore: list[str] | None, header: bool | None, labels: str | None = None
-) -> Columns:
+def columns(vectors: str | None, ignore: list[str] | None, header: bool | None, **others: str | None) -> Columns:
     """Return the columns of a file that options name."""
     from onlinehash.tables import Columns
 
-    return Columns(id=id, vectors=vectors, labels=labels, ignore=ignore or (), header=header)
-
-
-def check_split(name: str, protocol: str) -> None:
-    """Raise, before anything is loaded, if there is no data set or no protocol of that name."""
-    from onlinehash.datasets import PROTOCOLS, dataset_names
-
-    if name not in dataset_names():
-        raise UnknownNameError.among("data set", name, dataset_names())
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
+    return Columns(vectors=vectors, ignore=ignore or (), header=header, **others)
 
 
 def load_split(name: str, protocol: str, seed: int) -> Split:
     """Load a data set, with a progress bar while it is downloaded, and split it."""
-    from onlinehash.datasets import load_dataset
+    from onlinehash.datasets import PROTOCOLS, load_dataset
 
-    check_split(name, protocol)
+    if protocol not in PROTOCOLS:
+        raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
     with progress_bar(f"Downloading {name}") as progress:
         return load_dataset(name, progress=progress).split(protocol, seed)
