@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 _DEFAULT_METHOD = "hroh"
 
 
-def _check_rescore(text: str | None) -> str | None:
-    if text not in (None, "cosine", "l2", "none"):
-        raise typer.BadParameter(f"{text!r} is not cosine, l2 or none.")
-    return text
-
-
 def _parse_where(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
@@ -115,7 +109,6 @@ Rescore = Annotated[
         metavar="cosine|l2|none",
         help="Order the best items by the distance of their vectors, where there are vectors.",
         show_default="cosine",
-        callback=_check_rescore,
     ),
 ]
 MIN_RESCORED = 1000  # candidates by code, at least: many items share one code
