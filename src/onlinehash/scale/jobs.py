@@ -42,8 +42,8 @@ def learn(
 
     Each task sums the rows of a row group, and this process adds the sums up. The hasher returned equals one that
     learned all rows, in the order of the files, by ``partial_fit``, except for rounding in the last digits of its sums:
-    its codes are the same, unless a projection is almost zero. The number of workers, and workers that die, do not change the result. See
-    :meth:`onlinehash.HROH.split_points`; :mod:`onlinehash.scale` has an example.
+    its codes are the same, unless a projection is almost zero. The number of workers, and workers that die, do not
+    change the result. See :meth:`onlinehash.HROH.split_points`; :mod:`onlinehash.scale` has an example.
 
     Parameters
     ----------
