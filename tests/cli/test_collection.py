@@ -134,7 +134,7 @@ def test_export_writes_items_and_codes(run, items):
         ("search items.oh X.npy --radius 3 -k 2", 2, "--radius finds all items within"),
         ("search items.oh wide.npy", 1, "has 3 features"),
         ("search items.oh --by-id 9999", 1, "There is no item with id 9999"),
-        ("search items.oh X.npy --rescore dot", 2, "'dot' is not cosine, l2 or none"),
+        ("search items.oh X.npy --rescore dot", 1, "--rescore 'dot' is not one of"),
         ("delete items.oh", 2, "give ids or --where"),
         ("refresh items.oh --bits 0", 1, "--bits 0 is not positive"),
         ("export items.oh a.txt", 1, "has the extension '.txt'; use one of ."),

@@ -96,7 +96,7 @@ def test_vectors_that_are_none_are_refused(wrong, error):
 
 @pytest.mark.parametrize(
     "kind",
-    ["fastembed", "onnx", "sentence-transformers", "timm", pytest.param("torchvision", marks=pytest.mark.slow)],
+    ["fastembed", "onnx", "sentence-transformers", pytest.param("torchvision", marks=pytest.mark.slow)],
 )  # the slow one imports PyTorch where it is there
 def test_a_kind_needs_a_model_and_its_extra(kind):
     with pytest.raises(InvalidInputError, match="Name the"):

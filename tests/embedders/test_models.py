@@ -78,13 +78,6 @@ def test_an_onnx_file_of_a_real_network_embeds_photos(network, tmp_path):
         assert {item.labels for item in photos.get(found.ids)} == {0}
 
 
-def test_timm(monkeypatch):
-    timm = pytest.importorskip("timm")
-    create = timm.create_model
-    monkeypatch.setattr(timm, "create_model", lambda name, pretrained, **rest: create(name, pretrained=False, **rest))
-    assert make_embedder("timm:mobilenetv3_small_050")(crops(3)[0]).shape == (3, 1024)
-
-
 def test_torchvision(monkeypatch):
     models = pytest.importorskip("torchvision").models
     get = models.get_model

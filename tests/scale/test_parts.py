@@ -17,7 +17,6 @@ from onlinehash.exceptions import (
     InvalidInputError,
     InvalidLabelsError,
 )
-from onlinehash.scale.jobs import _pieces
 from onlinehash.scale.partitions import find_files, partitions_of, read, read_labelled
 
 
@@ -122,25 +121,6 @@ def test_a_sibling_keeps_width_and_precision():
         first.empty_clone().partial_fit(X[:, :5], y)
     with pytest.raises(InvalidFeaturesError, match="too large for float32"):
         first.empty_clone().partial_fit(np.full((2, 6), 1e300), [0, 1])
-
-
-@given(
-    sizes=st.lists(st.integers(1, 50), min_size=1, max_size=20),
-    at_most=st.integers(1, 60),
-    data=st.data(),
-)
-def test_pieces_cover_the_rows_and_none_is_too_large(sizes, at_most, data):
-    ends = np.cumsum(sizes).tolist()
-    start = data.draw(st.integers(0, ends[-1] - 1))
-    stop = data.draw(st.integers(start + 1, ends[-1]))
-    pieces = _pieces(ends, start, stop, at_most)
-    assert (pieces[0], pieces[-1]) == (start, stop)
-    assert all(0 < b - a <= at_most for a, b in pairwise(pieces))
-
-
-def test_pieces_end_where_partitions_end():
-    assert _pieces([100, 200, 300, 400], 0, 400, 200) == [0, 200, 400]
-    assert _pieces([100, 200, 300, 400], 30, 390, 199) == [30, 200, 390]
 
 
 # ---------------------------------------------------------------------- files

@@ -27,7 +27,6 @@ from onlinehash.exceptions import (
 pytestmark = pytest.mark.slow
 
 N, D = 40_000, 24
-TASK = 6_000
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,7 +74,7 @@ def single(data):
 @pytest.fixture(scope="module")
 def learned(data):
     calls = []
-    hasher = scale.learn(data[0], make(), rows_per_task=TASK, progress=lambda *numbers: calls.append(numbers))
+    hasher = scale.learn(data[0], make(), progress=lambda *numbers: calls.append(numbers))
     return hasher, calls
 
 
@@ -99,7 +98,7 @@ def test_progress_counts_rows_with_a_label(data, learned):
 
 
 def test_the_number_of_workers_changes_not_a_bit(data, learned):
-    again = scale.learn(data[0], make(), rows_per_task=TASK, n_workers=1)
+    again = scale.learn(data[0], make(), n_workers=1)
     assert again.to_bytes() == learned[0].to_bytes()
 
 
@@ -126,7 +125,7 @@ def die_once(marker):
 def test_a_worker_that_is_killed_changes_nothing(data, learned, tmp_path):
     hasher = make(Fragile)
     hasher.marker = tmp_path / "killed"
-    again = scale.learn(data[0], hasher, rows_per_task=TASK)
+    again = scale.learn(data[0], hasher)
     assert hasher.marker.exists()
     assert again.to_bytes() == learned[0].to_bytes()
 
@@ -136,7 +135,7 @@ class Own(HROH):
 
 
 def test_a_method_from_outside_that_merges_is_learned_in_parts(data, learned):
-    again = scale.learn(data[0], make(Own), rows_per_task=TASK)
+    again = scale.learn(data[0], make(Own))
     assert type(again) is Own
     assert again.version_ == learned[0].version_
     assert np.array_equal(again.transform(data[1]), learned[0].transform(data[1]))
@@ -146,7 +145,7 @@ def test_a_hasher_that_has_learned_goes_on_and_is_left_as_it_is(data):
     folder, X, y = data
     first = make().partial_fit(X[:700], y[:700])
     before = first.to_bytes()
-    both = scale.learn(sorted(folder.glob("*"))[::-1], first, rows_per_task=TASK)
+    both = scale.learn(sorted(folder.glob("*"))[::-1], first)
     assert first.to_bytes() == before
     order = np.concatenate([np.arange(700), np.arange(16_000, N), np.arange(15_000, 16_000), np.arange(15_000)])
     assert_same(both, make().partial_fit(X[order], y[order]))
@@ -175,8 +174,6 @@ def test_only_what_adds_up_can_be_learned_in_parts(data, tmp_path):
         scale.learn(data[0], make(preprocess="running"))
     with pytest.raises(InvalidInputError, match="n_workers=0 is not positive"):
         scale.learn(data[0], make(), n_workers=0)
-    with pytest.raises(InvalidInputError, match="rows_per_task=0 is not positive"):
-        scale.learn(data[0], make(), rows_per_task=0)
 
 
 def test_faulty_files_are_named(data, tmp_path):

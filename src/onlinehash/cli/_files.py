@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from onlinehash._internal.files import kind_of
-from onlinehash.cli._screen import progress_bar, warn
+from onlinehash.cli._screen import warn
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -133,24 +132,11 @@ TargetArgument = Annotated[Target, typer.Argument(metavar="COLLECTION", help=TAR
 
 
 def finish_refresh(collection: Collection, *, wanted: bool = True) -> None:
-    """Refresh what is pending, with a progress bar; or close the collection without, which logs what is pending."""
+    """Refresh what is pending; or close the collection without, which logs what is pending."""
     if not wanted:
         collection.close(refresh=False)
     elif collection.stats().pending:
-        collection.refresh(wait=False)
-        watch_refresh(collection)
-
-
-def watch_refresh(collection: Collection) -> None:
-    """Show a progress bar until a refresh is done; raise its error if it failed."""
-    with progress_bar("Encoding") as progress:
-        while True:
-            stats = collection.stats()
-            if not stats.refreshing or stats.refresh_error is not None:
-                break
-            progress(round(stats.progress * stats.n_items), stats.n_items)
-            sleep(0.05)
-        collection.refresh()  # once more if the one that ended had begun earlier; raises the error
+        collection.refresh()
 
 
 def warn_unless_searchable(stats: Stats) -> None:

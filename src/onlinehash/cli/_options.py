@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 _DEFAULT_METHOD = "hroh"
 
 
-def _check_rescore(text: str | None) -> str | None:
-    if text not in (None, "cosine", "l2", "none"):
-        raise typer.BadParameter(f"{text!r} is not cosine, l2 or none.")
-    return text
-
-
 def _parse_where(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
@@ -115,7 +109,6 @@ Rescore = Annotated[
         metavar="cosine|l2|none",
         help="Order the best items by the distance of their vectors, where there are vectors.",
         show_default="cosine",
-        callback=_check_rescore,
     ),
 ]
 MIN_RESCORED = 1000  # candidates by code, at least: many items share one code
@@ -165,29 +158,18 @@ def hasher_from_options(method: str | None, given: dict[str, Any], **defaults: A
     return make_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)
 
 
-def columns(
-    id: str | None, vectors: str | None, ignore: list[str] | None, header: bool | None, labels: str | None = None
-) -> Columns:
+def columns(vectors: str | None, ignore: list[str] | None, header: bool | None, **others: str | None) -> Columns:
     """Return the columns of a file that options name."""
     from onlinehash.tables import Columns
 
-    return Columns(id=id, vectors=vectors, labels=labels, ignore=ignore or (), header=header)
-
-
-def check_split(name: str, protocol: str) -> None:
-    """Raise, before anything is loaded, if there is no data set or no protocol of that name."""
-    from onlinehash.datasets import PROTOCOLS, dataset_names
-
-    if name not in dataset_names():
-        raise UnknownNameError.among("data set", name, dataset_names())
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
+    return Columns(vectors=vectors, ignore=ignore or (), header=header, **others)
 
 
 def load_split(name: str, protocol: str, seed: int) -> Split:
     """Load a data set, with a progress bar while it is downloaded, and split it."""
-    from onlinehash.datasets import load_dataset
+    from onlinehash.datasets import PROTOCOLS, load_dataset
 
-    check_split(name, protocol)
+    if protocol not in PROTOCOLS:
+        raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
     with progress_bar(f"Downloading {name}") as progress:
         return load_dataset(name, progress=progress).split(protocol, seed)

@@ -18,7 +18,6 @@ from onlinehash.cli._files import (
     finish_refresh,
     refuse_other_kinds,
     warn_unless_searchable,
-    watch_refresh,
 )
 from onlinehash.cli._screen import note, number, print_by_query, print_json, print_rows, printable, progress_bar
 from onlinehash.exceptions import counted
@@ -69,7 +68,6 @@ def search(
     where: options.Where = None,
     rescore: options.Rescore = None,
     asymmetric: Annotated[bool, typer.Option("--asymmetric", help=_ASYMMETRIC)] = False,
-    id: options.Id = None,
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
     header: options.Header = None,
@@ -95,7 +93,7 @@ def search(
             X = [queries]
         else:
             check_rows(Path(queries))
-            X = read_rows(Path(queries), options.columns(id, vectors, ignore, header)).vectors
+            X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
         filters: dict[str, Any] = {"labels": _typed(label, collection.label_kind) if label else None, "where": where}
         with named(queries or "--by-id"):
             if radius is not None:
@@ -171,10 +169,9 @@ def refresh(
     """Encode all items again with what was learned since, or with another code length."""
     with target.open() as collection:
         if bits is None:
-            collection.refresh(wait=False)
+            collection.refresh()
         else:
-            collection.change_hasher(bits, wait=False)
-        watch_refresh(collection)
+            collection.change_hasher(bits)
         stats = collection.stats()
         note(f"Codes of {counted(stats.n_searchable, 'item')} have {stats.n_bits} bits and version {stats.version}.")
 
@@ -331,22 +328,6 @@ def migrate(
         note(f"{target} embeds with {collection.embedder}: {counted(len(collection), 'item')}, {width}.")
 
 
-COMMANDS: dict[str, Any] = {
-    command.__name__: command
-    for command in (
-        create,
-        search,
-        delete,
-        items,
-        index,
-        refresh,
-        stats,
-        export,
-        check,
-        backup,
-        restore,
-        compact,
-        migrate,
-    )
-}
+_ALL = (create, search, delete, items, index, refresh, stats, export, check, backup, restore, compact, migrate)
+COMMANDS: dict[str, Any] = {command.__name__: command for command in _ALL}
 """The commands by name, in the order of the help."""

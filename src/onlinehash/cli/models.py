@@ -30,7 +30,6 @@ def learn(
     out: Annotated[Path, typer.Option(help="File for the hasher.")],
     dataset: Annotated[str | None, typer.Option(help="Learn from the stream of this data set instead.")] = None,
     protocol: options.Protocol = "online",
-    id: options.Id = None,
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
     header: options.Header = None,
@@ -70,7 +69,7 @@ def learn(
         n_rows = len(split.stream.X)
     else:
         assert source is not None
-        n_rows = _learn_file(hasher, source, options.columns(id, vectors, ignore, header, labels))
+        n_rows = _learn_file(hasher, source, options.columns(vectors, ignore, header, labels=labels))
     seconds = perf_counter() - start
     with whole_file(out) as file:
         file.write(hasher.to_bytes(encoder=True))
@@ -121,7 +120,6 @@ def encode(
     source: Annotated[Path, typer.Argument(metavar="VECTORS", help=_VECTORS)],
     *,
     out: Annotated[Path, typer.Option(help="File for the codes: .npy, .npz or .csv.")],
-    id: options.Id = None,
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
     header: options.Header = None,
@@ -137,7 +135,7 @@ def encode(
     check_rows(source)
     encoder = read_encoder(model)
     parts: list[Any] = []
-    for chunk in read_chunks(source, options.columns(id, vectors, ignore, header), "Encoding"):
+    for chunk in read_chunks(source, options.columns(vectors, ignore, header), "Encoding"):
         with named(source, chunk.done - len(chunk)):
             parts.append(encoder.encode(chunk.vectors))
     codes = np.concatenate(parts)

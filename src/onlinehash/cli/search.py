@@ -64,7 +64,7 @@ def search(
     check_inputs(model)
     check_rows(items, queries)
     encoder = read_encoder(model) if model is not None else None
-    columns = options.columns(id, vectors, ignore, header)
+    columns = options.columns(vectors, ignore, header, id=id)
     stored, asked = read_items(items, encoder, columns), read_items(queries, encoder, columns)
     found = _search(stored, asked, encoder, 10 if k is None else k, radius, hamming=hamming)
     if stored.ids is not None:
@@ -118,7 +118,6 @@ def evaluate(
     query_labels: Annotated[str | None, typer.Option(metavar="COLUMN|FILE", help=options.LABELS)] = None,
     database: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     database_labels: Annotated[str | None, typer.Option(metavar="COLUMN|FILE", help=options.LABELS)] = None,
-    id: options.Id = None,
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
     header: options.Header = None,
@@ -156,7 +155,7 @@ def evaluate(
             sides = [(encoder.encode(side.X), side.y) for side in (split.queries, split.database)]
         map_at, precision_at = map_at or split.map_at, precision_at or split.precision_at
     else:
-        columns = options.columns(id, vectors, ignore, header)
+        columns = options.columns(vectors, ignore, header)
         both = ((queries, query_labels), (database, database_labels))
         sides = [_read_labelled(path, replace(columns, labels=labels), encoder) for path, labels in both if path]
     result = _measure(Ranking(*sides[0], *sides[1], ties=ties), map_at or 1000, precision_at or 100, radius)

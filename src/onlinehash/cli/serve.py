@@ -12,13 +12,11 @@ import typer
 
 from onlinehash.cli._files import TARGET, Target
 from onlinehash.cli._options import Embed, Engine, registered
-from onlinehash.cli._screen import note
+from onlinehash.cli._screen import loudness, note
 from onlinehash.exceptions import DataNotFoundError, counted
 
 if TYPE_CHECKING:
     from onlinehash.collection import Collection
-
-_LEVELS = ("debug", "info", "warning", "error")
 
 
 def run(
@@ -68,9 +66,6 @@ def run(
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request to stderr, as one line of JSON.")
     ] = False,
-    log_level: Annotated[
-        str, typer.Option(help="Least level that is logged to stderr: debug, info, warning or error.")
-    ] = "warning",
     demo: Annotated[bool, typer.Option("--demo", help="Serve a temporary collection of handwritten digits.")] = False,
 ) -> None:
     """Serve a collection over HTTP until stopped, or all collections (*.oh) of a folder.
@@ -100,8 +95,6 @@ def run(
 
     keys = keys_now()
     any_keys = keys if isinstance(keys, ApiKeys) else ApiKeys(required=any(keys.values()))
-    if log_level not in _LEVELS:
-        raise typer.BadParameter(f"--log-level {log_level!r} is not one of {', '.join(_LEVELS)}.")
     if (certfile is None) != (keyfile is None):
         raise typer.BadParameter("--certfile and --keyfile: give both.")
     if certfile is not None and keyfile is not None:
@@ -139,7 +132,7 @@ def run(
         n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
         held = "" if folder is None else f" in {counted(len(collections), 'collection')}"
         note(f"Serving {counted(n_items, 'item')}{held} on {url} (Ctrl-C stops)")
-        _log_to_stderr(log_level, access_log)
+        _log_to_stderr(access_log)
         server.run(
             app,
             listening,
@@ -151,10 +144,10 @@ def run(
         )
 
 
-def _log_to_stderr(level: str, access_log: bool) -> None:
+def _log_to_stderr(access_log: bool) -> None:
     """Write the log of the package, and that of requests if wanted, to stderr."""
     for name, layout, least in (
-        ("onlinehash", "%(asctime)s %(levelname)s %(name)s: %(message)s", level.upper()),
+        ("onlinehash", "%(asctime)s %(levelname)s %(name)s: %(message)s", "INFO" if loudness.verbose else "WARNING"),
         ("onlinehash.access", "%(message)s", "INFO" if access_log else "CRITICAL"),
     ):
         handler = logging.StreamHandler()

@@ -24,7 +24,6 @@ EMBEDDERS = {
     "fastembed": "onlinehash.embedders.models:fastembed",
     "onnx": "onlinehash.embedders.models:onnx",
     "sentence-transformers": "onlinehash.embedders.models:sentence_transformers",
-    "timm": "onlinehash.embedders.models:timm",
     "torchvision": "onlinehash.embedders.models:torchvision",
     "wordllama": "onlinehash.embedders.models:wordllama",
 }
@@ -49,7 +48,7 @@ def make_embedder(name: str) -> Embedder:
     name : str
         ``"char_ngrams"`` and ``"wordllama"`` need no download. Others are a kind and a model:
         ``"sentence-transformers:all-MiniLM-L6-v2"``,
-        ``"fastembed:BAAI/bge-small-en-v1.5"``, ``"timm:mobilenetv3_small_100"``, ``"torchvision:resnet18"``,
+        ``"fastembed:BAAI/bge-small-en-v1.5"``, ``"torchvision:resnet18"``,
         ``"onnx:model.onnx"``. Weights are downloaded by these libraries where they are not on this machine yet.
 
     Examples

@@ -120,15 +120,6 @@ def onnx(path: str) -> Function:
     return embed
 
 
-@_needs_model("mobilenetv3_small_100", "image")
-def timm(model: str) -> Function:
-    """Return a pretrained network of timm without its classifier, with the transform it was trained with."""
-    import timm
-
-    network = timm.create_model(model, pretrained=True, num_classes=0).eval()
-    return _embed_with(network, timm.data.create_transform(**timm.data.resolve_data_config({}, model=network)))
-
-
 @_needs_model("resnet18", "image")
 def torchvision(model: str) -> Function:
     """Return a pretrained network of torchvision without its classifier, with the transform of its weights."""

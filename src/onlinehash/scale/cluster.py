@@ -16,10 +16,6 @@ from onlinehash._internal.validation import check_positive_int
 from onlinehash.exceptions import needs_extra
 
 _RETRIES = 3  # of a task whose process or machine died
-_ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",  # workers have the priority of the process that waits for them
-}
 
 
 class Cluster:
@@ -94,21 +90,10 @@ def cluster(address: str | None = None, n_workers: int | None = None) -> Iterato
         settings: dict[str, Any] = {"address": address or os.environ.get("RAY_ADDRESS") or "local"}
         if settings["address"] == "local":
             settings |= {"num_cpus": n_workers, "include_dashboard": False, "_temp_dir": folder}
-        with _environment():
-            ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # workers have the priority of the process that waits
+        ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
         try:
             yield Cluster(ray, n_workers)
         finally:
             ray.shutdown()
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Set the environment variables that the user has not set, while Ray starts."""
-    added = _ENVIRONMENT.keys() - os.environ.keys()
-    os.environ.update({name: _ENVIRONMENT[name] for name in added})
-    try:
-        yield
-    finally:
-        for name in added:
-            del os.environ[name]

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from onlinehash._internal.files import whole_file
-from onlinehash._internal.validation import check_positive_int
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError, InvalidLabelsError
 from onlinehash.hashers import OnlineHasher
@@ -37,15 +36,14 @@ def learn(
     labels: str = "label",
     address: str | None = None,
     n_workers: int | None = None,
-    rows_per_task: int = 1 << 16,
     progress: Progress = lambda done, total: None,
 ) -> OnlineHasher:
     """Learn from Parquet files with many processes, and return the hasher that one process would have learned.
 
-    Each process sums rows, and this one adds the sums up. The hasher returned equals one that learned all rows, in the
-    order of the files, by ``partial_fit``, except for rounding in the last digits of its sums: its codes are the same,
-    unless a projection is almost zero. The number of workers, and workers that die, do not change the result. See
-    :meth:`onlinehash.HROH.split_points`; :mod:`onlinehash.scale` has an example.
+    Each task sums the rows of a row group, and this process adds the sums up. The hasher returned equals one that
+    learned all rows, in the order of the files, by ``partial_fit``, except for rounding in the last digits of its sums:
+    its codes are the same, unless a projection is almost zero. The number of workers, and workers that die, do not
+    change the result. See :meth:`onlinehash.HROH.split_points`; :mod:`onlinehash.scale` has an example.
 
     Parameters
     ----------
@@ -61,8 +59,6 @@ def learn(
         Of a Ray cluster, as ``ray.init`` takes it.
     n_workers : int, optional
         Number of tasks at a time, by default one per CPU.
-    rows_per_task : int, default=65536
-        Maximum number of rows per task; they are summed again if a worker dies.
     progress : callable, optional
         Called as ``progress(done, total)`` with numbers of rows.
 
@@ -70,7 +66,6 @@ def learn(
     -------
     hasher : OnlineHasher
     """
-    check_positive_int("rows_per_task", rows_per_task)
     if not hasher.merges:
         raise InvalidInputError(
             f"{type(hasher).__name__} learns row after row; only methods with merge() can be learned in parts. "
@@ -87,11 +82,11 @@ def learn(
             raise InvalidLabelsError(f"No row has a label in column {labels!r}; there is nothing to learn from.")
         split_points = whole.split_points(ends[-1])
         _learn(whole, partitions, vectors, labels, 0, split_points[0])
-        pieces = [_pieces(ends, *segment, rows_per_task) for segment in pairwise(split_points)]
-        parts = [part for piece in pieces for part in pairwise(piece)]
+        points = sorted({*split_points, *(end for end in ends if split_points[0] < end < split_points[-1])})
+        parts = list(pairwise(points))
         clone = workers.put(whole.empty_clone()._as_part())
         tasks = (
-            workers.call(_learn_part, clone, *_needed(partitions, ends, start, stop), vectors, labels)
+            workers.call(_learn_part, clone, *_place(partitions, ends, start, stop), vectors, labels)
             for start, stop in parts
         )
         segment: Any = None
@@ -118,32 +113,18 @@ def _learn(
             hasher.partial_fit(X, y)
 
 
-def _learn_part(
-    clone: OnlineHasher, partitions: Sequence[Partition], start: int, stop: int, vectors: str, labels: str
-) -> bytes:
+def _learn_part(clone: OnlineHasher, partition: Partition, start: int, stop: int, vectors: str, labels: str) -> bytes:
     """Return the state of a hasher that has learned some rows."""
     hasher = copy.deepcopy(clone)  # arguments of a task are read-only
-    _learn(hasher, partitions, vectors, labels, start, stop)
+    _learn(hasher, [partition], vectors, labels, start, stop)
     return hasher.to_bytes()
 
 
-def _needed(
-    partitions: list[Partition], ends: list[int], start: int, stop: int
-) -> tuple[Sequence[Partition], int, int]:
-    """Return the partitions that hold some rows, and the rows numbered across these alone."""
-    first, last = bisect_right(ends, start), bisect_right(ends, stop - 1)
-    before = ends[first - 1] if first else 0
-    return partitions[first : last + 1], start - before, stop - before
-
-
-def _pieces(ends: list[int], start: int, stop: int, at_most: int) -> list[int]:
-    """Return where to split rows into tasks: at the ends of partitions, where these are not too far apart."""
-    split_points = [start]
-    while split_points[-1] < stop:
-        furthest = min(split_points[-1] + at_most, stop)
-        end = ends[bisect_right(ends, furthest) - 1] if furthest < stop and ends[0] <= furthest else furthest
-        split_points.append(end if end > split_points[-1] else furthest)
-    return split_points
+def _place(partitions: list[Partition], ends: list[int], start: int, stop: int) -> tuple[Partition, int, int]:
+    """Return the partition that holds some rows, and the rows numbered within it."""
+    number = bisect_right(ends, start)
+    before = ends[number - 1] if number else 0
+    return partitions[number], start - before, stop - before
 
 
 # ---------------------------------------------------------------------- encoding

@@ -74,12 +74,12 @@ def read_message(content: bytes | Mapping[str, Any]) -> Change:
         raise InvalidInputError(f"The labels are {_shortened(labels)}; pass an integer, a string, or a list of them.")
     vector = _field(fields, "vectors")
     if vector is None:
-        document = fields.get(DOCUMENT)
-        if document is None:
+        document = _decoded(fields.get(DOCUMENT))
+        if not isinstance(document, str):
             raise InvalidInputError(
-                "There is no 'vectors' and no 'document'; to delete an item, say \"deleted\": true."
+                "There is no 'vectors' and no 'document' of text; to delete an item, say \"deleted\": true."
             )
-        return Change(id, None, labels, payload, _text(document))
+        return Change(id, None, labels, payload, document)
     try:
         return Change(id, vector_of(_numbers(vector), "vectors"), labels, payload)
     except FileFormatError as error:
@@ -91,22 +91,16 @@ def _field(fields: Mapping[str, Any], role: str) -> Any:
     return None if name is None else fields[name]
 
 
-def _meaning(value: Any) -> Any:
-    """Return what bytes mean: JSON, or else text."""
+def _decoded(value: Any) -> Any:
     try:
-        return json_or_text(value.decode()) if isinstance(value, bytes) else value
+        return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"A field is neither JSON nor UTF-8 text: {_shortened(value)}.") from error
 
 
-def _text(document: Any) -> str:
-    try:
-        text = document.decode() if isinstance(document, bytes) else document
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"The document is not UTF-8 text: {_shortened(document)}.") from error
-    if not isinstance(text, str):
-        raise InvalidInputError(f"The document is {_shortened(text)}; pass text.")
-    return text
+def _meaning(value: Any) -> Any:
+    """Return what bytes mean: JSON, or else text."""
+    return json_or_text(_decoded(value)) if isinstance(value, bytes) else value
 
 
 def _numbers(value: Any) -> Any:
