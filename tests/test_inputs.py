@@ -786,7 +786,7 @@ def test_hashers_that_learned_from_other_names_do_not_merge():
     X, y = RNG.normal(size=(40, 3)), [0, 1] * 20
     first = HROH(8, random_state=0, bandwidth=1.0).partial_fit(pd.DataFrame(X, columns=NAMES), y)
     second = HROH(8, random_state=0, bandwidth=1.0).partial_fit(pd.DataFrame(X, columns=NAMES[::-1]), y)
-    with pytest.raises(InvalidInputError, match="different feature names"):
+    with pytest.raises(InvalidInputError, match="names of the columns of X is"):
         first.merge(second)
     with pytest.raises(InvalidFeaturesError, match=ORDER):
         first.empty_clone().partial_fit(pd.DataFrame(X, columns=NAMES[::-1]), y)

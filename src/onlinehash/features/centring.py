@@ -72,8 +72,7 @@ class Centring:
 
     def learn(self, X: Features, out: Features) -> None:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
-        if X.shape[1] != len(self.mean) or len(out) < len(X) or out.shape[1] < X.shape[1]:
-            raise _misfit(X, self.mean, out)
+        _check_fit(X, self.mean, out)
         if not _centre(read_only(X), read_only(self.mean), out):
             _scale_odd(out[: len(X), : X.shape[1]])
 
@@ -110,8 +109,7 @@ class RunningCentring:
     def learn(self, X: Features, out: Features, weights: NDArray[np.float64] | None = None) -> None:
         """Update the mean row by row, and write the centred rows to the head of ``out``; weights repeat rows."""
         n_rows, n_features = X.shape
-        if n_features != len(self.mean) or len(out) < n_rows or out.shape[1] < n_features:
-            raise _misfit(X, self.mean, out)
+        _check_fit(X, self.mean, out)
         if weights is None:
             shares = 1.0 / np.arange(self.n_seen + 1.0, self.n_seen + n_rows + 0.5)
             self.n_seen += n_rows
@@ -161,12 +159,13 @@ def make_features(preprocess: Any, n_features: int, dtype: DTypeLike = np.float6
     return Centring(mean)
 
 
-def _misfit(X: Features, mean: NDArray[np.float64], out: Features) -> InvalidInputError:
-    """Return the error of shapes that do not fit: compiled loops do not check."""
-    return InvalidInputError(
-        f"X of shape {X.shape}, a mean of shape {mean.shape} and an output of shape {out.shape} do not fit; the mean "
-        "has one value per feature, and the output holds all rows."
-    )
+def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
+    """Raise if shapes do not fit: compiled loops do not check."""
+    if X.shape[1] != len(mean) or len(out) < len(X) or out.shape[1] < X.shape[1]:
+        raise InvalidInputError(
+            f"X of shape {X.shape}, a mean of shape {mean.shape} and an output of shape {out.shape} do not fit; the "
+            "mean has one value per feature, and the output holds all rows."
+        )
 
 
 def _scale_odd(rows: Features) -> None:
@@ -184,7 +183,7 @@ def _scale_odd(rows: Features) -> None:
 @kernel(fastmath={"contract", "reassoc", "nsz"})
 def _centre(X: Any, mean: Any, out: Any) -> bool:
     n_rows, n_features = X.shape
-    none_odd = True
+    all_usual = True
     for i in range(n_rows):
         x, row = X[i], out[i]
         squares = 0.0
@@ -197,16 +196,8 @@ def _centre(X: Any, mean: Any, out: Any) -> bool:
             scale = row.dtype.type(1.0 / np.sqrt(squares))
             for f in range(n_features):
                 row[f] *= scale
-        none_odd &= is_usual or _is_zero(row)
-    return none_odd
-
-
-@kernel(inner=True)
-def _is_zero(row: Any) -> bool:
-    n_zeros = 0
-    for f in range(row.shape[0]):
-        n_zeros += row[f] == 0
-    return bool(n_zeros == row.shape[0])
+        all_usual &= is_usual
+    return all_usual
 
 
 @kernel()

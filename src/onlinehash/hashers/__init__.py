@@ -69,7 +69,11 @@ def register_hasher(hasher: _Class) -> _Class:
         raise InvalidInputError(
             f"{own}.name={name!r} is not a lower-case identifier; set the class attribute name, such as 'mine'."
         )
-    if (known := HASHERS.get(name)) is not None and _origin(known) != _origin(hasher):
+    known = HASHERS.get(name, hasher)
+    if (known.__module__, known.__qualname__) != (
+        hasher.__module__,
+        hasher.__qualname__,
+    ):  # a notebook defines it again
         raise InvalidInputError(f"The name {name!r} of {own} is taken by {known.__name__}; give {own} another name.")
     if inspect.isabstract(hasher):
         missing = ", ".join(sorted(hasher.__abstractmethods__))
@@ -83,11 +87,6 @@ def register_hasher(hasher: _Class) -> _Class:
             raise InvalidInputError(f"The parameter {param.name} of {own} has no default; give it one.")
     HASHERS[name] = hasher
     return hasher
-
-
-def _origin(hasher: type[OnlineHasher]) -> tuple[str, str]:
-    """Return where a class was defined; this does not change when it is defined again, as in a notebook."""
-    return hasher.__module__, hasher.__qualname__
 
 
 def make_hasher(name: str, **params: Any) -> OnlineHasher:

@@ -437,8 +437,12 @@ class HROH(WithCodewords):
             rows = rows.take(counted)
         if not rows.X.shape[0]:
             return self
-        self._demand_known(rows.targets)
-        members = self._members(rows.targets, rows.weights)
+        try:
+            members = self._members(rows.targets, rows.weights)
+        except KeyError as error:
+            raise InvalidLabelsError(
+                f"No row of class {error.args[0]!r} was ever learned; it cannot be unlearned."
+            ) from error
         trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
         if trial._head is not None:
             trial._open_head()
@@ -489,43 +493,28 @@ class HROH(WithCodewords):
         other._demand_map_of_its_own()
         mine, theirs = self._map_settings(), other._map_settings()
         for name, value in mine.items():
-            if value != theirs[name]:
+            if name in theirs and value != theirs[name]:
                 raise InvalidInputError(
-                    f"The two hashers have different feature maps: {name} is {value} here and {theirs[name]} there. "
-                    "Make the second from the first by empty_clone(), or give both the same random_state and bandwidth."
+                    f"The two hashers have different feature maps: {name} is {value!s:.80} here and "
+                    f"{theirs[name]!s:.80} there. Make the second from the first by empty_clone(), or give both the "
+                    "same random_state, bandwidth and preprocess."
                 )
-        names = [list(each.feature_names_in_) for each in (self, other) if hasattr(each, "feature_names_in_")]
-        if len(names) == 2 and names[0] != names[1]:
-            raise InvalidInputError(
-                "The two hashers have learned from different feature names; use the same, in order."
-            )
-        if self._mean() != other._mean():
-            raise InvalidInputError("The two hashers treat rows differently; give both the same preprocess.")
 
     def _demand_map_of_its_own(self) -> None:
         """Raise if the map follows one stream's rows, so that no other hasher can have it."""
         if isinstance(self._features, RunningCentring):
             raise InvalidInputError("A running mean belongs to one stream; merge with preprocess='unit'.")
 
-    def _mean(self) -> list[float] | None:
-        return self._features.mean.tolist() if isinstance(self._features, Centring) else None
-
     def _map_settings(self) -> dict[str, Any]:
-        settings = {"features": self.features, "number of columns of X": self.n_features_in_}
-        if self._map is None:
-            return settings
-        return settings | {
-            "random_state": self.seed_,
-            "bandwidth": self._map.bandwidth,
-            "n_components": self.n_components,
-        }
-
-    def _demand_known(self, targets: Targets) -> None:
-        assert targets is not None
-        labels = [x for row in targets for x in row] if isinstance(targets, LabelSets) else targets.tolist()
-        unknown = next((label for label in labels if self._classes.number(label) is None), None)
-        if unknown is not None:
-            raise InvalidLabelsError(f"No row of class {unknown!r} was ever learned; it cannot be unlearned.")
+        """Return what makes the map of a row, by name."""
+        settings: dict[str, Any] = {"features": self.features, "number of columns of X": self.n_features_in_}
+        if self._map is not None:
+            bandwidth = self._map.bandwidth
+            settings |= {"random_state": self.seed_, "bandwidth": bandwidth, "n_components": self.n_components}
+        settings["preprocess"] = self._features.mean.tolist() if isinstance(self._features, Centring) else "none"
+        if hasattr(self, "feature_names_in_"):
+            settings["names of the columns of X"] = list(self.feature_names_in_)
+        return settings
 
     def _centred(self, X: Any, weights: Weights) -> Any:
         """Return the next rows of the stream preprocessed, where the sums are; a running mean counts their weights."""
@@ -555,7 +544,7 @@ class HROH(WithCodewords):
             numbers = self._classes.numbers(targets)
             owner, share = np.arange(len(numbers)), np.ones(len(numbers))
         else:
-            sets = [np.unique([self._classes.number(label) for label in labels]) for labels in targets]
+            sets = [np.unique(self._classes.numbers(np.array(labels))) for labels in targets]
             sizes = np.array([len(numbers) for numbers in sets])
             owner, numbers = np.repeat(np.arange(len(sets)), sizes), np.concatenate(sets).astype(np.intp)
             share = 1.0 / sizes[owner]
