@@ -163,7 +163,7 @@ def _read_items(
     own_ids = given.ids if ids is None else read_column(ids, "ids")
     if own_ids is None:
         return given, None
-    listed, n_items = np.asarray(check_ids(own_ids, "ids")).tolist(), given.n_items
+    listed, n_items = np.asarray(check_ids(own_ids)).tolist(), given.n_items
     if len(listed) != n_items or len(set(listed)) != n_items:
         raise InvalidInputError(
             f"There are {len(set(listed))} different ids for {n_items} items of {name_of(items)}; give one per item."
