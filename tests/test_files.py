@@ -1,10 +1,7 @@
 """Files of hashers and encoders: damage is found, other kinds and versions are named."""
 
-import json
-
 import numpy as np
 import pytest
-from safetensors.numpy import save as save_safetensors
 
 import onlinehash as oh
 from onlinehash import HCOH, HMOH, HROH, Collection, Encoder, FlatIndex, MIHash, load_hasher
@@ -93,16 +90,6 @@ def test_a_label_of_zeros_is_not_taken_for_the_checksum():
     names = np.array(["0" * 64, "b", "c"])[Y]
     hasher = HCOH(8, random_state=0).fit(X, names)
     assert load_hasher(hasher.to_bytes()).classes_.tolist() == hasher.classes_.tolist()
-
-
-def test_files_of_version_0_1_are_named(tmp_path):
-    text = json.dumps({"kind": "encoder", "layout": 1, "version": 1, "method": "", "features": {"map": "identity"}})
-    (tmp_path / "old.oh").write_bytes(save_safetensors({"weights": np.eye(3)}, {"onlinehash": text}))
-    for load in (Encoder.load, load_hasher, oh.load):
-        with pytest.raises(
-            FileFormatError, match=r"old.oh was written by onlinehash 0.1, whose files have no checksum"
-        ):
-            load(tmp_path / "old.oh")
 
 
 def test_the_wrong_kind_is_named_with_the_right_way_to_open_it(tmp_path):

@@ -27,8 +27,7 @@ Source = str | os.PathLike[str] | bytes
 """Where to read from: a path, or the bytes of a file."""
 
 _COLLECTION = 0x6F686173  # the application id of an SQLite file that is a collection
-_ENTRY = "onlinehash.2"  # under which the header is; without a checksum, until version 0.1, it was _OLD_ENTRY
-_OLD_ENTRY = "onlinehash"
+_ENTRY = "onlinehash.2"  # under which the header is
 _NO_CHECKSUM = "0" * 64  # placeholder of the checksum while it is computed
 _PIECE = 1 << 20
 _LOADED_WITH = {
@@ -168,18 +167,11 @@ def _read_tables(source: Source) -> tuple[dict[str, Any], dict[str, Any], int]:
                 raise ValueError("too short")
             tensors = json.loads(file.read(length))
             metadata = tensors.pop("__metadata__")
-            if set(metadata) == {_OLD_ENTRY}:
-                raise FileFormatError(
-                    f"{name_of(source)} was written by onlinehash 0.1, whose files have no checksum; this version does "
-                    "not read them. Learn again, and save."
-                )
             header = json.loads(metadata[_ENTRY])
             ends = [entry["data_offsets"][1] for entry in tensors.values()]
             if 8 + length + max(ends, default=0) != size or not {"checksum", "kind", "layout"} <= header.keys():
                 raise ValueError("too short")
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-            if isinstance(error, FileFormatError):
-                raise
             raise FileFormatError(f"{name_of(source)} is damaged, or not a file that onlinehash wrote.") from error
     return header, tensors, 8 + length
 

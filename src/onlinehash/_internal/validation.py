@@ -340,23 +340,22 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any], *, raw: bool = False) ->
             total = float(np.dot(values, values))  # finite only if all values are: one fast pass
         if total <= longest * longest:
             continue
+        for row, column in np.argwhere(~np.isfinite(piece)):
+            raise InvalidFeaturesError(
+                f"X contains NaN or inf: {piece[row, column]} at row {start + row}, feature {column}. "
+                "Drop or fill such rows first."
+            )
+        if float(max(piece.max(), -piece.min())) > largest:
+            raise InvalidFeaturesError(
+                f"X holds values too large for {dtype}, in which this object learns; scale X first."
+            )
         with np.errstate(over="ignore"):
-            lengths = np.linalg.norm(piece.astype(np.float64, copy=False), axis=1) if raw else np.zeros(1)
-        wrong = np.argwhere(~np.isfinite(piece))
-        if len(wrong):
-            row, column = wrong[0]
-            place = f"row {start + row}, feature {column}"
-            problem = f"X contains NaN or inf: {piece[row, column]} at {place}. Drop or fill such rows first."
-        elif float(max(piece.max(), -piece.min())) > largest:
-            problem = f"X holds values too large for {dtype}, in which this object learns; scale X first."
-        elif lengths.max() > longest:
-            problem = (
+            lengths = np.linalg.norm(piece.astype(np.float64, copy=False), axis=1)
+        if raw and lengths.max() > longest:
+            raise InvalidFeaturesError(
                 f"Row {start + lengths.argmax()} of X is longer than {longest:.0e}, the most that is learned from in "
                 f"{dtype} with preprocess='none'; scale X first, or use preprocess='unit'."
             )
-        else:
-            continue
-        raise InvalidFeaturesError(problem)
 
 
 @cache
@@ -450,9 +449,7 @@ def _labels_of_array(labels: NDArray[Any]) -> tuple[Labels, _Mask]:
     if kind == "U":
         return labels, None
     if kind in "iub":
-        if labels.dtype == np.uint64 and labels.size and labels.max() > _MAX_INT:
-            raise _beyond_int64("y", InvalidLabelsError)
-        return labels.astype(np.int64, copy=False), None
+        return _within_int64(labels, "y", InvalidLabelsError), None
     if kind == "f":
         labelled = ~np.isnan(labels)
         for wrong in labels[labelled & ~_is_exact(labels)]:
@@ -549,17 +546,17 @@ def _labels_of_row(labels: Any) -> list[Any]:
     return [] if is_missing(labels) else [labels]
 
 
-def check_ids(ids: Any, name: str) -> NDArray[Any] | list[Any]:
-    """Return ids as an array of integers, or a list of only int or only str.
+def check_ids(ids: Any) -> NDArray[Any] | list[Any]:
+    """Return ids as an array of integers within int64, or a list of only int or only str.
 
     Members of an Enum are replaced by their values; floating-point numbers and bool are refused.
     """
-    column = as_column(ids, name, InvalidInputError)
+    column = as_column(ids, "ids", InvalidInputError)
     if isinstance(column, np.ndarray):
         if column.ndim > 1:
-            raise InvalidInputError(f"{name} has shape {column.shape}; pass a 1-D array of integers or strings.")
+            raise InvalidInputError(f"ids has shape {column.shape}; pass a 1-D array of integers or strings.")
         if column.dtype.kind in "iu":
-            return column.ravel()
+            return _within_int64(column.ravel(), "ids", InvalidInputError)
         column = list(column.ravel())
     types = set(map(type, column))
     if not (types <= {int} or types <= {str}):
@@ -567,9 +564,9 @@ def check_ids(ids: Any, name: str) -> NDArray[Any] | list[Any]:
         types = set(map(type, column))
         if not (types <= {int} or types <= {str}):
             kinds = ", ".join(sorted(kind.__name__ for kind in types))
-            raise InvalidInputError(f"{name} holds {kinds}; pass only integers or only strings.")
+            raise InvalidInputError(f"ids holds {kinds}; pass only integers or only strings.")
     if types == {int} and not (min(column) >= ~_MAX_INT and max(column) <= _MAX_INT):
-        raise _beyond_int64(name, InvalidInputError)
+        raise _beyond_int64("ids", InvalidInputError)
     return column
 
 
@@ -580,6 +577,13 @@ def _plain_id(value: Any) -> Any:
     return plain_label(value) if isinstance(value, (int, str, np.integer, np.bool_)) else value
 
 
+def _within_int64(values: NDArray[Any], name: str, error: _Error) -> NDArray[np.int64]:
+    """Return an array of integers or bool as int64."""
+    if values.dtype == np.uint64 and values.size and values.max() > _MAX_INT:
+        raise _beyond_int64(name, error)
+    return values.astype(np.int64, copy=False)
+
+
 def _beyond_int64(name: str, error: _Error) -> InvalidInputError:
     return error(f"{name} holds integers beyond int64; use smaller ones, or strings.")
 
@@ -587,13 +591,12 @@ def _beyond_int64(name: str, error: _Error) -> InvalidInputError:
 # ---------------------------------------------------------------------- codes
 
 
-def check_codes(codes: Any, n_bits: int | None = None) -> Codes:
-    """Return packed codes without a cast; with ``n_bits``, the width and the padding are checked too."""
-    return check_packed(codes if type(codes) is np.ndarray else _codes_on_host(codes, "codes"), n_bits)
+def check_codes(codes: Any, n_bits: int | None = None, *, on_device: bool = False) -> Codes:
+    """Return packed codes without a cast; with ``n_bits``, the width and the padding are checked too.
 
-
-def check_packed(packed: Any, n_bits: int | None = None) -> Codes:
-    """Return an array, on the host or a device, if it holds packed codes."""
+    With ``on_device``, codes are an array that may be on a device.
+    """
+    packed: Codes = codes if on_device or type(codes) is np.ndarray else _codes_on_host(codes, "codes")
     if packed.dtype != np.uint8:
         raise InvalidCodesError(
             f"codes has dtype {packed.dtype}; packed codes are uint8. Use pack_signs or pack_bits first."
@@ -606,8 +609,7 @@ def check_packed(packed: Any, n_bits: int | None = None) -> Codes:
             raise InvalidCodesError(f"codes has {packed.shape[1]} bytes per row, but {n_bits} bits take {width}.")
         if n_bits % 8 and (packed[:, -1] >> (n_bits % 8)).any():
             raise InvalidCodesError(f"codes has bits set beyond bit {n_bits}; those padding bits must be zero.")
-    checked: Codes = packed
-    return checked
+    return packed
 
 
 def check_query_values(queries: Any, n_bits: int | None = None) -> QueryValues:

@@ -97,7 +97,7 @@ def check_item_ids(ids: Any, id_type: str | None, *, ordered: bool = False, repe
         raise InvalidInputError("ids are integers or strings: pass one, or a list or 1-D array of them.")
     if ordered and isinstance(ids, (set, frozenset)):
         raise InvalidInputError("ids is a set, which has no order; pass a list, in the order of the rows.")
-    checked = check_ids(ids if isinstance(ids, list) or hasattr(ids, "__array__") else list(ids), "ids")
+    checked = check_ids(ids if isinstance(ids, list) or hasattr(ids, "__array__") else list(ids))
     listed = checked.tolist() if isinstance(checked, np.ndarray) else list(checked)
     given = type(listed[0]).__name__ if listed else None
     if id_type is not None and given not in (None, id_type):

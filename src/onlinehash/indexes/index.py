@@ -199,11 +199,9 @@ class Index(ABC):
 
 def check_item_ids(ids: ArrayLike) -> Ids:
     """Return ids as a new array of int64."""
-    column = check_ids(ids, "ids")
+    column = check_ids(ids)
     if getattr(ids, "ndim", not np.isscalar(ids)) == 0 or (len(column) and isinstance(column[0], str)):
         raise InvalidInputError("ids is not a 1-D array of integers; pass one.")
-    if isinstance(column, np.ndarray) and column.dtype == np.uint64 and (column > np.iinfo(np.int64).max).any():
-        raise InvalidInputError("ids holds integers beyond int64; use smaller ones.")
     return np.array(column, np.int64)
 
 

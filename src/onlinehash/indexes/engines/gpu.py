@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._internal.arrays import device_memory, is_on_device, to_host
-from onlinehash._internal.validation import check_codes, check_packed, check_query_values
+from onlinehash._internal.validation import check_codes, check_query_values
 from onlinehash.codes import code_width
 from onlinehash.codes.distances import byte_tables
 from onlinehash.exceptions import DeviceError, InvalidInputError, counted, needs_extra
@@ -111,7 +111,8 @@ class GpuIndex(FlatIndex):
     def _check_codes(self, codes: ArrayLike) -> Any:
         if not is_on_device(codes):
             return check_codes(codes, self.n_bits)
-        return check_packed(codes if isinstance(codes, cupy.ndarray) else cupy.from_dlpack(codes), self.n_bits)
+        packed = codes if isinstance(codes, cupy.ndarray) else cupy.from_dlpack(codes)
+        return check_codes(packed, self.n_bits, on_device=True)
 
     def _check_values(self, values: ArrayLike) -> QueryValues:
         return check_query_values(to_host(values) if is_on_device(values) else values, self.n_bits)
