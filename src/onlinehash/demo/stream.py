@@ -29,7 +29,7 @@ from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.hashers import OnlineHasher
 from onlinehash.metrics import Ranking, mean_average_precision
 from onlinehash.service.api_keys import ApiKeys, demand_key
-from onlinehash.service.requests import convert
+from onlinehash.service.problems import Problem
 from onlinehash.types import Batch
 
 _IMAGES = {"digits": (8, 8), "mnist": (28, 28)}
@@ -262,6 +262,14 @@ class _Step(msgspec.Struct, forbid_unknown_fields=True):
 class _Part(msgspec.Struct, forbid_unknown_fields=True):
     start: Annotated[int, msgspec.Meta(ge=0)] = 0
     n: Annotated[int, msgspec.Meta(ge=1, le=_MAX_STEPS)] = 1
+
+
+def convert(kind: Any, query: dict[str, str]) -> Any:
+    """Return what a query string describes."""
+    try:
+        return msgspec.convert(query, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem.of_decoding(error, b"") from None
 
 
 def make_demo_routes(demo: Demo, keys: ApiKeys) -> list[Route]:

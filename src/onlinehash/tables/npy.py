@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import shutil
 import zipfile
 import zlib
@@ -16,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile, mkdtemp
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,6 @@ from onlinehash.tables.columns import Chunk, Columns, Layout
 
 _CUSTOMARY = {"vectors": "X", "labels": "y"}  # in NumPy files; in a table these may be coordinates
 _BESIDE = {"id": ("ids.npy", "ids.jsonl"), "labels": ("labels.npy", "labels.jsonl"), "payload": ("payload.jsonl",)}
-_BAD_HEADER = (ValueError, TypeError, KeyError, IndexError, SyntaxError, TokenError, OverflowError, RecursionError)
 _BAD_FILE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 
 
@@ -166,25 +163,6 @@ def rows_of_labels(array: NDArray[Any], path: Path) -> NDArray[Any] | list[list[
             "per label."
         ) from error
     return [list(labels) for labels in targets]  # type: ignore[arg-type]
-
-
-def parse_array(content: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of an .npy file: numbers, or records of them and of text, never objects."""
-    file = io.BytesIO(content)
-    try:
-        major = npy.read_magic(file)[0]
-        shape, by_column, dtype = {1: npy.read_array_header_1_0, 2: npy.read_array_header_2_0}[major](file)
-    except _BAD_HEADER as error:
-        raise FileFormatError(str(error)) from error
-    if dtype.hasobject:
-        raise FileFormatError("it holds Python objects")
-    n_bytes = len(content) - file.tell()
-    if min(shape, default=1) < 1 or math.prod(shape) * dtype.itemsize != n_bytes:
-        raise FileFormatError(f"shape {shape} of {dtype} does not fit {n_bytes} bytes")
-    try:
-        return np.frombuffer(content, dtype, offset=file.tell()).reshape(shape, order="F" if by_column else "C")
-    except _BAD_HEADER as error:
-        raise FileFormatError(str(error)) from error
 
 
 def _damaged(path: Path) -> FileFormatError:

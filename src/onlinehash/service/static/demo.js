@@ -58,7 +58,7 @@ export class DemoView {
 
   async search(drawing) {
     this.drawing = drawing;
-    const body = { vectors: [drawing.vector], k: NEIGHBOURS, items: true };
+    const body = { vectors: [drawing.vector], k: NEIGHBOURS, include: ["labels", "payload"] };
     const [answer, encoded] = await Promise.all([this.app.ask("POST", "/search", body), this.app.ask("POST", "/encode", { vectors: body.vectors })]);
     if (this.drawing !== drawing) return;
     const bits = bitsOf(encoded.codes[0], encoded.n_bits);

@@ -64,7 +64,7 @@ export class Stream {
   }
 
   async showState() {
-    const [stats, { label_counts: counts }] = await Promise.all([this.app.ask("GET", "/stats"), this.app.ask("GET", "/label_counts")]);
+    const [stats, { label_counts: counts }] = await Promise.all([this.app.ask("GET", "/stats"), this.app.ask("POST", "/label_counts", {})]);
     this.freshness.show(stats);
     this.showClasses(counts);
   }
