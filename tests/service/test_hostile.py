@@ -26,7 +26,7 @@ ROUTES = [
     ("POST", "/api/v1/items/get"),
     ("POST", "/api/v1/search"),
     ("POST", "/api/v1/encode"),
-    ("POST", "/api/v1/refresh"),
+    ("POST", "/api/v1/label_counts"),
 ]
 SCRAPS = [None, True, -1, 0, 1.5, 1e308, 1 << 70, "", "\ud800", "é\0", [], [[]], {}, {"ids": [1]}, [None], [[[1]]]]
 

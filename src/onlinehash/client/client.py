@@ -234,7 +234,8 @@ class Client:
         if columns.get("documents") is not None:
             given["documents"] = [columns["documents"]] if single else list(columns["documents"])
             if len(given["documents"]) != n_rows:
-                raise InvalidInputError(f"documents is not a list of {counted(n_rows, 'text')}, one per id.")
+                given_texts, wanted = counted(len(given["documents"]), "value"), counted(n_rows, "id")
+                raise InvalidInputError(f"documents has {given_texts} for {wanted}; pass one per id.")
 
         def send(some: slice, noted: dict[str, Any]) -> Any:
             part = {name: column and column[some] for name, column in given.items()}

@@ -92,9 +92,9 @@ class Application:
         self._wrong_keys = WrongKeys(limits.max_wrong_keys)
         self._metrics = Metrics(list(services) if len(services) > 1 else [])
         self._prefix, self._numbers = token_hex(6), count(1)
-        self._router = Router(
-            [*self._routes(), *routes, *make_pages()], redirect_slashes=False, lifespan=self._lifespan, default=_nowhere
-        )
+        listed = [*self._routes(), *routes, *make_pages()]
+        self._router = Router(listed, redirect_slashes=False, lifespan=self._lifespan, default=_nowhere)
+        self._endpoints = {one.path: one.app for one in listed if isinstance(one, Route) and not one.param_convertors}
 
     def use_keys(self, keys: ApiKeys | Mapping[str, ApiKeys]) -> None:
         """Replace the API keys: those of all collections, or of each by name.
@@ -134,7 +134,7 @@ class Application:
         self._metrics.active.inc()
         try:
             self._check_site(scope["headers"], headers)
-            await self._router(scope, receive, send_on)
+            await self._endpoints.get(scope["path"], self._router)(scope, receive, send_on)
         except ClientDisconnect:
             status = 499
         except Exception as error:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock, Thread
+from time import monotonic
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -19,7 +20,21 @@ from onlinehash.types import Progress
 
 _log = logging.getLogger("onlinehash.service")
 
+SECONDS_UNWATCHED = 0.05  # in which a client may leave unnoticed: most answers take less
+
 T = TypeVar("T")
+
+
+class Deadline:
+    """The time at which work for a request must end; work that takes long looks at it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise if nobody waits any more."""
+        if monotonic() > self.end:
+            raise TimeoutError
 
 
 class Executor:
@@ -38,31 +53,40 @@ class Executor:
         if self._closed:
             raise stopping()
 
-    async def run(self, work: Callable[[], T], receive: Receive | None = None, seconds: float | None = None) -> T:
-        """Return the result of work in a thread; give it up when the client, if given, leaves, or the time is up."""
+    async def run(self, work: Callable[[], T], deadline: Deadline | None = None, receive: Receive | None = None) -> T:
+        """Return the result of work in a thread; give it up when the time is up, or the client leaves, if given."""
         self.check()
         job = self._pool.submit(work)
-        future = asyncio.wrap_future(job)
-        waited: set[asyncio.Future[Any]] = {future}
-        if receive is not None:
-            waited.add(left := asyncio.ensure_future(receive()))  # after the body, there is nothing else to come
+        future, left = asyncio.wrap_future(job), None
         self.n_waiting += 1
         try:
-            await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if deadline is not None:
+                await asyncio.wait([future], timeout=SECONDS_UNWATCHED)
+            if not future.done():
+                waited: list[asyncio.Future[Any]] = [future]
+                if receive is not None:
+                    left = asyncio.ensure_future(receive())  # after the body, there is nothing else to come
+                    waited.append(left)
+                seconds = None if deadline is None else deadline.end - monotonic()
+                await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                del waited
             if future.done():
                 return future.result()
-            if receive is not None and left.done():
+            if left is not None and left.done():
                 raise ClientDisconnect
             if receive is not None and job.running():
-                rule = f"timeout: this took more than {seconds} seconds, the limit of this service; send "
-                raise Problem(422, "over-limit", f"{rule}fewer queries at a time.", field="timeout")
-            raise Problem(503, "busy", f"No answer within {seconds} seconds; try again later.", headers=LATER)
+                rule = "timeout: this took longer than the limit of this service; send fewer queries at a time."
+                raise Problem(422, "over-limit", rule, field="timeout")
+            raise Problem(503, "busy", "No answer in time, since others were before; try again later.", headers=LATER)
         finally:
             self.n_waiting -= 1
-            for one in waited:
-                one.cancel()  # if it is not done
+            future.cancel()  # if it is not done
+            if left is not None:
+                left.cancel()
+            if deadline is not None:
+                deadline.end = 0.0  # nobody waits for the work any more
             # An error refers to this frame, and the future to the error: the cycle would keep the body of the request.
-            del job, future, waited, one
+            del job, future
 
     def close(self) -> None:
         """Refuse further calls, and return when all running ones are complete."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from time import monotonic
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from onlinehash.collection import Codewords, History, Item, ItemMap, ItemPage, S
 from onlinehash.collection.searcher import Cursor
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.service import requests as ask
+from onlinehash.service.executors import Deadline
 from onlinehash.service.limits import Limits, check_limit
 from onlinehash.service.media import IMAGES, open_image, read_image
 from onlinehash.service.problems import Problem, about, invalid
@@ -250,7 +250,7 @@ class SearchAnswer(Struct, omit_defaults=True):
 
 
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True)
-def search(service: Service, request: SearchRequest, deadline: float) -> Any:
+def search(service: Service, request: SearchRequest, deadline: Deadline) -> Any:
     """Find the nearest items of vectors, documents, an image or stored items, exactly.
 
     An answer as `application/x-npy` has the vectors of the items found, if they are included.
@@ -302,7 +302,7 @@ def _queries(service: Service, request: SearchRequest) -> Any:
 
 
 def _find(
-    service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, deadline: float
+    service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, deadline: Deadline
 ) -> SearchResult:
     """Search some queries at a time until the deadline, all by one version of the encoder."""
     collection, most_bytes, n_hits, n_bytes = service.collection, service.limits.max_payload_bytes, 0, 0
@@ -325,8 +325,7 @@ def _find(
     size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if request.rescore is None else 10 * k)))
     parts: list[SearchResult] = []
     for start in range(0, len(queries), size):
-        if monotonic() > deadline:
-            raise Problem(503, "busy", "The time for this request is up.")  # nobody waits for the answer any more
+        deadline.check()
         parts.append(search(queries[start : start + size]))
         if size < len(queries):
             n_hits += sum(map(len, parts[-1].ids))

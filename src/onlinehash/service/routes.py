@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
 from typing import Any, NamedTuple, get_type_hints
 from zlib import crc32
 
@@ -21,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from onlinehash.collection import Collection
 from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key
-from onlinehash.service.executors import Executor, Jobs
+from onlinehash.service.executors import Deadline, Executor, Jobs
 from onlinehash.service.limits import Limits, check_limit
 from onlinehash.service.problems import LATER, Problem, invalid, no_route
 from onlinehash.service.requests import JSON, NPY, decode
@@ -235,7 +234,7 @@ class Endpoint:
         operation = self._operations.get(scope["method"])
         if operation is None:
             raise not_allowed(scope, self._operations)
-        request, params = Request(scope, receive), dict(scope["path_params"])
+        request, params = Request(scope, receive), dict(scope.get("path_params", {}))
         name = params.pop("collection", None)
         if name is not None and name not in self._services:
             raise Problem(404, "unknown-collection", f"There is no collection {name[:80]!r} here.")
@@ -243,8 +242,8 @@ class Endpoint:
         if service.keys is not None:
             demand_key(request, service.keys, self._wrong_keys, write=operation.writes)
         executor: Executor = getattr(service, operation.executor)
-        media, body, seconds = request.headers.get("content-type", ""), b"", service.limits.timeout
-        media, deadline = media.partition(";")[0].strip().lower(), monotonic() + seconds
+        media, body = request.headers.get("content-type", "").partition(";")[0].strip().lower(), b""
+        deadline = Deadline(service.limits.timeout)
         if operation.request is not None:
             if media not in operation.bodies:
                 rule = f"Content-Type is {media[:80]!r}; send {' or '.join(operation.bodies)}."
@@ -277,7 +276,7 @@ class Endpoint:
             if operation.executor == "writing":  # completed even if the client leaves
                 answer = await executor.run(work)
             else:
-                answer = await executor.run(work, None if operation.request is None else receive, seconds)
+                answer = await executor.run(work, deadline, None if operation.request is None else receive)
         finally:
             service.n_body_bytes -= len(body)
         if isinstance(answer, Response):
