@@ -1,5 +1,6 @@
 """The whole API through the client, beside a collection that is used directly."""
 
+import inspect
 import json
 from enum import IntEnum
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -18,6 +19,7 @@ from onlinehash import HCOH, Collection
 from onlinehash.client import Client, ServiceError
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.service import Limits, serve_in_thread
+from onlinehash.service.requests import SearchRequest
 
 pytestmark = pytest.mark.slow
 
@@ -327,3 +329,11 @@ def test_what_is_no_service_is_told_in_one_sentence():
             assert f"{place}/api/v1/stats answers with text/html, not with JSON" in str(caught.value)
             assert "<" not in str(caught.value) and "\n" not in str(caught.value)
         page.shutdown()
+
+
+def test_the_options_of_a_search_have_one_name_everywhere():
+    fields = set(SearchRequest.__struct_fields__)
+    ours, theirs = (set(inspect.signature(kind.search).parameters) for kind in (Client, Collection))
+    assert theirs - ours == {"wait", "max_payload_bytes"}
+    assert ours - {"self"} <= fields
+    assert fields - ours == {"radius", "documents", "images", "by_id"}

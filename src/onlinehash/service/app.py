@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import count
 from mimetypes import guess_type
 from pathlib import Path
@@ -89,6 +89,7 @@ class Application:
         self, services: dict[str, Service], limits: Limits, routes: Iterable[BaseRoute], root_path: str
     ) -> None:
         self.services, self.root_path = services, root_path
+        self._document = _json(self.openapi())
         self._wrong_keys = WrongKeys(limits.max_wrong_keys)
         self._metrics = Metrics(list(services) if len(services) > 1 else [])
         self._prefix, self._numbers = token_hex(6), count(1)
@@ -201,15 +202,11 @@ class Application:
             methods = ("GET", "HEAD") if operation.tag == "health" else ("GET",)
             yield Route(operation.path, ReadOnly(operation.path, partial(operation.handler, self), methods))
 
-    @cached_property
-    def _document(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document."""
         prefix = _API if len(self.services) == 1 else _SEVERAL
         own = [(operation.path, operation) for operation in _OWN if operation.tag]
         return make_document([*((prefix + one.path, one) for one in _OPERATIONS), *own], self.root_path)
-
-    def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document."""
-        return self._document
 
     # ------------------------------------------------------------------ own operations
 
@@ -249,7 +246,7 @@ class Application:
 
     async def document(self, request: Request) -> Content:
         """Return this document."""
-        return _json(self._document)
+        return self._document
 
     def _demand_any(self, request: Request) -> None:
         """Demand a key that reads any of the collections."""

@@ -31,11 +31,6 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self.end = monotonic() + seconds
 
-    def check(self) -> None:
-        """Raise if nobody waits any more."""
-        if monotonic() > self.end:
-            raise TimeoutError
-
 
 class Executor:
     """A thread pool with a limit on ``n_waiting``, the number of requests that run or wait."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from time import monotonic
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -153,7 +154,10 @@ class CodedItem(Item):
 @operation("GET", "/items/{id:path}", "items")
 def get_one(service: Service, id: str) -> CodedItem:
     """Return one item, with its code."""
-    collection, known = service.collection, _known_id(service, id)
+    collection = service.collection
+    known = int(id) if collection.id_type == "int" and _INT64.fullmatch(id) else id
+    if known not in collection:
+        raise UnknownIdError(f"There is no item with id {id!r} in this collection of {len(collection)}.")
     (item,) = collection.get([known])
     _, codes, encoder = collection.codes_and_encoder([known])
     has_code = len(codes) > 0 and encoder is not None and item.version == encoder.version
@@ -185,22 +189,14 @@ def image(service: Service, file: str) -> Response:
     return open_image(service.media, file)
 
 
-def _known_id(service: Service, text: str) -> int | str:
-    """Return the id that a path names, an integer if the ids of the collection are integers."""
-    collection = service.collection
-    id = int(text) if collection.id_type == "int" and _INT64.fullmatch(text) else text
-    if id not in collection:
-        raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(collection)}.")
-    return id
-
-
 def _n_per_read(service: Service) -> int:
     return max(1, min(ITEMS_PER_READ, service.limits.max_values // (service.collection.n_features or 1)))
 
 
 def _check_vectors(service: Service, n_items: int) -> None:
     """Refuse an answer with more numbers than allowed."""
-    service.limits.check_values(n_items * (service.collection.n_features or 0))
+    n_values = n_items * (service.collection.n_features or 0)
+    check_limit("values", n_values, service.limits.max_values, "ask for fewer items at a time")
 
 
 class ItemList:
@@ -325,7 +321,8 @@ def _find(
     size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if request.rescore is None else 10 * k)))
     parts: list[SearchResult] = []
     for start in range(0, len(queries), size):
-        deadline.check()
+        if monotonic() > deadline.end:
+            raise TimeoutError  # nobody waits any more
         parts.append(search(queries[start : start + size]))
         if size < len(queries):
             n_hits += sum(map(len, parts[-1].ids))

@@ -81,7 +81,3 @@ class Limits:
         for some in lists:
             if hasattr(some, "__len__") and not isinstance(some, (str, dict)):
                 check_limit("batch", len(some), self.max_batch_size, "send several smaller requests")
-
-    def check_values(self, n_values: int) -> None:
-        """Refuse JSON of more values than the service takes or gives, before any is made."""
-        check_limit("values", n_values, self.max_values, "use smaller batches, or arrays as .npy")

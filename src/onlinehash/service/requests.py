@@ -175,7 +175,8 @@ class CheckpointRequest(Struct, forbid_unknown_fields=True):
 def decode(kind: Any, media: str, body: bytes, limits: Limits) -> Any:
     """Return the request in a body: JSON, or an .npy file of its vectors followed by the rest as JSON."""
     array, rest = _split(body) if media == NPY else (None, body)
-    limits.check_values(rest.count(b","))  # every value but the first of a list or an object follows one
+    n_values = rest.count(b",")  # every value but the first of a list or an object follows one
+    check_limit("values", n_values, limits.max_values, "use smaller batches, or arrays as .npy")
     try:
         request = _decoder(kind).decode(rest or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -183,7 +184,7 @@ def decode(kind: Any, media: str, body: bytes, limits: Limits) -> Any:
     if "vectors" in kind.__struct_fields__:
         if array is not None and request.vectors is not None:
             raise invalid("vectors", "vectors are in the array and in the JSON behind it; send them once.")
-        rows = array if array is not None else request.vectors and _rows(request.vectors)
+        rows = _rows(request.vectors) if request.vectors is not None else array
         if rows is not None:
             limits.check_batch(rows)
             check_limit("width", rows.shape[1], limits.max_dimensions, "start the service with a larger --max-width")

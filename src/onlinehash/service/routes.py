@@ -183,17 +183,13 @@ class Operation:
     answer: Any
     request: Any = None
     executor: str = "reading"  # that runs the handler
+    bodies: tuple[str, ...] = ()  # types of the body
     media: tuple[str, ...] = ()  # types of an answer that is a file
     refusals: tuple[int, ...] = ()  # statuses further to those that body and path imply
     writes: bool = False  # whether a write key is needed
     arrays: bool = False  # whether the answer may be an .npy file, followed by JSON
     repeats: bool = False  # whether a change has its answer by an idempotency key
     has_deadline: bool = False  # whether the handler takes the time at which it must end
-
-    @property
-    def bodies(self) -> tuple[str, ...]:
-        """Media types of the body."""
-        return (JSON, NPY) if "vectors" in self.request.__struct_fields__ else (JSON,)
 
     @property
     def is_file(self) -> bool:
@@ -206,7 +202,9 @@ def operation(method: str, path: str, tag: str, **options: Any) -> Callable[[Cal
 
     def make(handler: Callable[..., Any]) -> Operation:
         hints = get_type_hints(handler)
-        given = {"answer": hints["return"], "request": hints.get("request"), "has_deadline": "deadline" in hints}
+        request = hints.get("request")
+        bodies = (JSON, NPY) if "vectors" in getattr(request, "__struct_fields__", ()) else (JSON,)
+        given = {"answer": hints["return"], "request": request, "bodies": bodies, "has_deadline": "deadline" in hints}
         return Operation(handler, method, path, tag, **given | options)
 
     return make
