@@ -7,8 +7,8 @@ Shapes are written as in the docstrings: ``(n_samples, n_features)`` for feature
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,34 +132,3 @@ class SearchResult:
 
     def __iter__(self) -> Iterator[SearchResult]:
         return (self[i] for i in range(len(self)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchOptions:
-    """Options of a search, as JSON has them: their names, types, descriptions and defaults.
-
-    The service reads its requests by them, and the clients write theirs.
-
-    Examples
-    --------
-    >>> SearchOptions(k=5, labels=["cat"]).given()
-    {'k': 5, 'labels': ['cat']}
-    """
-
-    k: Annotated[int | None, "Neighbours per query, 10 by default."] = None
-    radius: Annotated[int | None, "Find all items within this distance instead; without k, rescore and asymmetric."] = (
-        None
-    )
-    rescore: Annotated[Literal["cosine", "l2"] | None, "Reorder the best by their stored vectors."] = None
-    asymmetric: Annotated[bool, "Compare the query's real values with the bits of the codes."] = False
-    labels: Annotated[int | str | list[int | str] | None, "Only items with any of these."] = None
-    ids: Annotated[list[int | str] | None, "Search only these ids; unknown ids are ignored."] = None
-    where: Annotated[dict[str, Any] | None, "Only items whose payload passes."] = None
-    include: Annotated[list[Literal["labels", "payload", "vectors"]] | None, "What to return of the items found."] = (
-        None
-    )
-
-    def given(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults."""
-        values = ((option, getattr(self, option.name)) for option in fields(self))
-        return {option.name: value for option, value in values if value != option.default}

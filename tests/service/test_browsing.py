@@ -127,7 +127,7 @@ def test_payloads_of_an_answer_are_bounded(served):
         ("items/get", {"ids": many}),
         ("items/list", {"after": 999, "limit": 50}),
         ("search", {"vectors": X[:7].tolist(), "k": 1, "ids": many[:1], "include": ["payload"]}),  # once per query
-        ("search", {"vectors": X[:7].tolist(), "ids": many[:1], "items": True}),
+        ("search", {"vectors": X[:7].tolist(), "ids": many[:1], "include": ["labels", "payload"]}),
     ):
         answer = httpx.post(f"{url}/api/v1/{route}", json=body)
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "payload")

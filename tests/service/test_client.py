@@ -1,5 +1,6 @@
 """The whole API through the client, beside a collection that is used directly."""
 
+import inspect
 import json
 from enum import IntEnum
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -18,6 +19,7 @@ from onlinehash import HCOH, Collection
 from onlinehash.client import Client, ServiceError
 from onlinehash.exceptions import InvalidInputError, UnknownIdError
 from onlinehash.service import Limits, serve_in_thread
+from onlinehash.service.requests import SearchRequest
 
 pytestmark = pytest.mark.slow
 
@@ -150,8 +152,6 @@ def test_changes_are_sent_in_as_small_batches_as_the_service_takes(path):
         assert [item.payload["n"] for item in collection.get(range(200))] == list(range(200))
         assert np.array_equal([item.vectors for item in collection.get(range(200))], X)
         assert (collection.checkpoint("a"), collection.checkpoint("b")) == (1, 2)
-        client.migrate(vectors=enumerate(X[:, :4]))
-        assert collection.n_features == 4
         assert client.delete(range(130)) == 130
         assert list(collection) == list(range(130, 200))
 
@@ -173,11 +173,6 @@ def test_errors_are_those_of_a_collection(client):
         client.search([1.0, 2.0, 3.0])
     with pytest.raises(InvalidInputError, match="k is 1001, more than 1000"):
         client.search(X[0], 1001)
-    with pytest.raises(InvalidInputError, match="labels has 1 value for 2 ids; pass one per id"):
-        client.upsert([1, 2], X[:2], [1])
-    for labels in (5, "ab", {1, 2}, iter([1, 2]), csr_array(np.eye(2))):
-        with pytest.raises(InvalidInputError, match="not a list of 2 values; pass one value per id"):
-            client.upsert([1, 2], X[:2], labels)
     with pytest.raises(InvalidInputError, match="labels holds str; the labels of this collection are int"):
         client.upsert(1, X[0], "cat")
     with pytest.raises(InvalidInputError, match="cannot be written as JSON"):
@@ -203,9 +198,18 @@ def test_errors_are_those_of_a_collection(client):
         lambda items: items.get([True]),
         lambda items: items.get([*range(1500), 0]),
         lambda items: items.search(X[0], ids=b"1"),
+        lambda items: items.search(X[0], labels=[]),
+        lambda items: items.upsert([1, 2], X[:3]),
+        lambda items: items.upsert([1, 2], X[:2], [1]),
+        lambda items: items.upsert([1, 2], X[:2], 5),
+        lambda items: items.upsert([1, 2], X[:2], "ab"),
+        lambda items: items.upsert([1, 2], X[:2], {1, 2}),
+        lambda items: items.upsert([1, 2], X[:2], csr_array(np.eye(2))),
+        lambda items: items.upsert([1, 2], X[:2], payload=["a"]),
+        lambda items: items.upsert([1, 2], X[:2], payload="ab"),
     ],
 )
-def test_ids_are_refused_as_by_a_collection(twins, call):
+def test_input_is_refused_as_by_a_collection(twins, call):
     errors = []
     for items in twins:
         with pytest.raises(InvalidInputError) as error:
@@ -325,3 +329,11 @@ def test_what_is_no_service_is_told_in_one_sentence():
             assert f"{place}/api/v1/stats answers with text/html, not with JSON" in str(caught.value)
             assert "<" not in str(caught.value) and "\n" not in str(caught.value)
         page.shutdown()
+
+
+def test_the_options_of_a_search_have_one_name_everywhere():
+    fields = set(SearchRequest.__struct_fields__)
+    ours, theirs = (set(inspect.signature(kind.search).parameters) for kind in (Client, Collection))
+    assert theirs - ours == {"wait", "max_payload_bytes"}
+    assert ours - {"self"} <= fields
+    assert fields - ours == {"radius", "documents", "images", "by_id"}

@@ -3,7 +3,6 @@
 import asyncio
 
 import httpx
-import msgspec
 import numpy as np
 import pytest
 from tests.service.running import X, Y
@@ -11,7 +10,7 @@ from tests.service.running import X, Y
 from onlinehash import HCOH, Collection
 from onlinehash.client import AsyncClient, Client
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.service import Limits, routes, serve_in_thread
+from onlinehash.service import Limits, serve_in_thread
 
 pytestmark = pytest.mark.slow
 WHERE = {"price": {"$lt": 20}, "brand": {"$in": ["größe", "b"]}}
@@ -71,17 +70,6 @@ def test_results_carry_what_is_included_and_pages_follow(served):
     like = httpx.post(f"{client._http.base_url}/api/v1/search", json=body).json()
     assert [len(row) for row in like["payload"]] == [4, 4]
     assert like["payload"][0] == [item.payload for item in collection.get(like["ids"][0])]
-
-
-@pytest.mark.parametrize("options", [{"items": True}, {"include": ["payload"]}, {"radius": 0, "include": ["payload"]}])
-def test_payloads_found_are_json_before_the_event_loop_writes_the_answer(served, monkeypatch, options):
-    client, collection = served
-    encode, written = routes.encode, []
-    monkeypatch.setattr(routes, "encode", lambda answer: written.append(answer) or encode(answer))
-    body = {"vectors": X[:2].tolist(), **options}
-    found = httpx.post(f"{client._http.base_url}/api/v1/search", json=body).json()
-    assert found["payload"] == [[item.payload for item in collection.get(ids)] for ids in found["ids"]]
-    assert all(isinstance(payload, msgspec.Raw) for row in written[-1].payload for payload in row)
 
 
 def test_indexes_are_made_and_dropped(served):

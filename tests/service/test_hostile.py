@@ -8,7 +8,6 @@ import threading
 import time
 
 import httpx
-import numpy as np
 import pytest
 from tests.service.running import X, make, serving_here
 from tests.service.test_routes import NPY, npy
@@ -27,11 +26,9 @@ ROUTES = [
     ("POST", "/api/v1/items/get"),
     ("POST", "/api/v1/search"),
     ("POST", "/api/v1/encode"),
-    ("POST", "/api/v1/refresh"),
+    ("POST", "/api/v1/label_counts"),
 ]
 SCRAPS = [None, True, -1, 0, 1.5, 1e308, 1 << 70, "", "\ud800", "é\0", [], [[]], {}, {"ids": [1]}, [None], [[[1]]]]
-RECORDS = np.zeros(3, [("id", "i8"), ("vectors", "f4", 6), ("label", "i8")])
-RECORDS["id"] = [500, 501, 502]
 
 
 def spoiled(rng):
@@ -48,9 +45,9 @@ def spoiled(rng):
         return whole[: rng.randrange(1, len(whole))], {"content-type": "application/json"}
     if kind == 3:
         return b"[" * rng.randrange(1, 100_000), {"content-type": "application/json"}
-    headers, whole = NPY, npy(RECORDS)
+    headers, whole = NPY, npy(X[:3], ids=[500, 501, 502], labels=[1, 2, 3], k=1)
     if kind == 4:
-        return whole[: rng.randrange(len(whole) - 16)], headers
+        return whole[: rng.randrange(len(whole) - 1)], headers
     broken = bytearray(whole)
     for _ in range(rng.randrange(1, 20)):
         broken[rng.randrange(min(len(broken), 128))] = rng.randrange(256)

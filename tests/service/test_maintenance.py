@@ -1,4 +1,4 @@
-"""Backup, check, compaction, change of hasher, migration and checkpoints over HTTP, as a user would."""
+"""Backup, check, compaction, change of hasher and checkpoints over HTTP, as a user would."""
 
 import asyncio
 import signal
@@ -153,25 +153,6 @@ def test_a_failed_job_says_why(served, monkeypatch):
         client.compact()
 
 
-def test_a_new_embedding_model(served):
-    collection, _, client = served
-    wide = np.hstack([X, X[:, ::-1]])
-    with pytest.raises(InvalidInputError, match="50 of 150 items have no new vector"):
-        client.migrate(vectors=zip(range(100), wide[:100], strict=True))
-    assert collection.migration.n_done == 100
-    assert client.search(X[0], 1).ids == [0]
-    with pytest.raises(ServiceError, match="have 3 numbers"):
-        client.migrate(vectors=[(120, [1.0, 2.0, 3.0])])
-    client.migrate(vectors=zip(range(100, 150), wide[100:150], strict=True))
-    assert client.search(wide[7], 1).ids == [7]
-    with pytest.raises(InvalidInputError, match="have no new vector"):
-        client.migrate(vectors=[(3, X[3])], hasher=HCOH(n_bits=16))
-    client.abandon_migration()
-    assert collection.migration is None
-    with pytest.raises(InvalidInputError, match="would have to be loaded"):
-        client.migrate(embed="onnx:/etc/passwd")
-
-
 def test_checkpoints_are_committed_with_changes(served):
     collection, _, client = served
     assert client.checkpoint("queue/é") is None
@@ -215,11 +196,3 @@ def test_from_an_event_loop(served, tmp_path):
     assert asyncio.run(maintain())[:2] == (1, True)
     with Collection.open(tmp_path / "copy.oh", readonly=True) as copy:
         assert len(copy) == 151
-
-
-def test_vectors_that_cannot_migrate_are_refused_in_a_sentence(served):
-    _, _, client = served
-    with pytest.raises(InvalidInputError, match="rows of different lengths"):
-        client.migrate(vectors=[(0, [1.0, 2.0]), (1, [1.0, 2.0, 3.0])])
-    with pytest.raises(InvalidInputError, match="vectors holds nothing"):
-        client.migrate(vectors=[])

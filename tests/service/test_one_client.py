@@ -81,7 +81,7 @@ def test_many_headers_in_one_write_are_refused(server, http):
     with connect(server) as connection:
         try:
             connection.sendall(HEAD + LINES + b"Content-Length: 2\r\n\r\n{}")
-            assert connection.recv(1000) == b""
+            assert connection.recv(1000).startswith(b"HTTP/1.1 400")
         except OSError:
             pass  # reset
     assert http.get("/healthz", headers={f"x-{i}": "y" for i in range(150)}).status_code == 200
@@ -128,16 +128,16 @@ def test_results_are_counted_before_they_are_made(server, http):
     queries = np.random.default_rng(1).standard_normal((1000, 4)).astype(np.float32)
     with server.watched(40 * MB):
         start = time.monotonic()
-        answer = http.post("/api/v1/search?radius=16", content=npy(queries), headers=NPY)
+        answer = http.post("/api/v1/search", content=npy(queries, radius=16), headers=NPY)
         assert time.monotonic() - start < 2
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "hits within radius")
-    assert len(http.post("/api/v1/search?radius=0", content=npy(queries[:5]), headers=NPY).json()["ids"]) == 5
-    answer = http.post("/api/v1/search?radius=99999999999999999999", content=npy(queries), headers=NPY)
+    assert len(http.post("/api/v1/search", content=npy(queries[:5], radius=0), headers=NPY).json()["ids"]) == 5
+    answer = http.post("/api/v1/search", content=npy(queries, radius=10**20), headers=NPY)
     assert answer.status_code == 422
 
 
 def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):
-    body = json.dumps({"by_id": list(range(5)), "rescore": "l2", "k": 1000, "items": True}).encode()
+    body = json.dumps({"by_id": list(range(5)), "rescore": "l2", "k": 1000, "include": ["payload"]}).encode()
     long = json.dumps({"by_id": list(range(1000)), "rescore": "l2", "k": 20}).encode()
     answers = []
 
@@ -149,7 +149,7 @@ def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):
         for asker in askers:
             asker.start()
         time.sleep(0.2)
-        for path in ("/healthz", "/readyz", "/metrics", "/api/v1/stats", "/api/v1/versions"):
+        for path in ("/healthz", "/readyz", "/metrics", "/api/v1/stats", "/api/v1/limits"):
             start = time.monotonic()
             assert http.get(path).status_code == 200
             assert time.monotonic() - start < 1, path

@@ -13,11 +13,10 @@ import httpx
 import numpy as np
 import pytest
 from tests.service.running import X, Y, make, running, serving_here
-from tests.service.test_routes import NPY, npy
 
-from onlinehash import HCOH, HROH, Collection
+from onlinehash import HROH, Collection
 from onlinehash.client import AsyncClient, Client, ServiceError
-from onlinehash.service import ApiKeys, Limits, create_app, serve_in_thread
+from onlinehash.service import ApiKeys, Limits, serve_in_thread
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +45,7 @@ def test_a_change_sent_again_is_applied_once_even_after_a_restart(tmp_path):
         for _ in range(2):  # deleted ids are known by the key, not by being there
             gone = http.post("/items/delete", json={"ids": [1, 2]}, headers={"idempotency-key": "two"})
             assert gone.json() == {"changed": 2, "n_items": 98}
-            one = http.delete("/items/3", headers={"idempotency-key": "three"})
+            one = http.post("/items/delete", json={"ids": [3]}, headers={"idempotency-key": "three"})
             assert one.status_code == 200, one.text
             changed = http.patch("/items", json={"ids": [4], "labels": [2]}, headers={"idempotency-key": "four"})
             assert changed.json()["changed"] == 1
@@ -97,7 +96,7 @@ def test_headers_and_methods(path):
     with serving_here(make(path, 20)) as url, httpx.Client(base_url=url) as http:
         for name in ("/healthz", "/readyz"):
             assert http.head(name).status_code == 200
-        for name, allowed in (("/api/v1/items", "PATCH, PUT"), ("/api/v1/items/1", "DELETE, GET"), ("/", "GET, HEAD")):
+        for name, allowed in (("/api/v1/items", "PATCH, PUT"), ("/api/v1/items/1", "GET"), ("/", "GET, HEAD")):
             answer = http.request("OPTIONS", name)
             assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
         host, port = url.removeprefix("http://").split(":")
@@ -105,9 +104,6 @@ def test_headers_and_methods(path):
             with socket.create_connection((host, int(port))) as connection:
                 connection.sendall(f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{extra}\r\n\r\n".encode())
                 assert connection.recv(1000).startswith(b"HTTP/1.1 400")
-        beyond = np.zeros(1, [("id", "<U1"), ("vectors", "f4", 6)])
-        beyond["id"].view("<u4")[:] = 0x110000
-        assert http.put("/api/v1/items", content=npy(beyond), headers=NPY).status_code == 422
         assert http.post("/api/v1/search", json={"by_id": [1], "radius": 1 << 70}).status_code == 422
         given = http.get("/healthz", headers={"x-request-id": "mine"}).headers["x-request-id"]
         made = [http.get("/healthz").headers["x-request-id"] for _ in range(2)]
@@ -116,8 +112,8 @@ def test_headers_and_methods(path):
 
 def test_a_failure_has_the_headers_too(path):
     with Collection.open(make(path, 20)) as collection, serve_in_thread(collection) as url:
-        collection.label_counts = lambda: 1 / 0
-        answer = httpx.get(f"{url}/api/v1/label_counts")
+        collection.label_counts = lambda where: 1 / 0
+        answer = httpx.post(f"{url}/api/v1/label_counts", json={})
     assert answer.status_code == 500
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.json()["type"] == "urn:onlinehash:internal"
@@ -288,35 +284,3 @@ def test_the_client_encodes_in_as_small_batches_as_the_service_takes(path):
         Client(url) as client,
     ):
         assert np.array_equal(client.encode(X), collection.encoder.encode(X))
-
-
-def test_concurrent_searches_share_scans_and_each_gets_its_own(path):
-    with Collection.open(path, HCOH(n_bits=12, random_state=0), "manual") as collection:
-        collection.upsert(range(200), X, Y)
-        sizes, plain = [], collection.search
-
-        def counted(queries, *args, **kwargs):
-            sizes.append(len(queries))
-            return plain(queries, *args, **kwargs)
-
-        collection.search = counted
-        app = create_app(collection)
-        transport = httpx.ASGITransport(app)
-
-        async def ask():
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1") as http:
-
-                async def one(i, k):
-                    return await http.post("/search", json={"vectors": [X[i].tolist()], "k": k})
-
-                await one(0, 1)  # the first may wait for a refresh
-                good = [one(i, 3 + i % 2) for i in range(40)]
-                wrong = http.post("/search", json={"vectors": [[1.0] * 5]})
-                return await asyncio.gather(*good, wrong)
-
-        *good, wrong = asyncio.run(ask())
-    assert wrong.status_code == 422
-    assert len(sizes) < 20 < sum(sizes)
-    with Collection.open(path) as collection:
-        for i, answer in enumerate(good):
-            assert answer.json()["ids"] == collection.search(X[i : i + 1], 3 + i % 2).ids

@@ -9,19 +9,19 @@ import httpx
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.routing import Router
 from tests.service.running import X, make, serving_here
 
-from onlinehash.service.app import make_pages
-from onlinehash.service.middleware import Metrics, RequestMiddleware
+from onlinehash import Collection
+from onlinehash.service import app, create_app
 
 pytestmark = pytest.mark.slow
 
 
-def npy(array):
+def npy(array, **rest):
+    """Return an .npy file, followed by the rest of the request as JSON if there is any."""
     file = io.BytesIO()
     np.save(file, array, allow_pickle=array.dtype.hasobject)
-    return file.getvalue()
+    return file.getvalue() + (json.dumps(rest).encode() if rest else b"")
 
 
 NPY = {"content-type": "application/x-npy"}
@@ -80,20 +80,21 @@ def test_other_problems(http):
     assert "send application/json or application/x-npy" in found["detail"]
     found = problem(http.post("/api/v1/search", content=b"?", headers={"content-type": "application/json"}), 422)
     assert found["detail"].startswith("body: JSON is malformed")
-    problem(http.post("/api/v1/search?k=3", json={"by_id": [1]}), 422)
-    problem(http.post("/api/v1/search?q=3", content=npy(X[:1]), headers=NPY), 422)
+    found = problem(http.post("/api/v1/search", content=npy(X[:1], vectors=[[1]]), headers=NPY), 422)
+    assert "send them once" in found["detail"]
+    problem(http.post("/api/v1/search", content=npy(X[:1], q=3), headers=NPY), 422)
 
 
 def test_vectors_come_as_npy_in_any_precision_and_order(http):
     wanted = http.post("/api/v1/search", json={"vectors": X[:3].tolist(), "k": 4}).json()
     for array in (X[:3], X[:3].astype(">f4"), X[:3].astype(np.float64), np.asfortranarray(X[:3])):
-        assert http.post("/api/v1/search?k=4", content=npy(array), headers=NPY).json() == wanted
-    assert http.post("/api/v1/search?radius=2", content=npy(X[:1]), headers=NPY).status_code == 200
+        assert http.post("/api/v1/search", content=npy(array, k=4), headers=NPY).json() == wanted
+    assert http.post("/api/v1/search", content=npy(X[:1], radius=2, labels=[1]), headers=NPY).status_code == 200
+    assert http.post("/api/v1/search", content=npy(X[:1]), headers=NPY).status_code == 200
 
 
 def test_items_come_as_npy_and_json(path):
-    records = np.zeros(2, [("id", "<U3"), ("vectors", ">f8", 6), ("label", "<U5")])
-    records["id"], records["vectors"], records["label"] = ["a", "b"], X[:2], ["cat", "dog"]
+    items = npy(X[:2].astype(">f8"), ids=["a", "b"], labels=["cat", "dog"])
     columns = {
         "ids": ["b", "c", "d"],
         "vectors": X[1:4].tolist(),
@@ -101,17 +102,18 @@ def test_items_come_as_npy_and_json(path):
         "payload": [None, {"n": 1}, 2],
     }
     with serving_here(make(path)) as url, httpx.Client(base_url=url) as http:
-        assert http.put("/api/v1/items", content=npy(records), headers=NPY).json() == {"changed": 2, "n_items": 2}
+        assert http.put("/api/v1/items", content=items, headers=NPY).json() == {"changed": 2, "n_items": 2}
         assert http.put("/api/v1/items", json=columns).json() == {"changed": 3, "n_items": 4}
         items = http.post("/api/v1/items/get", json={"ids": ["a", "b", "c", "d"]}).json()["items"]
         assert [item["labels"] for item in items] == ["cat", ["cat", "pet"], None, "dog"]
         assert [item["payload"] for item in items] == [None, None, {"n": 1}, 2]
         assert np.array_equal(np.float32([item["vectors"] for item in items]), X[:4])
-        found = http.post("/api/v1/search", json={"by_id": ["c"], "items": True, "k": 1}).json()
+        found = http.post("/api/v1/search", json={"by_id": ["c"], "include": ["labels", "payload"], "k": 1}).json()
         assert set(found) == {"version", "ids", "distances", "labels", "payload"}
-        assert http.delete("/api/v1/items/c").json() == {"changed": 1, "n_items": 3}
-        problem(http.delete("/api/v1/items/c"), 404)
-        classes = http.get("/api/v1/label_counts").json()
+        gone = {"ids": ["c"]}
+        assert http.post("/api/v1/items/delete", json=gone).json() == {"changed": 1, "n_items": 3}
+        problem(http.post("/api/v1/items/delete", json=gone), 404)
+        classes = http.post("/api/v1/label_counts", json={}).json()
         assert classes["label_counts"] == [
             {"label": "cat", "n_items": 2},
             {"label": "dog", "n_items": 1},
@@ -122,17 +124,17 @@ def test_items_come_as_npy_and_json(path):
 @pytest.mark.parametrize(
     "content, headers, rule",
     [
-        (npy(np.array([{}], object)), NPY, "Python objects"),
+        (npy(np.array([{}], object)), NPY, "one row of real numbers"),
         (npy(X[:2])[:-1], NPY, "does not fit"),
-        (npy(X[:2]).replace(b"(2, 6)", b"(-2,6)"), NPY, "does not fit"),
+        (npy(X[:2]).replace(b"(2, 6)", b"(-2,6)"), NPY, "one row of real numbers"),
         (npy(X[:2]).replace(b"(2, 6)", b"(9**9)"), NPY, "cannot be read"),
-        (npy(X[:2]), NPY, "fields id, vector"),
-        (npy(np.zeros(2, [("id", "i8"), ("vectors", "f4")])), NPY, "one row of real numbers"),
-        (npy(np.zeros(2, [("id", "f8"), ("vectors", "f4", 6)])), NPY, "field id"),
-        (npy(np.zeros(2, [("id", "M8[s]"), ("vectors", "f4", 6)])), NPY, "field id"),
-        (npy(np.full(2, 1 << 63, [("id", "u8"), ("vectors", "f4", 6)])), NPY, "beyond int64"),
-        (npy(np.zeros(2, [("id", "i8"), ("vectors", "f4", 6)])), NPY, "ids holds 0 twice"),
-        (npy(np.zeros(0, [("id", "i8"), ("vectors", "f4", 6)])), NPY, "fit"),
+        (npy(X[:2]), NPY, "missing required field `ids`"),
+        (npy(X[0], ids=[1]), NPY, "one row of real numbers"),
+        (npy(np.zeros((2, 6), "M8[s]"), ids=[1, 2]), NPY, "one row of real numbers"),
+        (npy(np.zeros((0, 6)), ids=[1]), NPY, "one row of real numbers"),
+        (npy(X[:2], ids=[1 << 63, 1]), NPY, "<= 9223372036854775807"),
+        (npy(X[:2], ids=[0, 0]), NPY, "ids holds 0 twice"),
+        (npy(X[:2], ids=[1, 2, 3]), NPY, "2 rows for 3 ids"),
     ],
     ids=range(11),
 )
@@ -150,12 +152,11 @@ def test_codes_are_told(http):
 
 
 def test_state(http):
-    stats, versions = http.get("/api/v1/stats").json(), http.get("/api/v1/versions").json()
-    assert (stats["n_items"], stats["n_features"], stats["readonly"]) == (100, 6, False)
-    assert versions["version"] == 100
-    assert sum(one["n_items"] for one in http.get("/api/v1/label_counts").json()["label_counts"]) == 100
+    stats, counts = http.get("/api/v1/stats").json(), http.post("/api/v1/label_counts", json={}).json()
+    assert (stats["n_items"], stats["n_features"], stats["readonly"], stats["version"]) == (100, 6, False, 100)
+    assert sum(one["n_items"] for one in counts["label_counts"]) == 100
     assert http.get("/api/v1/limits").json()["max_batch_size"] == 10_000
-    assert http.post("/api/v1/refresh", json={"wait": True}).json()["staleness"] == 0
+    assert http.post("/api/v1/refresh").json()["staleness"] == 0
 
 
 def test_an_empty_collection_answers(path):
@@ -166,10 +167,10 @@ def test_an_empty_collection_answers(path):
             "distances": [[]],
         }
         problem(http.post("/api/v1/encode", json={"vectors": [[1, 2]]}), 409)
-        assert http.get("/api/v1/label_counts").json() == {"label_counts": [], "n_unlabelled": 0}
-        assert http.post("/api/v1/refresh", json={}).json()["version"] is None
+        assert http.post("/api/v1/label_counts", json={}).json() == {"label_counts": [], "n_unlabelled": 0}
+        assert http.post("/api/v1/refresh").json()["version"] is None
         http.put("/api/v1/items", json={"ids": ["a"], "vectors": [[1, 2]]}).raise_for_status()
-        problem(http.post("/api/v1/refresh", json={}), 409)
+        problem(http.post("/api/v1/refresh"), 409)
 
 
 def test_health_and_metrics(http):
@@ -230,14 +231,16 @@ def test_the_openapi_document_is_complete(http):
     assert "HTTPValidationError" not in text
 
 
-def test_files_of_the_page_are_served_as_they_were_at_the_start(tmp_path):
-    (tmp_path / "parts").mkdir()
-    (tmp_path / "index.html").write_text("<p>hello")
-    (tmp_path / "parts" / "a.js").write_text("let a")
-    app = RequestMiddleware(Router(make_pages(tmp_path)), Metrics([]))
-    (tmp_path / "index.html").write_text("changed")
-    (tmp_path / "later.txt").write_text("secret")
-    transport = httpx.ASGITransport(app)
+def test_files_of_the_page_are_served_as_they_were_at_the_start(tmp_path, path, monkeypatch):
+    folder = tmp_path / "page"
+    (folder / "parts").mkdir(parents=True)
+    (folder / "index.html").write_text("<p>hello")
+    (folder / "parts" / "a.js").write_text("let a")
+    monkeypatch.setattr(app, "STATIC", folder)
+    with Collection.open(path, "hcoh") as collection:
+        transport = httpx.ASGITransport(create_app(collection))
+    (folder / "index.html").write_text("changed")
+    (folder / "later.txt").write_text("secret")
 
     async def get(path):
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from onlinehash.client.client import Client
-from onlinehash.client.transport import AsyncTransport, T
 from onlinehash.collection import Item
 
 P = ParamSpec("P")
+T = TypeVar("T")
+
+MAX_REQUESTS = 32  # at a time, each in a thread
 
 
 def _awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return a method of the clients as a coroutine, which waits for its transport."""
+    """Return a method of the client as a coroutine, which runs it in a thread."""
 
     @wraps(method)
-    async def run(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        sent: Any = method(client, *args, **kwargs)
-        result: T = await sent
-        return result
+    async def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        call = partial(method, self._client, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     return run
 
@@ -28,7 +31,8 @@ def _awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[A
 class AsyncClient:
     """Use a collection that is served over HTTP, from an event loop.
 
-    The parameters and methods are those of :class:`onlinehash.Client`; ``options`` are those of ``httpx.AsyncClient``.
+    The parameters and methods are those of :class:`onlinehash.Client`. Every call runs in a thread, up to 32 at a time;
+    one that is cancelled is still completed there.
 
     Examples
     --------
@@ -50,21 +54,9 @@ class AsyncClient:
     >>> folder.cleanup()
     """
 
-    def __init__(
-        self,
-        url: str,
-        key: str | None = None,
-        *,
-        collection: str | None = None,
-        timeout: float = 30.0,
-        retries: int = 5,
-        **options: Any,
-    ) -> None:
-        self._http = AsyncTransport(url, key, timeout, retries, collection, options)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._http.close()
+    def __init__(self, url: str, key: str | None = None, **options: Any) -> None:
+        self._client = Client(url, key, **options)
+        self._threads = ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix="onlinehash client")
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,28 +64,19 @@ class AsyncClient:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def items(
-        self,
-        *,
-        labels: Any = None,
-        where: Any = None,
-        order: str = "id",
-        descending: bool = False,
-        after: int | str | None = None,
-        limit: int | None = None,
-        chunk: int = 1000,
-    ) -> AsyncIterator[Item]:
+    async def close(self) -> None:
+        """Close all connections, when all calls have ended."""
+        await asyncio.to_thread(self._threads.shutdown)
+        self._client.close()
+
+    @wraps(Client.items)
+    async def items(self, **options: Any) -> AsyncIterator[Item]:
         """Yield items in order, as :meth:`Collection.items`, one request per chunk."""
-        given: dict[str, Any] = {"labels": labels, "where": where, "order": order, "descending": descending}
-        left, cursor = limit, None
-        while left is None or left > 0:
-            size = chunk if left is None else min(chunk, left)
-            page = await self.page(**given, after=after, cursor=cursor, limit=size)
+        pages = self._client._pages(**options)
+        next_page = partial(next, pages, None)
+        while (page := await asyncio.get_running_loop().run_in_executor(self._threads, next_page)) is not None:
             for item in page.items:
                 yield item
-            after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
-            if cursor is None:
-                return
 
     upsert = _awaited(Client.upsert)
     update = _awaited(Client.update)
@@ -119,5 +102,3 @@ class AsyncClient:
     check = _awaited(Client.check)
     compact = _awaited(Client.compact)
     change_hasher = _awaited(Client.change_hasher)
-    migrate = _awaited(Client.migrate)
-    abandon_migration = _awaited(Client.abandon_migration)

@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._internal.validation import check_positive_int
-from onlinehash.client import calls
-from onlinehash.client.calls import silent
-from onlinehash.client.transport import Call, Transport
+from onlinehash._internal.files import whole_file
+from onlinehash._internal.validation import check_positive_int, records
+from onlinehash.client.transport import Transport, pause
 from onlinehash.collection import CheckReport, Codewords, History, Item, ItemMap, ItemPage, Stats
-from onlinehash.collection.inputs import demand_single, is_single
-from onlinehash.exceptions import InvalidInputError, UnknownIdError
+from onlinehash.collection.inputs import (
+    check_item_ids,
+    check_queries,
+    demand_single,
+    is_single,
+    label_texts,
+    labels_of,
+    search_filter,
+)
+from onlinehash.collection.maintenance import replacing
+from onlinehash.exceptions import (
+    InvalidFeaturesError,
+    InvalidInputError,
+    OverLimitError,
+    ServiceError,
+    UnknownIdError,
+    counted,
+    needs_extra,
+)
 from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Codes, Progress, SearchResult
+
+with needs_extra("msgspec", "client"):
+    import msgspec
+
+T = TypeVar("T")
+
+ROWS_PER_REQUEST = 1000  # items, ids or queries
+NUMBERS_PER_REQUEST = 1_000_000
+_STEPS = 1000  # of a progress bar
+
+
+def silent(done: int, total: int) -> None:
+    """Show no progress."""
 
 
 class Client:
@@ -113,12 +146,18 @@ class Client:
         ----------
         labels, where, order, descending, after, limit, chunk
         """
-        given: dict[str, Any] = {"labels": labels, "where": where, "order": order, "descending": descending}
+        given = {"labels": labels, "where": where, "order": order, "descending": descending}
+        for page in self._pages(**given, after=after, limit=limit, chunk=chunk):
+            yield from page.items
+
+    def _pages(
+        self, *, after: int | str | None = None, limit: int | None = None, chunk: int = 1000, **options: Any
+    ) -> Iterator[ItemPage]:
+        """Yield pages of at most ``chunk`` items."""
         left, cursor = limit, None
         while left is None or left > 0:
-            size = chunk if left is None else min(chunk, left)
-            page = self.page(**given, after=after, cursor=cursor, limit=size)
-            yield from page.items
+            page = self.page(**options, after=after, cursor=cursor, limit=chunk if left is None else min(chunk, left))
+            yield page
             after, cursor, left = None, page.cursor, None if left is None else left - len(page.items)
             if cursor is None:
                 return
@@ -152,7 +191,7 @@ class Client:
         """
         given = {"labels": labels, "payload": payload, "documents": documents}
         columns = {name: column for name, column in given.items() if column is not None}
-        return self._http.run(calls.write, "PUT", ids, vectors, columns, checkpoint)
+        self._write("PUT", ids, vectors, columns, checkpoint)
 
     def update(
         self,
@@ -173,7 +212,52 @@ class Client:
         """
         given = {"labels": labels, "payload": payload, "documents": ... if documents is None else documents}
         columns = {name: column for name, column in given.items() if column is not ...}
-        return self._http.run(calls.write, "PATCH", ids, vectors, columns, checkpoint)
+        self._write("PATCH", ids, vectors, columns, checkpoint)
+
+    def _write(
+        self, method: str, ids: Any, vectors: Any, columns: dict[str, Any], checkpoint: Mapping[str, Any] | None
+    ) -> None:
+        """Send items in batches; a column that is None is removed from them."""
+        listed, single = check_item_ids(ids, None, ordered=True), is_single(ids)
+        if not listed:
+            vectors, columns = None, {}
+        n_rows, given = len(listed), dict(columns)
+        rows = None if vectors is None else _rows(vectors)[0]
+        if rows is not None and len(rows) != n_rows:
+            found = f"vectors has {counted(len(rows), 'row')} for {counted(n_rows, 'id')}"
+            raise InvalidFeaturesError(f"{found}; pass one row per id.")
+        if columns.get("labels") is not None:
+            texts, _ = label_texts(columns["labels"], n_rows, single, None)
+            given["labels"] = [labels_of(text) for text in texts]
+        if columns.get("payload") is not None:
+            given["payload"] = records([columns["payload"]] if single else columns["payload"], n_rows)
+        if columns.get("documents") is not None:
+            given["documents"] = [columns["documents"]] if single else list(columns["documents"])
+            if len(given["documents"]) != n_rows:
+                given_texts, wanted = counted(len(given["documents"]), "value"), counted(n_rows, "id")
+                raise InvalidInputError(f"documents has {given_texts} for {wanted}; pass one per id.")
+
+        def send(some: slice, noted: dict[str, Any]) -> Any:
+            part = {name: column and column[some] for name, column in given.items()}
+            return self._http.ask(
+                method, "/items", {"ids": listed[some], **part, **noted}, None if rows is None else rows[some]
+            )
+
+        self._change(n_rows, ROWS_PER_REQUEST if rows is None else _size(rows), send, checkpoint)
+
+    def _change(
+        self,
+        n_rows: int,
+        size: int,
+        send: Callable[[slice, dict[str, Any]], Any],
+        checkpoint: Mapping[str, Any] | None,
+    ) -> list[Any]:
+        """Change some rows at a time; the checkpoint goes with the last, or alone where there are none."""
+        noted = {} if checkpoint is None else {"checkpoint": dict(checkpoint)}
+        if not n_rows:
+            for name, value in (checkpoint or {}).items():
+                self._http.ask("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
+        return in_parts(n_rows, size, lambda some: send(some, noted if some.stop >= n_rows else {}))
 
     def delete(
         self,
@@ -198,7 +282,16 @@ class Client:
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
-        return self._http.run(calls.delete, ids, where, missing, unlearn, checkpoint)
+        if (ids is None) == (where is None):
+            raise InvalidInputError("delete takes ids or where, one of the two.")
+        listed = None if ids is None else check_item_ids(ids, None)
+        options = {"where": where, "missing": missing, "unlearn": unlearn}
+
+        def send(some: slice, noted: dict[str, Any]) -> Any:
+            return self._http.ask("POST", "/items/delete", {"ids": listed and listed[some], **options, **noted})
+
+        answers = self._change(1 if listed is None else len(listed), ROWS_PER_REQUEST, send, checkpoint)
+        return sum(int(answer.get("changed", 0)) for answer in answers)
 
     def create_index(self, path: str) -> None:
         """Make filters by a path in the payload fast, as :meth:`Collection.create_index`.
@@ -207,7 +300,7 @@ class Client:
         ----------
         path : str
         """
-        return self._http.run(calls.one, calls.change("POST", "/indexes", {"path": path}), calls.nothing)
+        self._http.ask("POST", "/indexes", {"path": path})
 
     def drop_index(self, path: str) -> None:
         """Drop the index of a path in the payload.
@@ -216,7 +309,7 @@ class Client:
         ----------
         path : str
         """
-        return self._http.run(calls.one, calls.change("DELETE", f"/indexes/{quote(path, safe='')}"), calls.nothing)
+        self._http.ask("DELETE", f"/indexes/{quote(path, safe='')}")
 
     # ------------------------------------------------------------------ reading
 
@@ -227,7 +320,11 @@ class Client:
         ----------
         ids : int or str, or several
         """
-        return self._http.run(calls.get, ids)
+        listed = check_item_ids(ids, None)
+        answers = in_parts(
+            len(listed), ROWS_PER_REQUEST, lambda some: self._http.ask("POST", "/items/get", {"ids": listed[some]})
+        )
+        return [item for answer in answers for item in _items(answer)]
 
     def page(
         self,
@@ -247,16 +344,24 @@ class Client:
         labels, where, order, descending, after, cursor, limit
         """
         body = {"where": where, "order": order, "descending": descending, "after": after, "cursor": cursor}
-        return self._http.run(calls.page, body | {"labels": calls.plain(labels)}, limit)
+        body["labels"] = search_filter(labels, None, None, None, None).labels
+        while True:
+            try:
+                answer = self._http.ask("POST", "/items/list", body | {"limit": limit})
+                return ItemPage(_items(answer), answer["cursor"])
+            except OverLimitError:  # then fewer, if the service gives no more at a time
+                if limit == 1:
+                    raise
+                limit //= 2
 
     def count(self, where: Any = None, *, labels: Any = None) -> int:
         """Return the number of items, or of those with a label or a payload that passes a filter."""
-        call = Call("POST", "/items/count", {"where": where, "labels": calls.plain(labels)})
-        return self._http.run(calls.one, call, lambda answer: int(answer["n_items"]))
+        wanted = search_filter(labels, None, None, None, None).labels
+        return int(self._http.ask("POST", "/items/count", {"where": where, "labels": wanted})["n_items"])
 
     def indexes(self) -> list[str]:
         """Return the paths in the payload that have an index."""
-        return self._http.run(calls.one, Call("GET", "/indexes"), lambda answer: list(answer["indexes"]))
+        return list(self._http.ask("GET", "/indexes")["indexes"])
 
     def search(
         self,
@@ -269,7 +374,6 @@ class Client:
         rescore: str | None = None,
         asymmetric: bool = False,
         include: Sequence[str] = (),
-        after: SearchResult | str | None = None,
     ) -> SearchResult:
         """Find the k nearest items of every query, as :meth:`Collection.search`.
 
@@ -282,12 +386,11 @@ class Client:
             Search only items that have any of these labels.
         ids : several ids, optional
             Search only these items.
-        where, rescore, asymmetric, include, after
+        where, rescore, asymmetric, include
             As for :meth:`Collection.search`.
         """
-        ranking = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
-        options = calls.search_options(labels=labels, ids=ids, where=where, include=include, after=after, **ranking)
-        return self._http.run(calls.search, vectors, options)
+        options = {"k": check_positive_int("k", k), "rescore": rescore, "asymmetric": asymmetric}
+        return self._search(vectors, options, labels, ids, where, include)
 
     def range_search(
         self,
@@ -307,8 +410,7 @@ class Client:
             As for :meth:`search`.
         radius : int
         """
-        options = calls.search_options(labels=labels, ids=ids, where=where, include=include, radius=radius)
-        return self._http.run(calls.search, vectors, options)
+        return self._search(vectors, {"radius": radius}, labels, ids, where, include)
 
     def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> SearchResult:
         """Find the k nearest items of stored items, which do not find themselves.
@@ -319,8 +421,55 @@ class Client:
         k, labels, rescore
             As for :meth:`search`.
         """
-        options = calls.search_options(labels=labels, k=check_positive_int("k", k), rescore=rescore)
-        return self._http.run(calls.search_by_id, ids, options)
+        options = {"k": check_positive_int("k", k), "rescore": rescore}
+        return self._search(check_item_ids(ids, None), options, labels, by_id=True, single=is_single(ids))
+
+    def _search(
+        self,
+        queries: Any,
+        options: dict[str, Any],
+        labels: Any,
+        ids: Any = None,
+        where: Any = None,
+        include: Sequence[str] = (),
+        *,
+        by_id: bool = False,
+        single: bool = False,
+    ) -> SearchResult:
+        """Search some queries at a time; the result has a version if all batches were searched with one encoder."""
+        among, size, rows, kind = search_filter(labels, ids, where, None, None), ROWS_PER_REQUEST, None, "by_id"
+        body = {"labels": among.labels, "ids": among.ids, "where": where, "include": list(include), **options}
+        if isinstance(queries, bytes):
+            kind, queries, single = "images", [b64encode(queries).decode()], True
+        elif isinstance(queries, str):
+            kind, queries, single = "documents", [queries], True
+        elif not by_id and isinstance(queries, (list, tuple)) and queries and isinstance(queries[0], str):
+            kind = "documents"
+        elif not by_id:
+            queries, single = _rows(queries)
+            rows, size = queries, _size(queries)
+
+        def send(some: slice) -> Any:
+            if rows is not None:
+                return self._http.ask("POST", "/search", body, rows[some])
+            return self._http.ask("POST", "/search", {**body, kind: queries[some]})
+
+        columns: dict[str, Any] = {"ids": [], "distances": [], "cursor": []}
+        versions = set()
+        for found in in_parts(len(queries), size, send):
+            found.setdefault("cursor", [None] * len(found["ids"]))
+            versions.add(found.pop("version"))
+            if "array" in found:
+                ends = np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int)
+                found["vectors"] = np.split(found.pop("array"), ends)
+            if "labels" in found:
+                found["labels"] = [
+                    [tuple(one) if isinstance(one, list) else one for one in row] for row in found["labels"]
+                ]
+            for name, part in found.items():
+                columns.setdefault(name, []).extend(part)
+        result = SearchResult(**columns, version=versions.pop() if len(versions) == 1 else None)
+        return result[0] if single else result
 
     def encode(self, vectors: ArrayLike) -> Codes:
         """Return the packed codes of vectors, made by the encoder in use.
@@ -329,7 +478,10 @@ class Client:
         ----------
         vectors : array-like of shape (n_vectors, n_features), or (n_features,) for one
         """
-        return self._http.run(calls.encode, vectors)
+        rows, single = _rows(vectors)
+        found = in_parts(len(rows), _size(rows), lambda some: self._http.ask("POST", "/encode", None, rows[some]))
+        packed: Codes = np.concatenate([answer["array"] for answer in found])
+        return packed[0] if single else packed
 
     def label_counts(self, where: Any = None) -> dict[int | str | None, int]:
         """Return the number of items per label, None for items without, as :meth:`Collection.label_counts`.
@@ -338,12 +490,13 @@ class Client:
         ----------
         where : mapping, optional
         """
-        call = Call("GET", "/label_counts") if where is None else Call("POST", "/label_counts", {"where": where})
-        return self._http.run(calls.one, call, calls.label_counts)
+        found = self._http.ask("POST", "/label_counts", {"where": where})
+        counts = {one["label"]: one["n_items"] for one in found["label_counts"]}
+        return counts | {None: found["n_unlabelled"]} if found["n_unlabelled"] else counts
 
     def stats(self) -> Stats:
         """Return statistics of the collection."""
-        return self._http.run(calls.one, Call("GET", "/stats"), calls.as_kind(Stats))
+        return _read(self._http.ask("GET", "/stats"), Stats)
 
     def map(self, limit: int = 2000) -> ItemMap:
         """Return a random sample of the items in the plane, as :meth:`Collection.map`.
@@ -352,15 +505,15 @@ class Client:
         ----------
         limit : int, default=2000
         """
-        return self._http.run(calls.one, Call("POST", "/map", {"limit": limit}), calls.as_kind(ItemMap))
+        return _read(self._http.ask("POST", "/map", {"limit": limit}), ItemMap)
 
     def codewords(self) -> Codewords:
         """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
-        return self._http.run(calls.one, Call("GET", "/codewords"), calls.as_kind(Codewords))
+        return _read(self._http.ask("GET", "/codewords"), Codewords)
 
     def history(self) -> History:
         """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
-        return self._http.run(calls.one, Call("GET", "/history"), calls.as_kind(History))
+        return _read(self._http.ask("GET", "/history"), History)
 
     def refresh(self, *, wait: bool = True) -> None:
         """Encode all items again with the current hasher.
@@ -370,7 +523,24 @@ class Client:
         wait : bool, default=True
             Return when the new codes are in use; raise if the refresh fails.
         """
-        return self._http.run(calls.refresh, wait)
+        n_learned = None
+        for _ in range(2):  # one that had begun before ends first
+            state = self._http.ask("POST", "/refresh")
+            n_learned = state["n_learned"] if n_learned is None else n_learned
+            if not wait or (self._await_codes(silent)["version"] or 0) >= n_learned:
+                break
+
+    def _await_codes(self, progress: Progress) -> dict[str, Any]:
+        """Wait until no refresh runs, and return the statistics; raise if it has failed."""
+        for n_asked in count():
+            state: dict[str, Any] = self._http.ask("GET", "/stats")
+            if state["refresh_error"] is not None:
+                raise ServiceError(f"The refresh failed: {state['refresh_error']}")
+            if not state["refreshing"]:
+                break
+            progress(int(_STEPS * state["progress"]), _STEPS)
+            pause(n_asked)
+        return state
 
     # ------------------------------------------------------------------ maintenance
 
@@ -381,8 +551,7 @@ class Client:
         ----------
         name : str
         """
-        call = Call("GET", f"/checkpoints/{quote(name, safe='')}")
-        return self._http.run(calls.one, call, lambda answer: answer["value"])
+        return self._http.ask("GET", f"/checkpoints/{quote(name, safe='')}")["value"]
 
     def backup(self, path: str | os.PathLike[str], *, progress: Progress = silent) -> None:
         """Write a copy of the collection to a file, which is itself a collection.
@@ -397,7 +566,10 @@ class Client:
         progress : callable, optional
             Called as ``progress(done, total)``.
         """
-        return self._http.run(calls.backup, path, progress)
+        with replacing(Path(path)) as aside, whole_file(aside) as file:
+            n_bytes = self._job("/backup", None, lambda done, total: progress(done, 2 * total))["n_bytes"]
+            self._http.download("/backup", file, lambda done: progress(n_bytes + done, 2 * n_bytes))
+        self._http.ask("DELETE", "/backup")
 
     def check(self, *, sample: int = 1000, progress: Progress = silent) -> CheckReport:
         """Verify everything that is stored, and return what is wrong, as :meth:`Collection.check`.
@@ -409,8 +581,7 @@ class Client:
         progress : callable, optional
             Called as ``progress(done, total)``.
         """
-        start = Call("POST", "/check", {"sample": sample})
-        return self._http.run(calls.job, start, progress, calls.as_kind(CheckReport))
+        return _read(self._job("/check", {"sample": sample}, progress), CheckReport)
 
     def compact(self, *, progress: Progress = silent) -> int:
         """Give unused space back to the disk, and return the number of bytes, as :meth:`Collection.compact`.
@@ -420,7 +591,7 @@ class Client:
         progress : callable, optional
             Called as ``progress(done, total)``.
         """
-        return self._http.run(calls.job, Call("POST", "/compact"), progress, lambda found: int(found["n_bytes"]))
+        return int(self._job("/compact", None, progress)["n_bytes"])
 
     def change_hasher(self, hasher: OnlineHasher | str | int, *, progress: Progress = silent) -> None:
         """Learn with another hasher, and encode all items again, as :meth:`Collection.change_hasher`.
@@ -432,31 +603,73 @@ class Client:
         progress : callable, optional
             Called as ``progress(done, total)``.
         """
-        return self._http.run(calls.job, Call("POST", "/change_hasher", calls.recipe(hasher)), progress, calls.nothing)
+        self._job("/change_hasher", _recipe(hasher), lambda done, total: progress(done, 2 * total))
+        self._await_codes(lambda done, total: progress(total + done, 2 * total))
 
-    def migrate(
-        self,
-        *,
-        embed: str | None = None,
-        vectors: Iterable[tuple[int | str, ArrayLike]] | None = None,
-        hasher: OnlineHasher | str | None = None,
-        progress: Progress = silent,
-    ) -> None:
-        """Move to another embedding model, of any width, as :meth:`Collection.migrate`.
+    def _job(self, path: str, body: Any, progress: Progress) -> dict[str, Any]:
+        """Start a job, wait for its end, and return its result."""
+        state = self._http.ask("POST", path, body)
+        number = state["number"]
+        for n_asked in count():
+            progress(int(_STEPS * state["progress"]), _STEPS)
+            if state["state"] != "running" or state["number"] != number:
+                break
+            pause(n_asked)
+            state = self._http.ask("GET", "/job")
+        if state["number"] != number:
+            raise ServiceError(
+                "The service has started another job since, so that the result of this one is not known."
+            )
+        if state["state"] != "done":
+            raise ServiceError(f"The service could not do this: {state['error']}")
+        return dict(state["result"] or {})
 
-        Parameters
-        ----------
-        embed : str, optional
-            Name of an embedder that needs no model to be loaded, such as ``"char_ngrams:512"``.
-        vectors : iterable of (id, vector), optional
-            New vectors of all items.
-        hasher : hasher or name of one, optional
-            By default one like the present one.
-        progress : callable, optional
-            Called as ``progress(done, total)``.
-        """
-        return self._http.run(calls.migrate, embed, vectors, hasher, progress)
 
-    def abandon_migration(self) -> None:
-        """Drop the new vectors of a migration that is not complete; the collection stays as it is."""
-        return self._http.run(calls.one, Call("DELETE", "/migration"), calls.nothing)
+def in_parts(n_rows: int, size: int, send: Callable[[slice], Any]) -> list[Any]:
+    """Return the answers for some rows at a time; fewer where the service refuses so many."""
+    answers, start = [], 0
+    while start < n_rows:
+        try:
+            answers.append(send(slice(start, start + size)))
+            start += size
+        except OverLimitError:
+            size = min(size, n_rows - start) // 2
+            if size == 0:
+                raise
+    return answers
+
+
+def _rows(vectors: Any) -> tuple[NDArray[Any], bool]:
+    """Return vectors, one per row, at most in double precision, and whether there is one alone."""
+    rows, single = check_queries(vectors, None, None)
+    return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 8 else rows.astype(np.float64), single
+
+
+def _size(rows: NDArray[Any]) -> int:
+    """Return the number of vectors per request."""
+    return max(1, min(ROWS_PER_REQUEST, NUMBERS_PER_REQUEST // int(rows.shape[1])))
+
+
+def _recipe(hasher: OnlineHasher | str | int) -> dict[str, Any]:
+    """Return the name and the parameters of a hasher."""
+    if isinstance(hasher, int):
+        return {"n_bits": hasher}
+    if isinstance(hasher, str):
+        return {"method": hasher}
+    params = hasher.get_params(deep=False)
+    return {"method": hasher.name, "n_bits": params.pop("n_bits"), "params": params}
+
+
+def _read(found: Any, kind: type[T]) -> T:
+    """Return JSON as a dataclass."""
+    return msgspec.convert(found, kind, dec_hook=_as_array)
+
+
+def _as_array(kind: type, found: Any) -> NDArray[Any]:
+    """Return numbers as an array, and hexadecimal digits as a packed code."""
+    return np.frombuffer(bytes.fromhex(found), np.uint8) if isinstance(found, str) else np.asarray(found)
+
+
+def _items(answer: dict[str, Any]) -> list[Item]:
+    rows = zip(answer["items"], answer["array"], strict=True)
+    return _read([{**found, "vectors": vectors} for found, vectors in rows], list[Item])

@@ -8,6 +8,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 
@@ -155,6 +156,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+@lru_cache(maxsize=64)
+def is_local(host: str) -> bool:
+    """Return whether a Host header, with or without a port, is a name of this machine."""
+    name, colon, port = host.rpartition(":")
+    return is_loopback(name if colon and port.isdecimal() else host)
 
 
 def check_address(host: str, keys: ApiKeys) -> None:

@@ -1,38 +1,60 @@
-"""The ASGI application: collections, pages and health."""
+"""The ASGI application: collections, pages and health; security headers, errors, request ids, and what is counted."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
+from itertools import count
 from mimetypes import guess_type
 from pathlib import Path
+from secrets import token_hex
+from time import perf_counter
 from typing import Any, Literal
 
 import msgspec
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service import handlers, maintenance
-from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key
+from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key, is_local
 from onlinehash.service.limits import Limits
-from onlinehash.service.middleware import METRICS_TYPE, Metrics, RequestMiddleware
+from onlinehash.service.metrics import METRICS_TYPE, Metrics, access_log, log_access
 from onlinehash.service.openapi import make_document
-from onlinehash.service.problems import Problem, no_route, stopping
+from onlinehash.service.problems import MEDIA_TYPE, Problem, no_route, stopping
 from onlinehash.service.requests import JSON
-from onlinehash.service.routes import Content, Endpoint, Operation, ReadOnly, Service, encode
+from onlinehash.service.routes import Content, Endpoint, Operation, ReadOnly, Service, encode, respond
 
 STATIC = Path(__file__).with_name("static")  # the web page
+MAX_ID_CHARACTERS = 128  # of a request id
+MAX_DRAINED_BYTES = 1 << 16  # of a refused body that are read, so that the connection can be used again
 _PATHS = {"index.html": "/", "docs.html": "/docs"}
 _API = "/api/v1"
 _SEVERAL = f"{_API}/collections/{{collection}}"
 _OPERATIONS = [one for module in (handlers, maintenance) for one in vars(module).values() if isinstance(one, Operation)]
+_log = logging.getLogger("onlinehash.service")
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+_CONTENT = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: https:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", _CONTENT.encode()),
+]
 
 
 class HealthAnswer(msgspec.Struct):
@@ -56,19 +78,22 @@ class CollectionsAnswer(msgspec.Struct):
 
 
 class Application:
-    """The HTTP service of one or several collections; an ASGI application.
+    """The HTTP service of one or several collections; an ASGI application, made by :func:`create_app`.
 
-    Made by :func:`create_app`.
+    A browser sends requests on behalf of any page. ``Origin`` holds the address of that page, and ``Host`` the name
+    that it used for this service, which may be a foreign one that resolves to this machine (DNS rebinding). Pages of
+    other sites are refused; without keys, only names of this machine are accepted.
     """
 
     def __init__(self, services: dict[str, Service], limits: Limits, root_path: str) -> None:
         self.services, self.root_path = services, root_path
+        self._document = _json(self.openapi())
         self._wrong_keys = WrongKeys(limits.max_wrong_keys)
         self._metrics = Metrics(list(services) if len(services) > 1 else [])
-        router = Router(
-            [*self._routes(), *make_pages()], redirect_slashes=False, lifespan=self._lifespan, default=_nowhere
-        )
-        self._app = RequestMiddleware(router, self._metrics)
+        self._prefix, self._numbers = token_hex(6), count(1)
+        listed = [*self._routes(), *make_pages()]
+        self._router = Router(listed, redirect_slashes=False, lifespan=self._lifespan, default=_nowhere)
+        self._endpoints = {one.path: one.app for one in listed if isinstance(one, Route) and not one.param_convertors}
 
     def use_keys(self, keys: ApiKeys | Mapping[str, ApiKeys]) -> None:
         """Replace the API keys: those of all collections, or of each by name.
@@ -83,12 +108,77 @@ class Application:
                 "service again without keys."
             )
         for name, service in self.services.items():
-            service.keys = replace(each[name], required=has_keys)
-        self._app.local = not has_keys
+            service.keys = replace(each[name], required=True) if has_keys else None
+        self._is_open = not has_keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._router(scope, receive, send)
+            return
+        start, status, size, headers = perf_counter(), 500, 0, dict(scope["headers"])
+        id = headers.get(b"x-request-id", b"")  # of the client, or of a proxy
+        if not 0 < len(id) <= MAX_ID_CHARACTERS or not id.isascii() or not id.decode().isprintable():
+            id = f"{self._prefix}-{next(self._numbers)}".encode()
+
+        async def send_on(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_HEADERS, (b"x-request-id", id)]
+            else:
+                size += len(message.get("body", b""))
+            await send(message)
+
+        self._metrics.active.inc()
+        try:
+            self._check_site(scope["headers"], headers)
+            await self._endpoints.get(scope["path"], self._router)(scope, receive, send_on)
+        except ClientDisconnect:
+            status = 499
+        except Exception as error:
+            await self._refuse(scope, send_on, id, error)
+        finally:
+            self._metrics.active.dec()
+            seconds = perf_counter() - start
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            pattern = scope.get("pattern", "other")  # not the path: there are few patterns
+            self._metrics.requests.labels(method, pattern, status).inc()
+            self._metrics.seconds.labels(pattern).observe(seconds)
+            if access_log.isEnabledFor(logging.INFO):
+                log_access(scope, id, status, size, seconds)
+
+    def _check_site(self, listed: list[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> None:
+        if len(listed) != len(headers):
+            for name in (b"host", b"origin"):
+                if sum(one == name for one, _ in listed) > 1:
+                    raise Problem(400, "http", f"There are two headers {name.decode().capitalize()}; send one.")
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._is_open and not is_local(host):
+            rule = f"Host is {host[:80]!r}; this service has no API keys and accepts only 127.0.0.1 and localhost."
+            raise Problem(421, "wrong-host", rule, field="Host", value=host)
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if origin and origin.partition("://")[2] != host:
+            rule = (
+                f"Origin is {origin[:80]!r}; pages of other sites may not use this service. Send it without a browser."
+            )
+            raise Problem(403, "wrong-origin", rule, field="Origin", value=origin)
+
+    async def _refuse(self, scope: Scope, send: Send, id: bytes, error: Exception) -> None:
+        """Send the problem document of an error."""
+        if isinstance(error, HTTPException):
+            problem = no_route(scope, error.status_code, error.detail, error.headers)
+        else:
+            problem = Problem.of_error(error)
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        announced = int(length) if length.isdigit() else 0
+        is_long = announced > MAX_DRAINED_BYTES or b"transfer-encoding" in dict(scope["headers"])
+        if is_long and not scope.get("is_read"):
+            problem.headers["Connection"] = "close"
+        if problem.status == 500 or isinstance(error, MemoryError):
+            _log.error("%s %s failed (request %s)", scope["method"], scope["path"], id.decode(), exc_info=error)
+        sent = [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
+        await respond(send, problem.content(), MEDIA_TYPE, problem.status, sent)
 
     @asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
@@ -110,15 +200,11 @@ class Application:
             methods = ("GET", "HEAD") if operation.tag == "health" else ("GET",)
             yield Route(operation.path, ReadOnly(operation.path, partial(operation.handler, self), methods))
 
-    @cached_property
-    def _document(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document."""
         prefix = _API if len(self.services) == 1 else _SEVERAL
         own = [(operation.path, operation) for operation in _OWN if operation.tag]
         return make_document([*((prefix + one.path, one) for one in _OPERATIONS), *own], self.root_path)
-
-    def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document."""
-        return self._document
 
     # ------------------------------------------------------------------ own operations
 
@@ -141,7 +227,7 @@ class Application:
             gauges = {
                 "reading_waiting": service.reading.n_waiting,
                 "writing_waiting": service.writing.n_waiting,
-                "body_bytes": service.bodies.n_bytes,
+                "body_bytes": service.n_body_bytes,
             }
             self._metrics.set(name, await service.operations.run(service.collection.stats), gauges)
         return self._metrics.text(), METRICS_TYPE
@@ -158,7 +244,7 @@ class Application:
 
     async def document(self, request: Request) -> Content:
         """Return this document."""
-        return _json(self._document)
+        return self._document
 
     def _demand_any(self, request: Request) -> None:
         """Demand a key that reads any of the collections."""
@@ -177,7 +263,8 @@ _OWN = (
 
 def _may_read(request: Request, service: Service) -> bool:
     try:
-        demand_key(request, service.keys)
+        if service.keys is not None:
+            demand_key(request, service.keys)
     except Problem:
         return False
     return True
@@ -187,14 +274,14 @@ def _json(answer: Any) -> Content:
     return encode(answer), JSON
 
 
-def make_pages(folder: Path = STATIC) -> Iterator[BaseRoute]:
-    """Yield one route per file of a folder; ``index.html`` is at ``/`` and ``docs.html`` at ``/docs``.
+def make_pages() -> Iterator[BaseRoute]:
+    """Yield one route per file of the web page; ``index.html`` is at ``/`` and ``docs.html`` at ``/docs``.
 
     The files are read once, so that no request path reaches the file system.
     """
-    for file in sorted(folder.rglob("*")):
+    for file in sorted(STATIC.rglob("*")):
         if file.is_file():
-            name = file.relative_to(folder).as_posix()
+            name = file.relative_to(STATIC).as_posix()
             path, media = _PATHS.get(name, f"/{name}"), guess_type(name)[0] or "application/octet-stream"
             content = file.read_bytes(), f"{media}; charset=utf-8" if media.startswith("text/") else media
             yield Route(path, ReadOnly(path, partial(_page, content)))

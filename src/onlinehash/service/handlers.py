@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from time import monotonic
 from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 from starlette.responses import Response
 
 from onlinehash.collection import Codewords, History, Item, ItemMap, ItemPage, Stats
-from onlinehash.collection.searcher import Cursor
-from onlinehash.exceptions import UnknownIdError
+from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.service import requests as ask
 from onlinehash.service.executors import Deadline
-from onlinehash.service.limits import Limits
+from onlinehash.service.limits import Limits, check_limit
 from onlinehash.service.media import IMAGES, open_image, read_image
-from onlinehash.service.problems import LESS_PAYLOAD, Problem, about, check_limit, invalid
-from onlinehash.service.requests import JSON, NPY, Id, Label, Labels, SearchRequest, rows_of
+from onlinehash.service.problems import Problem, about, invalid
+from onlinehash.service.requests import Id, Label, Labels, SearchRequest
 from onlinehash.service.routes import ArrayAnswer, ChangeAnswer, Service, change, encode, operation
-from onlinehash.types import SearchOptions, SearchResult
+from onlinehash.types import SearchResult
 
 ITEMS_PER_READ = 500  # a payload has up to 64 KiB
-SECONDS_PER_POLL = 0.05  # of a running refresh
+QUERIES_PER_SCAN = 64  # between two looks at the deadline
+HITS_PER_SCAN = 2000  # a scan may look up every hit, and nothing ends it
+LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 _INT64 = re.compile(r"-?[0-9]{1,19}")
+_COLUMNS = ("ids", "distances", "cursor", "labels", "payload", "vectors")
 
 
 # ---------------------------------------------------------------------- changes
 
 
-@change("PUT", "/items", media=(JSON, NPY))
+@change("PUT", "/items")
 def upsert(service: Service, request: ask.ItemsRequest) -> ChangeAnswer:
-    """Insert items, or replace those with the same ids; durable, and all or nothing.
-
-    `application/x-npy`: records with the fields `id`, `vectors` and `label` (optional).
-    """
+    """Insert items, or replace those with the same ids; durable, and all or nothing."""
     return _write(service, service.collection.upsert, request)
 
 
@@ -61,16 +60,6 @@ def delete(service: Service, request: ask.DeleteRequest) -> ChangeAnswer:
         n_items = sum(id in collection for id in ids)
     options: Any = {"where": request.where, "missing": request.missing, "unlearn": request.unlearn}
     return service.change(n_items, request.checkpoint, partial(collection.delete, request.ids, **options))
-
-
-@change("DELETE", "/items/{id:path}")
-def delete_one(service: Service, id: str) -> ChangeAnswer:
-    """Delete one item."""
-
-    def apply(checkpoint: dict[str, Any] | None) -> object:
-        return service.collection.delete([_known_id(service, id)], checkpoint=checkpoint)
-
-    return service.change(1, None, apply)
 
 
 class IndexesAnswer(Struct):
@@ -101,22 +90,18 @@ def drop_index(service: Service, path: str) -> IndexesAnswer:
 
 def _write(service: Service, method: Callable[..., object], request: ask.ItemsRequest) -> ChangeAnswer:
     if request.documents is not None:
-        _check_documents(service, request.documents)
+        _check_texts(service)
     service.limits.check_batch(request.ids)
-    rows = None if request.vectors is None else rows_of(request.vectors, service.limits)
     columns = {"labels": request.labels, "payload": request.payload, "documents": request.documents}
     given = {name: column for name, column in columns.items() if column is not UNSET}
-    return service.change(len(request.ids), request.checkpoint, partial(method, request.ids, rows, **given))
+    return service.change(len(request.ids), request.checkpoint, partial(method, request.ids, request.vectors, **given))
 
 
-def _check_documents(service: Service, documents: list[Any]) -> None:
+def _check_texts(service: Service) -> None:
     """Refuse text where images are embedded: it would be the path of a file here."""
-    embeds_images = service.collection.embeds == "image"
-    if isinstance(documents[0], bytes) != embeds_images:
-        rule = "does not embed images; send vectors, or text if it embeds that"
-        if embeds_images:
-            rule = "embeds images; send vectors, or search for one image, which is the body itself"
-        raise invalid("documents", f"documents: this collection {rule}.")
+    if service.collection.embeds == "image":
+        rule = "documents: this collection embeds images; send vectors, or search for one image."
+        raise invalid("documents", rule)
 
 
 # ---------------------------------------------------------------------- items
@@ -168,7 +153,10 @@ class CodedItem(Item):
 @operation("GET", "/items/{id:path}", "items")
 def get_one(service: Service, id: str) -> CodedItem:
     """Return one item, with its code."""
-    collection, known = service.collection, _known_id(service, id)
+    collection = service.collection
+    known = int(id) if collection.id_type == "int" and _INT64.fullmatch(id) else id
+    if known not in collection:
+        raise UnknownIdError(f"There is no item with id {id!r} in this collection of {len(collection)}.")
     (item,) = collection.get([known])
     _, codes, encoder = collection.codes_and_encoder([known])
     has_code = len(codes) > 0 and encoder is not None and item.version == encoder.version
@@ -200,22 +188,14 @@ def image(service: Service, file: str) -> Response:
     return open_image(service.media, file)
 
 
-def _known_id(service: Service, text: str) -> int | str:
-    """Return the id that a path names, an integer if the ids of the collection are integers."""
-    collection = service.collection
-    id = int(text) if collection.id_type == "int" and _INT64.fullmatch(text) else text
-    if id not in collection:
-        raise UnknownIdError(f"There is no item with id {text!r} in this collection of {len(collection)}.")
-    return id
-
-
 def _n_per_read(service: Service) -> int:
     return max(1, min(ITEMS_PER_READ, service.limits.max_values // (service.collection.n_features or 1)))
 
 
 def _check_vectors(service: Service, n_items: int) -> None:
     """Refuse an answer with more numbers than allowed."""
-    service.limits.check_values(n_items * (service.collection.n_features or 0))
+    n_values = n_items * (service.collection.n_features or 0)
+    check_limit("values", n_values, service.limits.max_values, "ask for fewer items at a time")
 
 
 class ItemList:
@@ -252,84 +232,104 @@ class ItemList:
 # ---------------------------------------------------------------------- searching
 
 
-class SearchAnswer(Struct):
+class SearchAnswer(Struct, omit_defaults=True):
     """Neighbours of each query, nearest first, ties by id."""
 
     version: Annotated[int | None, about("Version of the encoder in use; null before the first.")]
     ids: Annotated[list[list[Id]], about("One list per query.")]
     distances: list[list[float]]
-    labels: Annotated[list[list[Labels]] | UnsetType, about("If included.")] = UNSET
-    payload: Annotated[list[list[Any]] | UnsetType, about("If included.")] = UNSET
-    vectors: Annotated[list[list[list[float]]] | UnsetType, about("If included.")] = UNSET
-    cursor: Annotated[list[str | None] | UnsetType, about("What after takes, if more may follow.")] = UNSET
+    labels: Annotated[list[list[Labels]] | None, about("If included.")] = None
+    payload: Annotated[list[list[Any]] | None, about("If included.")] = None
+    vectors: Annotated[list[list[list[float]]] | None, about("If included.")] = None
 
 
-@operation(
-    "POST", "/search", "search", request=SearchRequest, answer=SearchAnswer, media=(JSON, NPY, *IMAGES),
-    refusals=(404,), arrays=True,
-)  # fmt: skip
-async def search(service: Service, request: Any, deadline: Deadline) -> Any:
-    """Find the nearest items of vectors, documents or stored items, exactly.
+@operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True)
+def search(service: Service, request: SearchRequest, deadline: Deadline) -> Any:
+    """Find the nearest items of vectors, documents, an image or stored items, exactly.
 
-    `application/x-npy`: one vector per row, and the options in the query string. An answer of that type has the vectors
-    of the items found, if they are included. An image, if the embedder takes images: that is the query, with the
-    options in the query string.
+    An answer as `application/x-npy` has the vectors of the items found, if they are included.
     """
-    collection, by_id = service.collection, request.by_id
-    if sum(some is not None for some in (request.vectors, request.documents, by_id)) != 1:
-        raise invalid("vectors", "vectors, documents or by_id: give one of them.")
-    if request.documents is not None:
-        _check_documents(service, request.documents)
-    queries = request.documents or by_id if request.vectors is None else rows_of(request.vectors, service.limits)
-    options, max_hits = _search_options(service, request, len(queries))
-    if by_id is not None:
-        _check_vectors(service, len(by_id))
-        stored = await deadline.wait(service.reading.submit(lambda: [item.vectors for item in collection.get(by_id)]))
-        queries = np.array(stored)
-        if "k" in options:
-            options["k"] += 1  # a stored item finds itself
-    elif request.documents is not None and collection.embeds == "image":
-        queries = [await deadline.wait(service.reading.submit(partial(read_image, one))) for one in queries]
-    found = await service.searches.run(queries, options, max_hits, deadline)
-    if by_id is not None:
-        found = _without(found, by_id, options["k"] - 1 if "k" in options else None)
-    include = options.get("include", ())
-    answer = SearchAnswer(found.version, found.ids, found.distances)
-    if any(found.cursor or ()):
-        answer.cursor = found.cursor
-    for part in set(include) - {"vectors"}:
-        setattr(answer, part, getattr(found, part))
-    if "vectors" not in include:
+    kinds = [request.vectors is None, request.documents is None, request.images is None, request.by_id is None]
+    if kinds.count(False) != 1:
+        raise invalid("vectors", "vectors, documents, images or by_id: give one of them.")
+    queries = _queries(service, request) if request.vectors is None else request.vectors
+    n_queries, limits, k = len(queries), service.limits, 10 if request.k is None else request.k
+    limits.check_batch(queries, request.labels, request.ids)
+    max_hits = limits.max_hits
+    if "vectors" in request.include:
+        max_hits = min(max_hits, limits.max_batch_size, limits.max_values // (service.collection.n_features or 1))
+    if request.radius is None:
+        check_limit("k", k, limits.max_k, "ask for fewer neighbours")
+        check_limit("k * queries", k * n_queries, limits.max_hits, "send fewer queries at a time")
+        check_limit("vectors", k * n_queries, max_hits, "ask for fewer neighbours")
+    elif request.k or request.rescore or request.asymmetric:
+        raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
+    if request.by_id is None:
+        found = _find(service, queries, request, k, max_hits, deadline)
+    else:
+        found = _find(service, queries, request, k + 1, max_hits, deadline)  # a stored item finds itself
+        found = _without(found, request.by_id, k if request.radius is None else None)
+    answer = SearchAnswer(found.version, found.ids, found.distances, found.labels, found.payload)
+    if found.vectors is None:
         return answer
     rows = np.concatenate([np.empty((0, found.vectors[0].shape[1]), found.vectors[0].dtype), *found.vectors])
     return ArrayAnswer(rows, answer, msgspec.structs.replace(answer, vectors=found.vectors))
 
 
-def _search_options(service: Service, request: Any, n_queries: int) -> tuple[dict[str, Any], int]:
-    """Return the options for the collection, and the most hits; check all limits before any work is done."""
-    limits = service.limits
-    options = SearchOptions(**{one.name: getattr(request, one.name) for one in fields(SearchOptions)})
-    given = options.given()
-    if options.radius is not None and not given.keys().isdisjoint(("k", "rescore", "asymmetric", "after")):
-        raise invalid("radius", "radius goes without k, rescore, asymmetric and after; leave them out.")
-    if request.items and options.include:
-        raise invalid("include", "items is labels and payload; leave it out, and list all in include.")
-    limits.check_batch(range(n_queries), options.labels, options.ids)
-    if options.after is not None:
-        if request.by_id is not None or n_queries != 1:
-            raise invalid("after", "after goes with one vector or document.")
-        check_limit("after", Cursor.parse(options.after).rank, limits.max_hits, "use a filter to find what is far away")
-    max_hits = limits.max_hits
-    if request.items:
-        given["include"] = ["labels", "payload"]
-    if "vectors" in given.get("include", ()):
-        max_hits = min(max_hits, limits.max_batch_size, limits.max_values // (service.collection.n_features or 1))
-    if options.radius is None:
-        k = given.setdefault("k", 10)
-        check_limit("k", k, limits.max_k, "ask for fewer neighbours")
-        check_limit("k * queries", k * n_queries, limits.max_hits, "send fewer queries at a time")
-        check_limit("vectors", k * n_queries, max_hits, "ask for fewer neighbours")
-    return given, max_hits
+def _queries(service: Service, request: SearchRequest) -> Any:
+    """Return texts, an image in a list, or the vectors of stored items."""
+    if request.documents is not None:
+        _check_texts(service)
+        return request.documents
+    if request.images is not None:
+        if service.collection.embeds != "image":
+            raise invalid("images", "images: this collection does not embed images; send vectors, or text if it can.")
+        return [read_image(request.images[0])]
+    service.limits.check_batch(request.by_id)
+    _check_vectors(service, len(request.by_id or ()))
+    return np.array([item.vectors for item in service.collection.get(request.by_id)])
+
+
+def _find(
+    service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, deadline: Deadline
+) -> SearchResult:
+    """Search some queries at a time until the deadline, all by one version of the encoder."""
+    collection, most_bytes, n_hits, n_bytes = service.collection, service.limits.max_payload_bytes, 0, 0
+
+    def search(some: Any) -> SearchResult:
+        options: Any = {"labels": request.labels, "ids": request.ids, "where": request.where}
+        options |= {"include": request.include, "max_payload_bytes": most_bytes - n_bytes}
+        try:
+            if request.radius is not None:
+                return collection.range_search(some, request.radius, max_results=max_hits - n_hits, **options)
+            return collection.search(some, k, rescore=request.rescore, asymmetric=request.asymmetric, **options)
+        except LargeResultError:
+            check_limit("payload", most_bytes + 1, most_bytes, LESS_PAYLOAD)
+            raise
+        except TooManyResultsError:
+            check_limit("hits within radius", max_hits + 1, max_hits, "use a smaller radius, or fewer queries")
+            raise
+
+    size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if request.rescore is None else 10 * k)))
+    parts: list[SearchResult] = []
+    for start in range(0, len(queries), size):
+        if monotonic() > deadline.end:
+            raise TimeoutError  # nobody waits any more
+        parts.append(search(queries[start : start + size]))
+        if size < len(queries):
+            n_hits += sum(map(len, parts[-1].ids))
+            n_bytes += 0 if parts[-1].payload is None else len(encode(parts[-1].payload))
+    if len(parts) == 1:
+        return parts[0]
+    if len({part.version for part in parts}) > 1:  # refreshed meanwhile
+        n_hits = n_bytes = 0
+        return search(queries)
+    columns: dict[str, Any] = {
+        name: [row for part in parts for row in getattr(part, name)]
+        for name in _COLUMNS
+        if getattr(parts[0], name) is not None
+    }
+    return replace(parts[0], **columns)
 
 
 def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchResult:
@@ -354,13 +354,15 @@ class EncodeAnswer(Struct):
     codes: list[str]
 
 
-@operation("POST", "/encode", "search", media=(JSON, NPY), refusals=(409,), arrays=True, answer=EncodeAnswer)
+@operation("POST", "/encode", "search", refusals=(409,), arrays=True, answer=EncodeAnswer)
 def encode_vectors(service: Service, request: ask.EncodeRequest) -> Any:
     """Return the codes of vectors, made by the encoder in use."""
-    vectors, encoder = rows_of(request.vectors, service.limits), service.collection.encoder
+    encoder = service.collection.encoder
+    if request.vectors is None:
+        raise invalid("vectors", "vectors are missing; send them as JSON, or as an array.")
     if encoder is None:
         raise Problem(409, "not-learned", "There is no encoder yet; add labelled items first.")
-    codes, state = encoder.encode(vectors), {"version": encoder.version, "n_bits": encoder.n_bits}
+    codes, state = encoder.encode(request.vectors), {"version": encoder.version, "n_bits": encoder.n_bits}
     return ArrayAnswer(codes, state, {**state, "codes": list(codes)})
 
 
@@ -389,12 +391,6 @@ def stats(service: Service) -> ServiceStats:
     return ServiceStats(**asdict(service.collection.stats()), **others, media=service.media is not None)
 
 
-@operation("GET", "/versions", "state", executor="operations")
-def versions(service: Service) -> Stats:
-    """Return the version of the encoder in use, and how stale it is."""
-    return service.collection.stats()
-
-
 @operation("GET", "/limits", "state", executor="operations")
 def get_limits(service: Service) -> Limits:
     """Return the request limits."""
@@ -415,15 +411,12 @@ class LabelCountsAnswer(Struct):
     n_unlabelled: int
 
 
-def _label_counts(service: Service, request: ask.WhereRequest | None = None) -> LabelCountsAnswer:
+@operation("POST", "/label_counts", "state")
+def label_counts(service: Service, request: ask.WhereRequest) -> LabelCountsAnswer:
     """Count items by label; with a filter, those whose payload passes."""
-    counts = service.collection.label_counts(None if request is None else request.where)
+    counts = service.collection.label_counts(request.where)
     listed = [LabelCount(label, n) for label, n in counts.items() if label is not None]
     return LabelCountsAnswer(listed, counts.get(None, 0))
-
-
-label_counts = operation("GET", "/label_counts", "state", request=None)(_label_counts)
-passing_label_counts = operation("POST", "/label_counts", "state", request=ask.WhereRequest)(_label_counts)
 
 
 @operation("GET", "/history", "state")
@@ -453,18 +446,9 @@ def codewords(service: Service) -> Codewords:
     return service.collection.codewords()
 
 
-@operation("POST", "/refresh", "state", executor="operations", refusals=(409,), writes=True)
-async def refresh(service: Service, request: ask.RefreshRequest, deadline: Deadline) -> Stats:
-    """Encode all items again with the current hasher, in the background; searches go on."""
+@operation("POST", "/refresh", "state", executor="writing", refusals=(409,), writes=True)
+def refresh(service: Service) -> Stats:
+    """Begin to encode all items again with the current hasher; searches go on, and `stats` has the progress."""
     service.demand_writer()
-    n_learned = None
-    for _ in range(2):  # one that had begun before ends first
-        await service.writing.run(lambda: service.collection.refresh(wait=False))
-        state = await service.operations.run(service.collection.stats)
-        n_learned = state.n_learned if n_learned is None else n_learned
-        while request.wait and state.refreshing and state.refresh_error is None and not service.stopping:
-            await asyncio.sleep(SECONDS_PER_POLL)
-            state = await service.operations.run(service.collection.stats)
-        if not request.wait or state.refresh_error is not None or (state.version or 0) >= n_learned:
-            break
-    return state
+    service.collection.refresh(wait=False)
+    return service.collection.stats()

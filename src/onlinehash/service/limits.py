@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, fields
 from typing import Any
 
-from starlette.requests import Request
-
 from onlinehash._internal.validation import check_positive_int
-from onlinehash.service.problems import LATER, Problem, check_limit
+from onlinehash.service.problems import Problem
+
+
+def check_limit(field: str, value: int, most: int, way_out: str, status: int = 422) -> None:
+    """Refuse a value beyond a limit."""
+    if value > most:
+        detail = f"{field} is {value}, more than {most}, the limit of this service; {way_out}."
+        raise Problem(status, "over-limit", detail, field=field, value=value)
 
 
 @dataclass(frozen=True)
@@ -77,46 +81,3 @@ class Limits:
         for some in lists:
             if hasattr(some, "__len__") and not isinstance(some, (str, dict)):
                 check_limit("batch", len(some), self.max_batch_size, "send several smaller requests")
-
-    def check_values(self, n_values: int) -> None:
-        """Refuse JSON of more values than the service takes or gives, before any is made."""
-        check_limit("values", n_values, self.max_values, "use smaller batches, or arrays as .npy")
-
-
-class BodyReader:
-    """Reader of bodies, within limits on the size and time of each and on the size of all that are held."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self.n_bytes = limits, 0
-
-    async def read(self, request: Request) -> bytes:
-        """Return the body; the caller gives it back by subtracting its length from ``n_bytes``."""
-        announced = request.headers.get("content-length", "0")
-        if announced.isdecimal():
-            self._check_size(int(announced))
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self._limits.body_timeout):
-                async for part in request.stream():
-                    size += len(part)
-                    self.n_bytes += len(part)
-                    parts.append(part)
-                    self._check_size(size)
-        except BaseException as error:
-            self.n_bytes -= size
-            if not isinstance(error, TimeoutError):
-                raise
-            late = f"The body did not arrive within {self._limits.body_timeout} seconds; send it faster, or less of it."
-            raise Problem(408, "too-slow", late, headers={"Connection": "close"}) from None
-        return b"".join(parts)
-
-    def _check_size(self, size: int) -> None:
-        most = min(self._limits.max_body_bytes, self._limits.max_memory_bytes)
-        check_limit("body", size, most, "send smaller batches", status=413)
-        if self.n_bytes > self._limits.max_memory_bytes:
-            busy = (
-                f"The bodies of all requests hold {self.n_bytes} bytes, more than the limit of "
-                f"{self._limits.max_memory_bytes}; wait a moment and ask again."
-            )
-            raise Problem(503, "busy", busy, headers=LATER)

@@ -1,4 +1,4 @@
-"""Handlers of requests that check, back up, compact and migrate a collection, change its hasher, and keep checkpoints.
+"""Handlers of requests that check, back up and compact a collection, change its hasher, and keep checkpoints.
 
 What may take long is a job: it is started by one request, and others ask for its state.
 """
@@ -13,24 +13,21 @@ from functools import partial
 from glob import escape
 from pathlib import Path
 from shutil import rmtree
-from time import sleep
 from typing import Any
 
 from msgspec import Struct
 from starlette.responses import FileResponse, Response
 
-from onlinehash.embedders import names_model
-from onlinehash.exceptions import IncompleteMigrationError, InvalidInputError, StorageError, counted
-from onlinehash.hashers import OnlineHasher, make_hasher
+from onlinehash.exceptions import InvalidInputError
+from onlinehash.hashers import make_hasher
 from onlinehash.service import requests as ask
 from onlinehash.service.executors import Job
-from onlinehash.service.problems import Problem, check_limit, invalid
-from onlinehash.service.requests import JSON, NPY, rows_of
+from onlinehash.service.limits import check_limit
+from onlinehash.service.problems import Problem, invalid
 from onlinehash.service.routes import Service, operation, own_name
 from onlinehash.types import Progress
 
 _COPY = "copy.oh"
-SECONDS_PER_POLL = 0.1  # of a refresh
 MAX_HASHER_PARAMETER = 16_384  # an integer: some take the square of it in memory
 
 maintenance = partial(operation, tag="maintenance", executor="operations")
@@ -114,94 +111,31 @@ def delete_backup(service: Service) -> Job:
     return service.jobs.last
 
 
-# ---------------------------------------------------------------------- hasher and embedding model
+# ---------------------------------------------------------------------- hasher
 
 
 @maintenance("POST", "/change_hasher", refusals=(409,), writes=True)
 def change_hasher(service: Service, request: ask.HasherRequest) -> Job:
-    """Start a job that learns with another hasher from all stored items, and encodes them again.
+    """Start a job that learns with another hasher from all stored items; they are encoded again when it is done.
 
-    Changes wait while it learns. Searches go on; they use the current codes until all new ones are there.
+    Changes wait while it learns. Searches go on; they use the current codes until all new ones are there: `refreshing`
+    and `progress` in the statistics.
     """
     service.demand_writer()
-    hasher = _hasher(request)
-    if hasher is None:
-        raise invalid("method", "Pass a method, n_bits, or both.")
-    return service.jobs.start("change_hasher", partial(_change_hasher, service, hasher))
-
-
-def _change_hasher(service: Service, hasher: OnlineHasher | int, progress: Progress) -> None:
-    collection = service.collection
-    collection.change_hasher(hasher, wait=False, progress=lambda done, total: progress(done, 2 * total))
-    while (stats := collection.stats()).refreshing and stats.refresh_error is None:
-        progress(100 + int(100 * stats.progress), 200)
-        sleep(SECONDS_PER_POLL)
-    if stats.refresh_error is not None:
-        raise StorageError(f"The items were not encoded again: {stats.refresh_error}")
-
-
-def _hasher(request: ask.HasherRequest) -> OnlineHasher | int | None:
-    """Return the hasher, or the number of bits, that a request asks for."""
     params = request.params | ({} if request.n_bits is None else {"n_bits": request.n_bits})
     for name, value in params.items():
         if isinstance(value, int) and name != "random_state":
             check_limit(name, value, MAX_HASHER_PARAMETER, "use a smaller one")
-    if request.method is None:
-        if request.params:
-            raise invalid("params", "params goes with method; pass the name of the hasher.")
-        return request.n_bits
+    if request.method is None and (request.params or request.n_bits is None):
+        raise invalid("method", "Pass a method, with its params, or n_bits, or both.")
     try:
-        return make_hasher(request.method[:80], **params)
+        hasher: Any = request.n_bits if request.method is None else make_hasher(request.method[:80], **params)
     except InvalidInputError:
         raise
     except (TypeError, ValueError) as error:
         raise invalid("method", f"method and params do not fit: {error}") from None
-
-
-@maintenance("POST", "/migrate", media=(JSON, NPY), refusals=(409,), writes=True)
-def migrate(service: Service, request: ask.MigrateRequest) -> Job:
-    """Start a job that goes on with a migration to another embedding model, of any width; searches go on.
-
-    Send new vectors of some items at a time, in any order. When all items have one, a new hasher learns from
-    them, and vectors, codes and hasher are replaced at once: `complete` in the result. With `embed`, the documents
-    that the collection keeps are embedded here.
-
-    `application/x-npy`: records with the fields `id` and `vectors`.
-    """
-    service.demand_writer()
-    if (request.ids is None) != (request.vectors is None):
-        raise invalid("vectors", "vectors goes with ids, one per id.")
-    if request.embed is not None and names_model(request.embed):
-        rule = "embed names a model that would have to be loaded; embed the documents yourself, and send vectors."
-        raise invalid("embed", rule, request.embed)
-    hasher = _hasher(request)
-    if isinstance(hasher, int):
-        raise invalid("method", "n_bits goes with method; pass the name of the hasher.")
-    pairs = None
-    if request.ids is not None and request.vectors is not None:
-        rows = rows_of(request.vectors, service.limits)
-        if len(rows) != len(request.ids):
-            given, wanted = counted(len(rows), "row"), counted(len(request.ids), "id")
-            raise invalid("vectors", f"vectors has {given} for {wanted}; pass one row per id.")
-        pairs = list(zip(request.ids, rows, strict=True))
-    return service.jobs.start("migrate", partial(_migrate, service, request.embed, pairs, hasher))
-
-
-def _migrate(service: Service, embed: str | None, pairs: Any, hasher: Any, progress: Progress) -> dict[str, Any]:
-    try:
-        service.collection.migrate(embed=embed, vectors=pairs, hasher=hasher, progress=progress)
-    except IncompleteMigrationError as error:
-        return {"complete": False, "n_done": error.n_items - error.n_left, "n_items": error.n_items}
-    n_items = len(service.collection)
-    return {"complete": True, "n_done": n_items, "n_items": n_items}
-
-
-@operation("DELETE", "/migration", "maintenance", executor="writing", writes=True)
-def abandon_migration(service: Service) -> Job:
-    """Drop the new vectors of a migration that is not complete; the collection stays as it is."""
-    service.demand_writer()
-    service.collection.abandon_migration()
-    return service.jobs.last
+    learn = partial(service.collection.change_hasher, hasher, wait=False)
+    return service.jobs.start("change_hasher", lambda progress: learn(progress=progress))
 
 
 # ---------------------------------------------------------------------- checkpoints

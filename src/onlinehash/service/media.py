@@ -11,7 +11,8 @@ from starlette.responses import FileResponse
 
 from onlinehash.embedders.images import image_type
 from onlinehash.exceptions import MissingExtraError
-from onlinehash.service.problems import Problem, check_limit, invalid
+from onlinehash.service.limits import check_limit
+from onlinehash.service.problems import Problem, invalid
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "AVIF")
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"}
@@ -43,11 +44,11 @@ def open_image(folder: Path, name: str) -> FileResponse:
 
 
 def read_image(body: bytes) -> Any:
-    """Return an image in RGB from the bytes of a file, which are not trusted."""
+    """Return an image in RGB from the content of a file, which is not trusted."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ModuleNotFoundError:
-        raise Problem(415, "media-type", str(MissingExtraError.of("pillow", "onnx")), field="Content-Type") from None
+        raise invalid("images", str(MissingExtraError.of("pillow", "onnx"))) from None
     Image.init()
     known = [name for name in FORMATS if name in Image.OPEN]
     try:
@@ -56,4 +57,4 @@ def read_image(body: bytes) -> Any:
             return image.convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
         kinds = ", ".join(known).lower()
-        raise invalid("body", f"The body cannot be read as an image ({kinds}): {str(error)[:100]}.") from None
+        raise invalid("images", f"images cannot be read as one ({kinds}): {str(error)[:100]}.") from None

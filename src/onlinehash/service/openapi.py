@@ -12,7 +12,7 @@ import msgspec
 
 from onlinehash import __version__
 from onlinehash.service.problems import MEDIA_TYPE, ProblemAnswer
-from onlinehash.service.requests import JSON, NPY, QUERY_OPTIONS, SearchRequest
+from onlinehash.service.requests import JSON, NPY
 from onlinehash.service.routes import MAX_KEY_CHARACTERS, Operation
 
 _REF = "#/components/schemas/{name}"
@@ -103,13 +103,8 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
         described["parameters"].append(_KEY)
     if operation.request is not None:
         schema = components[operation.request.__name__]
-        bodies = {media: {"schema": schema if media == JSON else _BYTES} for media in operation.media}
+        bodies = {media: {"schema": schema if media == JSON else _BYTES} for media in operation.bodies}
         described["requestBody"] = {"required": True, "content": bodies}
-        if operation.request is SearchRequest:
-            described["parameters"] += [
-                {"name": option, "in": "query", "required": False, "schema": schema["properties"][option]}
-                for option in QUERY_OPTIONS
-            ]
     return described
 
 

@@ -23,7 +23,6 @@ from onlinehash.exceptions import (
 
 MEDIA_TYPE = "application/problem+json"
 LATER = {"Retry-After": "1"}
-LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 MAX_SHOWN_CHARACTERS = 80  # of a value
 MAX_SEARCHED_BYTES = 1 << 16  # of a body in which the invalid value is looked up
 _FIELD = re.compile(r"(?:unknown|missing required) field `(.*?)`")
@@ -78,8 +77,8 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
         )
 
     @classmethod
-    def of_decoding(cls, error: Exception, body: bytes | dict[str, str]) -> Problem:
-        """Return the problem of a body, or of a query string, that cannot be decoded."""
+    def of_decoding(cls, error: Exception, body: bytes) -> Problem:
+        """Return the problem of a body that cannot be decoded."""
         text = str(error)
         named, place = _FIELD.search(text), _PLACE.search(text)
         path = re.findall(r"[^.\[\]]+", place[1]) if place else []
@@ -120,13 +119,6 @@ def invalid(field: str, detail: str, value: Any = ...) -> Problem:
     return Problem(422, "invalid-input", detail, field=field, value=value)
 
 
-def check_limit(field: str, value: int, most: int, way_out: str, status: int = 422) -> None:
-    """Refuse a value beyond a limit."""
-    if value > most:
-        detail = f"{field} is {value}, more than {most}, the limit of this service; {way_out}."
-        raise Problem(status, "over-limit", detail, field=field, value=value)
-
-
 def stopping() -> Problem:
     """Return the problem of a service that stops."""
     return Problem(503, "stopping", "The service is stopping; try again when it is back.", headers=LATER)
@@ -146,12 +138,10 @@ def _shown(value: Any) -> str | None:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 
 
-def _value(body: bytes | dict[str, str], path: list[str]) -> Any:
+def _value(body: bytes, path: list[str]) -> Any:
     """Return the value at a place of a small body."""
     try:
-        found: Any = body
-        if isinstance(body, bytes):
-            found = msgspec.json.decode(body) if len(body) <= MAX_SEARCHED_BYTES else None
+        found: Any = msgspec.json.decode(body) if len(body) <= MAX_SEARCHED_BYTES else None
         for part in path:
             found = found[int(part) if isinstance(found, list) else part]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError, ValueError):

@@ -5,24 +5,24 @@ A request refuses unknown fields, and decoding stops at the first error. Content
 
 from __future__ import annotations
 
-from dataclasses import fields
+import io
+import math
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from tokenize import TokenError
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, field
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from onlinehash.exceptions import FileFormatError
-from onlinehash.service.limits import Limits
-from onlinehash.service.problems import Problem, about, check_limit, invalid
-from onlinehash.tables.npy import parse_array
-from onlinehash.types import SearchOptions
+from onlinehash.service.limits import Limits, check_limit
+from onlinehash.service.problems import Problem, about, invalid
 
 JSON, NPY = "application/json", "application/x-npy"
 MAX_INTEGER = (1 << 63) - 1
-
+_BAD_HEADER = (ValueError, TypeError, KeyError, IndexError, SyntaxError, TokenError, OverflowError, RecursionError)
 Int64 = Annotated[int, Meta(ge=-MAX_INTEGER - 1, le=MAX_INTEGER)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
 Id = Int64 | str
@@ -103,6 +103,31 @@ class ListRequest(CountRequest):
     limit: Annotated[Positive, about("Items at most.")] = 100
 
 
+class SearchRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Queries: vectors, documents, an image, or ids of stored items; and the options of the search."""
+
+    vectors: Annotated[Vectors | None, Meta(examples=[[[0.5, 1.0]]])] = None
+    documents: Annotated[Documents | None, about("Texts to search for, if the service has an embedder.")] = None
+    images: Annotated[
+        Annotated[list[bytes], Meta(min_length=1, max_length=1)] | None,
+        about("One image to search for, as base64, if the embedder takes images."),
+    ] = None
+    by_id: Annotated[Ids | None, about("Ids of stored items to use as queries; they do not find themselves.")] = None
+    k: Annotated[Positive | None, about("Neighbours per query, 10 by default.")] = None
+    radius: Annotated[
+        Annotated[int, Meta(ge=0, le=MAX_INTEGER)] | None,
+        about("Find all items within this distance instead; without k, rescore and asymmetric."),
+    ] = None
+    rescore: Annotated[Literal["cosine", "l2"] | None, about("Reorder the best by their stored vectors.")] = None
+    asymmetric: Annotated[bool, about("Compare the query's real values with the bits of the codes.")] = False
+    labels: SomeLabels = None
+    ids: Annotated[list[Id] | None, about("Search only these ids; unknown ids are ignored.")] = None
+    where: Where = None
+    include: Annotated[
+        list[Literal["labels", "payload", "vectors"]], about("What to return of the items found.", max_length=3)
+    ] = []
+
+
 class IndexRequest(Struct, forbid_unknown_fields=True):
     """A path in the payload."""
 
@@ -112,13 +137,7 @@ class IndexRequest(Struct, forbid_unknown_fields=True):
 class EncodeRequest(Struct, forbid_unknown_fields=True):
     """Vectors to encode."""
 
-    vectors: Vectors
-
-
-class RefreshRequest(Struct, forbid_unknown_fields=True):
-    """Refresh options."""
-
-    wait: Annotated[bool, about("Wait until the new codes are in use.")] = False
+    vectors: Vectors | None = None
 
 
 class MapRequest(Struct, forbid_unknown_fields=True):
@@ -141,80 +160,32 @@ class HasherRequest(Struct, forbid_unknown_fields=True):
     params: Annotated[dict[str, Any], about("Its other parameters.", examples=[{"random_state": 0}])] = {}
 
 
-class MigrateRequest(HasherRequest):
-    """New vectors of items, or the name of an embedder; a hasher with the first request, if it is to be another."""
-
-    ids: Ids | None = None
-    vectors: Vectors | None = None
-    embed: Annotated[str | None, about("Embedder that needs no model to be loaded.", examples=["char_ngrams"])] = None
-
-
 class CheckpointRequest(Struct, forbid_unknown_fields=True):
     """A JSON value."""
 
     value: Any
 
 
-# ---------------------------------------------------------------------- searches
-
-QUERY_OPTIONS = ("k", "radius", "rescore", "asymmetric", "items")
-"""Options that are in the query string of a search if the body is an array or an image."""
-
-_KINDS = {"k": Positive | None, "radius": Annotated[int, Meta(ge=0, le=MAX_INTEGER)] | None, "labels": SomeLabels}
-"""Of options of a search, what :class:`SearchOptions` does not say."""
-
-
-def _search_fields() -> list[Any]:
-    """Return the fields of a search: its options, and the queries."""
-    made: list[Any] = []
-    hints = get_type_hints(SearchOptions, include_extras=True)
-    for option in fields(SearchOptions):
-        kind, text = get_args(hints[option.name])
-        made.append((option.name, Annotated[_KINDS.get(option.name, kind), about(text)], option.default))
-    texts = about("Texts to search for, if the service has an embedder.")
-    stored = about("Ids of stored items to use as queries; they do not find themselves.")
-    items = about("Include labels and payload of the items found.")
-    return [
-        *made,
-        ("vectors", Annotated[Vectors | None, Meta(examples=[[[0.5, 1.0]]])], None),
-        ("documents", Annotated[Documents | None, texts], None),
-        ("by_id", Annotated[Ids | None, stored], None),
-        ("items", Annotated[bool, items], False),
-    ]
-
-
-SearchRequest: Any = msgspec.defstruct(
-    "SearchRequest",
-    _search_fields(),
-    namespace={"__doc__": "Queries: vectors, documents, or ids of stored items; and the options of the search."},
-    forbid_unknown_fields=True,
-    kw_only=True,
-)
-
-
 # ---------------------------------------------------------------------- decoding
 
 
-def decode(kind: Any, media: str, body: bytes, query: dict[str, str], limits: Limits) -> Any:
-    """Return the request in a body; its vectors are a list of lists from JSON, and an array from all else."""
-    if media == JSON:
-        if query:
-            name = min(query)
-            raise invalid(name, f"{name} is in the query, but the body is JSON; move it there.")
-        limits.check_values(body.count(b","))  # every value but the first of a list or an object follows one
-        try:
-            return _decoder(kind).decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Problem.of_decoding(error, body) from None
-    if kind is ItemsRequest:
-        return kind(**_items_of_npy(body, limits))
-    if kind is MigrateRequest:
-        return kind(**{name: column for name, column in _items_of_npy(body, limits).items() if name != "labels"})
-    request: Any = kind(vectors=[]) if kind is EncodeRequest else convert(kind, query)
-    if media == NPY:
-        request.vectors = _vectors_of(_array(body))
-    else:
-        request.documents = [body]  # an image
+def decode(kind: Any, media: str, body: bytes, limits: Limits) -> Any:
+    """Return the request in a body: JSON, or an .npy file of its vectors followed by the rest as JSON."""
+    array, rest = _split(body) if media == NPY else (None, body)
+    n_values = rest.count(b",")  # every value but the first of a list or an object follows one
+    check_limit("values", n_values, limits.max_values, "use smaller batches, or arrays as .npy")
+    try:
+        request = _decoder(kind).decode(rest or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem.of_decoding(error, rest) from None
+    if "vectors" in kind.__struct_fields__:
+        if array is not None and request.vectors is not None:
+            raise invalid("vectors", "vectors are in the array and in the JSON behind it; send them once.")
+        rows = _rows(request.vectors) if request.vectors is not None else array
+        if rows is not None:
+            limits.check_batch(rows)
+            check_limit("width", rows.shape[1], limits.max_dimensions, "start the service with a larger --max-width")
+            request.vectors = rows
     return request
 
 
@@ -223,69 +194,33 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def convert(kind: Any, query: dict[str, str]) -> Any:
-    """Return what a query string describes."""
-    try:
-        if kind is SearchRequest and (others := sorted(query.keys() - QUERY_OPTIONS)):
-            raise msgspec.ValidationError(f"Object contains unknown field `{others[0]}`")
-        return msgspec.convert(query, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise Problem.of_decoding(error, query) from None
-
-
-def rows_of(vectors: list[list[float]] | NDArray[Any], limits: Limits) -> NDArray[Any]:
+def _rows(vectors: list[list[float]]) -> NDArray[Any]:
     """Return vectors of one width as an array."""
-    if not isinstance(vectors, np.ndarray):
+    try:
+        return np.array(vectors)
+    except ValueError:
         width = len(vectors[0])
-        for i, vector in enumerate(vectors):
-            if len(vector) != width:
-                rule = f"vectors.{i} has {len(vector)} numbers, the first has {width}; send vectors of one width."
-                raise invalid(f"vectors.{i}", rule, vector)
-        vectors = np.array(vectors)
-    limits.check_batch(vectors)
-    check_limit("width", vectors.shape[1], limits.max_dimensions, "start the service with a larger --max-width")
-    return vectors
+        i, vector = next((i, vector) for i, vector in enumerate(vectors) if len(vector) != width)
+        rule = f"vectors.{i} has {len(vector)} numbers, the first has {width}; send vectors of one width."
+        raise invalid(f"vectors.{i}", rule, vector) from None
 
 
-def _array(body: bytes) -> NDArray[Any]:
-    """Return the array of an .npy file: numbers, or records of them and of text, never objects."""
+def _split(body: bytes) -> tuple[NDArray[Any], bytes]:
+    """Return the array of an .npy file, of real numbers and one row per vector, and the bytes behind it."""
+    file = io.BytesIO(body)
     try:
-        return parse_array(body)
-    except FileFormatError as error:
-        raise _unreadable(f"cannot be read as .npy ({str(error)[:200]}); write it with numpy.save") from None
-
-
-def _vectors_of(array: NDArray[Any]) -> NDArray[Any]:
-    """Return rows of real numbers in the byte order of this machine."""
-    if array.ndim != 2 or array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
-        found = f"holds an array of shape {array.shape} and dtype {array.dtype}"
-        raise _unreadable(f"{found}; send one row of real numbers per vector", "vectors")
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-
-
-def _items_of_npy(body: bytes, limits: Limits) -> dict[str, Any]:
-    """Return ids, vectors and labels from an array of records with the fields id, vectors and, optionally, label."""
-    records = _array(body)
-    names = records.dtype.names or ()
-    if records.ndim != 1 or not {"id", "vectors"} <= set(names) <= {"id", "vectors", "label"}:
-        raise _unreadable(
-            f"holds an array of shape {records.shape} and dtype {str(records.dtype)[:200]}; send records with the "
-            "fields id, vectors and label (optional), such as np.dtype([('id', 'i8'), ('vectors', 'f4', 128)])"
-        )
-    limits.check_batch(records)
-    labels = _column(records, "label") if "label" in names else None
-    return {"ids": _column(records, "id"), "vectors": _vectors_of(records["vectors"]), "labels": labels}
-
-
-def _column(records: NDArray[Any], name: str) -> list[Any]:
-    column = records[name]
-    if column.ndim != 1 or column.dtype.kind not in "iuU":
-        raise _unreadable(f"has the field {name} of dtype {column.dtype}; send integers or text, one per record", name)
-    try:
-        return list(column.tolist())
-    except (ValueError, SystemError):  # a character beyond Unicode
-        raise _unreadable(f"has a field {name} that is not text", name) from None
-
-
-def _unreadable(what: str, field: str = "body") -> Problem:
-    return Problem(422, "invalid-input", f"The body {what}.", field=field)
+        major = npy.read_magic(file)[0]
+        shape, by_column, dtype = {1: npy.read_array_header_1_0, 2: npy.read_array_header_2_0}[major](file)
+    except _BAD_HEADER as error:
+        reason = f"The body cannot be read as .npy ({str(error)[:200]}); write it with numpy.save."
+        raise invalid("body", reason) from None
+    if len(shape) != 2 or min(shape) < 1 or dtype.kind not in "fiu" or dtype.itemsize > 8:
+        found = f"The body holds an array of shape {shape} and dtype {str(dtype)[:200]}"
+        raise invalid("vectors", f"{found}; send one row of real numbers per vector.")
+    start, n_values = file.tell(), math.prod(shape)
+    end = start + n_values * dtype.itemsize
+    if end > len(body):
+        rule = f"The body has {len(body) - start} bytes behind its header; shape {shape} of {dtype} does not fit."
+        raise invalid("vectors", rule)
+    array = np.frombuffer(body, dtype, n_values, start).reshape(shape, order="F" if by_column else "C")
+    return np.ascontiguousarray(array, dtype.newbyteorder("=")), body[end:]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from inspect import iscoroutinefunction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, get_type_hints
@@ -21,12 +20,11 @@ from starlette.types import Receive, Scope, Send
 
 from onlinehash.collection import Collection
 from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key
-from onlinehash.service.executors import Deadline, Executor, Jobs, Searches, T
-from onlinehash.service.limits import BodyReader, Limits
-from onlinehash.service.problems import MEDIA_TYPE, Problem, invalid, no_route
+from onlinehash.service.executors import Deadline, Executor, Jobs
+from onlinehash.service.limits import Limits, check_limit
+from onlinehash.service.problems import LATER, Problem, invalid, no_route
 from onlinehash.service.requests import JSON, NPY, decode
 
-LARGE_BODY_BYTES = 1 << 16  # that a thread decodes
 MAX_RECENT_CHANGES = 128
 MAX_KEY_CHARACTERS = 128  # of an idempotency key
 _RESERVED = "service/"
@@ -69,30 +67,26 @@ class Service:
     """
 
     def __init__(self, collection: Collection, limits: Limits, media: Path | None = None) -> None:
-        self.collection, self.limits, self.media, self.keys = collection, limits, media, ApiKeys()
+        self.collection, self.limits, self.media = collection, limits, media
+        self.keys: ApiKeys | None = None  # everyone may read and write
         self.reading = Executor("reading", limits.n_threads, limits.max_searches)
         self.writing = Executor("writing", 1, limits.max_changes)
         self.operations = Executor("operations", 1, limits.max_searches)
-        self.searches, self.jobs = Searches(collection, self.reading, limits), Jobs()
-        self.bodies, self.stopping = BodyReader(limits), False
+        self.jobs, self.stopping = Jobs(), False
+        self.n_body_bytes = 0  # of all request bodies in memory
         self.backup: TemporaryDirectory[str] | None = None  # the folder of the copy that the last backup made
         self.backup_digest = b""
         self._recent: list[list[Any]] | None = None  # key, checksum of the request, number of items changed
-        self._key, self._checksum = "", 0  # of the change at work
+        self.key, self.checksum = "", 0  # idempotency key of the change at work, if the client gave one
 
     def demand_writer(self) -> None:
         """Refuse a change of a collection that another process writes to."""
         if self.collection.readonly:
             raise Problem(403, "read-only", "This service only reads; send changes to the one that writes.")
 
-    def begin(self, key: str, checksum: int, call: Callable[[], T]) -> T:
-        """Return the answer to a request that writes; the key is empty if the client gave none."""
-        self._key, self._checksum = key, checksum
-        return call()
-
     def _known(self) -> int | None:
         """Return the number of items that the change at work has changed if it was applied already."""
-        key, checksum = self._key, self._checksum
+        key, checksum = self.key, self.checksum
         if len(key) > MAX_KEY_CHARACTERS or not key.isascii() or not key.isprintable():
             rule = f"Idempotency-Key is not 1 to {MAX_KEY_CHARACTERS} printable ASCII characters."
             raise invalid("Idempotency-Key", rule, key)
@@ -114,15 +108,40 @@ class Service:
         self.demand_writer()
         for name in checkpoint or ():
             own_name(name)
-        if not self._key:
+        if not self.key:
             apply(checkpoint=checkpoint)
         elif (known := self._known()) is not None:
             changed = known
         else:
-            recent = [*(self._recent or []), [self._key, self._checksum, changed]][-MAX_RECENT_CHANGES:]
+            recent = [*(self._recent or []), [self.key, self.checksum, changed]][-MAX_RECENT_CHANGES:]
             apply(checkpoint={**(checkpoint or {}), _CHANGES: recent})
             self._recent = recent
         return ChangeAnswer(changed, len(self.collection))
+
+    async def read_body(self, request: Request) -> bytes:
+        """Return the body; the caller gives it back by subtracting its length from ``n_body_bytes``."""
+        announced = request.headers.get("content-length", "0")
+        most, parts, size = min(self.limits.max_body_bytes, self.limits.max_memory_bytes), list[bytes](), 0
+        check_limit("body", int(announced) if announced.isdecimal() else 0, most, "send smaller batches", status=413)
+        try:
+            async with asyncio.timeout(self.limits.body_timeout):
+                async for part in request.stream():
+                    size += len(part)
+                    self.n_body_bytes += len(part)
+                    parts.append(part)
+                    check_limit("body", size, most, "send smaller batches", status=413)
+                    if self.n_body_bytes > self.limits.max_memory_bytes:
+                        held = f"The bodies of all requests hold {self.n_body_bytes} bytes, more than the limit of "
+                        rule = f"{held}{self.limits.max_memory_bytes}; wait a moment and ask again."
+                        raise Problem(503, "busy", rule, headers=LATER)
+        except BaseException as error:
+            self.n_body_bytes -= size
+            if not isinstance(error, TimeoutError):
+                raise
+            late = f"The body did not arrive within {self.limits.body_timeout} seconds; send it faster, or less of it."
+            raise Problem(408, "too-slow", late, headers={"Connection": "close"}) from None
+        request.scope["is_read"] = True
+        return b"".join(parts)
 
     def close(self) -> None:
         """End the job that runs, delete the backup, and complete the running calls."""
@@ -153,8 +172,8 @@ def own_name(name: str) -> str:
 class Operation:
     """One method of one path, which is below that of a collection.
 
-    The handler is called with the service, the request if there is a body, and the parts of the path; a coroutine also
-    with the deadline. Its docstring is the documentation.
+    The handler is called with the service, the request if there is a body, the parts of the path, and the deadline if
+    it takes one. Its docstring is the documentation.
     """
 
     handler: Callable[..., Any]
@@ -164,11 +183,13 @@ class Operation:
     answer: Any
     request: Any = None
     executor: str = "reading"  # that runs the handler
-    media: tuple[str, ...] = (JSON,)  # types of the body, or of an answer that is a file
+    bodies: tuple[str, ...] = ()  # types of the body
+    media: tuple[str, ...] = ()  # types of an answer that is a file
     refusals: tuple[int, ...] = ()  # statuses further to those that body and path imply
     writes: bool = False  # whether a write key is needed
     arrays: bool = False  # whether the answer may be an .npy file, followed by JSON
     repeats: bool = False  # whether a change has its answer by an idempotency key
+    has_deadline: bool = False  # whether the handler takes the time at which it must end
 
     @property
     def is_file(self) -> bool:
@@ -181,7 +202,9 @@ def operation(method: str, path: str, tag: str, **options: Any) -> Callable[[Cal
 
     def make(handler: Callable[..., Any]) -> Operation:
         hints = get_type_hints(handler)
-        given = {"answer": hints["return"], "request": hints.get("request")}
+        request = hints.get("request")
+        bodies = (JSON, NPY) if "vectors" in getattr(request, "__struct_fields__", ()) else (JSON,)
+        given = {"answer": hints["return"], "request": request, "bodies": bodies, "has_deadline": "deadline" in hints}
         return Operation(handler, method, path, tag, **given | options)
 
     return make
@@ -204,69 +227,60 @@ class Endpoint:
             self._operations["HEAD"] = self._operations["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Read the body, run the handler in a thread, and send its answer."""
         scope["pattern"] = self._pattern
         operation = self._operations.get(scope["method"])
         if operation is None:
             raise not_allowed(scope, self._operations)
-        request, params = Request(scope, receive), dict(scope["path_params"])
+        request, params = Request(scope, receive), dict(scope.get("path_params", {}))
         name = params.pop("collection", None)
         if name is not None and name not in self._services:
             raise Problem(404, "unknown-collection", f"There is no collection {name[:80]!r} here.")
         service = next(iter(self._services.values())) if name is None else self._services[name]
-        demand_key(request, service.keys, self._wrong_keys, write=operation.writes)
-        answer = await self._answer(operation, service, request, params)
+        if service.keys is not None:
+            demand_key(request, service.keys, self._wrong_keys, write=operation.writes)
+        executor: Executor = getattr(service, operation.executor)
+        media, body = request.headers.get("content-type", "").partition(";")[0].strip().lower(), b""
+        deadline = Deadline(service.limits.timeout)
+        if operation.request is not None:
+            if media not in operation.bodies:
+                rule = f"Content-Type is {media[:80]!r}; send {' or '.join(operation.bodies)}."
+                raise Problem(415, "media-type", rule, field="Content-Type", value=media)
+            executor.check()
+            body = await service.read_body(request)
+
+        def work() -> Content | Response:
+            given: dict[str, Any] = params
+            if operation.request is not None:
+                given = {"request": decode(operation.request, media, body, service.limits), **params}
+            if operation.has_deadline:
+                given["deadline"] = deadline
+            if operation.executor == "writing":
+                service.key = request.headers.get("idempotency-key", "") if operation.repeats else ""
+                service.checksum = crc32(body + request.url.path.encode())
+            answer = operation.handler(service, **given)
+            if isinstance(answer, Response):
+                return answer
+            if not isinstance(answer, ArrayAnswer):
+                return encode(answer), JSON
+            if NPY not in request.headers.get("accept", ""):
+                return encode(answer.whole), JSON
+            file = io.BytesIO()
+            np.save(file, answer.array, allow_pickle=False)
+            file.write(encode(answer.rest))
+            return file.getvalue(), NPY
+
+        try:
+            if operation.executor == "writing":  # completed even if the client leaves
+                answer = await executor.run(work)
+            else:
+                answer = await executor.run(work, deadline, None if operation.request is None else receive)
+        finally:
+            service.n_body_bytes -= len(body)
         if isinstance(answer, Response):
             await answer({**scope, "headers": []}, receive, send)  # a file as a whole, no ranges of it
         else:
             await respond(send, *answer)
-
-    async def _answer(
-        self, operation: Operation, service: Service, request: Request, params: dict[str, str]
-    ) -> Content | Response:
-        """Read the body, run the handler, and return its answer as bytes, or a file."""
-        executor: Executor = getattr(service, operation.executor)
-        deadline = Deadline(service.limits.timeout, request.receive)
-        call, body = partial(operation.handler, service, **params), b""
-        write = partial(_content, as_array=NPY in request.headers.get("accept", ""))
-        try:
-            if operation.request is not None:
-                media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-                if media not in operation.media:
-                    rule = f"Content-Type is {media[:80]!r}; send {' or '.join(operation.media)}."
-                    raise Problem(415, "media-type", rule, field="Content-Type", value=media)
-                executor.check()
-                body = await service.bodies.read(request)
-                request.scope["is_read"] = True
-                read = partial(decode, operation.request, media, body, dict(request.query_params), service.limits)
-                is_large = len(body) > LARGE_BODY_BYTES
-                call = partial(call, await deadline.wait(executor.submit(read)) if is_large else read())
-            if iscoroutinefunction(operation.handler):
-                answer = await call(deadline)
-                if not isinstance(answer, ArrayAnswer):
-                    return write(answer)
-                return await deadline.wait(executor.submit(partial(write, answer)))
-            if operation.executor != "writing":
-                return await deadline.wait(executor.submit(lambda: write(call())))
-            key = request.headers.get("idempotency-key", "") if operation.repeats else ""
-            checksum = crc32(body + request.url.path.encode())
-            # It is completed even if the client leaves.
-            return await executor.run(lambda: write(service.begin(key, checksum, call)))
-        finally:
-            service.bodies.n_bytes -= len(body)
-
-
-def _content(answer: Any, *, as_array: bool) -> Content | Response:
-    if isinstance(answer, Response):
-        return answer
-    if not isinstance(answer, ArrayAnswer):
-        return encode(answer), JSON
-    if not as_array:
-        return encode(answer.whole), JSON
-    file = io.BytesIO()
-    np.save(file, answer.array, allow_pickle=False)
-    file.write(encode(answer.rest))
-    return file.getvalue(), NPY
 
 
 class ReadOnly:
@@ -299,9 +313,3 @@ async def respond(
     start = [(b"content-type", media.encode()), length, *headers]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": content})
-
-
-async def refuse(send: Send, problem: Problem) -> None:
-    """Send a problem document."""
-    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
-    await respond(send, problem.content(), MEDIA_TYPE, problem.status, headers)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,6 @@ from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidLab
 from onlinehash.tables.columns import Chunk, Columns, Layout
 
 _CUSTOMARY = {"vectors": ("X", "codes"), "labels": ("y",)}  # in archives; in a table these may be coordinates
-_BAD_HEADER = (ValueError, TypeError, KeyError, IndexError, SyntaxError, TokenError, OverflowError, RecursionError)
 _BAD_FILE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 
 
@@ -135,25 +132,6 @@ def _rows_of_labels(array: NDArray[Any], path: Path) -> list[Any]:
             "per label."
         ) from error
     return [list(labels) for labels in targets]
-
-
-def parse_array(content: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of an .npy file: numbers, or records of them and of text, never objects."""
-    file = io.BytesIO(content)
-    try:
-        major = npy.read_magic(file)[0]
-        shape, by_column, dtype = {1: npy.read_array_header_1_0, 2: npy.read_array_header_2_0}[major](file)
-    except _BAD_HEADER as error:
-        raise FileFormatError(str(error)) from error
-    if dtype.hasobject:
-        raise FileFormatError("it holds Python objects")
-    n_bytes = len(content) - file.tell()
-    if min(shape, default=1) < 1 or math.prod(shape) * dtype.itemsize != n_bytes:
-        raise FileFormatError(f"shape {shape} of {dtype} does not fit {n_bytes} bytes")
-    try:
-        return np.frombuffer(content, dtype, offset=file.tell()).reshape(shape, order="F" if by_column else "C")
-    except _BAD_HEADER as error:
-        raise FileFormatError(str(error)) from error
 
 
 def _damaged(path: Path) -> FileFormatError:

@@ -136,7 +136,7 @@ export class App {
     const state = [name, stats.sequence, stats.n_items, stats.n_learned].join();
     const isDue = this.labels.length < MOST_LABELS || performance.now() - this.counted > SELDOM;
     if (state !== this.state && (isDue || name !== this.countedName)) {
-      const counts = await this.ask("GET", "/label_counts");
+      const counts = await this.ask("POST", "/label_counts", {});
       if (name !== this.name) return;
       [this.state, this.counted, this.countedName] = [state, performance.now(), name];
       [this.labels, this.nUnlabelled] = [counts.label_counts, counts.n_unlabelled];

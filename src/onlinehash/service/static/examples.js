@@ -32,7 +32,7 @@ export class Examples {
   }
 
   async find(width) {
-    const answer = await this.app.ask("POST", "/search", { vectors: randomVectors(SHOWN, width), k: PER_VECTOR, items: true });
+    const answer = await this.app.ask("POST", "/search", { vectors: randomVectors(SHOWN, width), k: PER_VECTOR, include: ["labels", "payload"] });
     const found = new Map(answer.ids.flatMap((_, i) => neighbours(answer, i)).map((item) => [item.id, item]));
     const byLabel = new Map();
     for (const item of shuffled([...found.values()])) {

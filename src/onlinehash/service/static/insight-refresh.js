@@ -33,7 +33,7 @@ export class Freshness {
   }
 
   async refresh() {
-    await this.app.ask("POST", "/refresh", { wait: false });
+    await this.app.ask("POST", "/refresh");
     await this.follow();
   }
 

@@ -1,6 +1,6 @@
 // Reads of a collection: an item by its id; the neighbours of a query with their codes; the nearest item of another label.
 
-import { ApiError, parse } from "./api.js";
+import { ApiError } from "./api.js";
 import { bitsOf } from "./bits.js";
 import { labelsOf } from "./elements.js";
 
@@ -34,13 +34,8 @@ export async function findNeighbours(app, query, options) {
 }
 
 function search(app, query, body) {
-  if (query.image) {
-    const options = new URLSearchParams({ k: body.k, items: "true" });
-    for (const name of ["asymmetric", "rescore"]) if (body[name]) options.set(name, body[name]);
-    return app.askRaw("POST", `/search?${options}`, query.image, query.image.type).then((answer) => answer.text()).then(parse);
-  }
-  const asked = query.vector ? { vectors: [query.vector] } : query.text !== undefined ? { documents: [query.text] } : { by_id: [query.item.id] };
-  return app.ask("POST", "/search", { ...asked, ...body, items: true });
+  const asked = query.image ? { images: [query.image] } : query.vector ? { vectors: [query.vector] } : query.text !== undefined ? { documents: [query.text] } : { by_id: [query.item.id] };
+  return app.ask("POST", "/search", { ...asked, ...body, include: ["labels", "payload"] });
 }
 
 // The neighbours of one query of an answer, one object each.

@@ -166,7 +166,7 @@ export class SearchView {
       if (this.app.stats.embeds !== "image") throw new ApiError("This collection has no embedder for images; give a vector (.npy).", 422);
       const asked = ++this.asked, image = await dataUrl(file);
       if (asked !== this.asked) return;
-      this.setQuery({ image: file, name: file.name, payload: { image } }, null, "");
+      this.setQuery({ image: image.slice(image.indexOf(",") + 1), name: file.name, payload: { image } }, null, "");
       this.app.replace(this.address());
       return this.run();
     }
@@ -192,7 +192,6 @@ export class SearchView {
     if (query !== this.shown) this.results.clear("Searching …");
     try {
       const options = { k: Number(this.k.value), compare: this.compare.value, ...this.filters.body };
-      if (query.image && (options.labels !== undefined || options.where)) throw new ApiError("A search by image goes without label and filter.", 422);
       const answer = await findNeighbours(this.app, query, options);
       if (turn !== this.turn) return;
       this.shown = query;

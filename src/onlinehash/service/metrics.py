@@ -1,0 +1,89 @@
+"""What an operator sees of the service: metrics for Prometheus, and the access log."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from time import time
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.types import Scope
+
+from onlinehash.collection import Stats
+
+access_log = logging.getLogger("onlinehash.access")
+METRICS_TYPE = CONTENT_TYPE_LATEST
+_EDGES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_COLLECTION = {  # name: attribute of the statistics, description
+    "items": ("n_items", "Items stored."),
+    "items_searchable": ("n_searchable", "Items with a code."),
+    "instances_learned": ("n_learned", "Instances that the hasher has learned from."),
+    "code_bits": ("n_bits", "Bits per code."),
+    "generation": ("generation", "Generation of the codes searched."),
+    "encoder_version": ("version", "Version of the encoder in use; 0 if there is none."),
+    "staleness": ("staleness", "Instances learned since the encoder version in use."),
+    "refreshing": ("refreshing", "1 while a refresh runs."),
+    "refresh_progress": ("progress", "Share of the items that the running refresh has encoded."),
+    "refresh_failed": ("refresh_error", "1 if the last refresh failed."),
+    "bits_recomputed": ("bits_recomputed", "Bits computed again by all refreshes."),
+    "file_bytes": ("n_bytes", "Bytes of the file, or of all tables."),
+}
+_SERVICE = {
+    "reading_waiting": "Requests waiting to read.",
+    "writing_waiting": "Requests waiting to write.",
+    "body_bytes": "Bytes of request bodies in memory.",
+}
+
+
+class Metrics:
+    """Count requests by route and status, and measure their duration.
+
+    Parameters
+    ----------
+    collections : list of str
+        Names of the collections; empty for a service of one.
+    """
+
+    def __init__(self, collections: list[str]) -> None:
+        self._registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "onlinehash_requests", "Requests answered.", ["method", "route", "status"], registry=registry
+        )
+        self.seconds = Histogram(
+            "onlinehash_request_seconds", "Seconds per request.", ["route"], buckets=_EDGES, registry=registry
+        )
+        self.active = Gauge("onlinehash_requests_active", "Requests being answered.", registry=registry)
+        self._by_name, names = bool(collections), ["collection"] if collections else []
+        texts = {name: text for name, (_, text) in _COLLECTION.items()} | _SERVICE
+        self._gauges = {
+            name: Gauge(f"onlinehash_{name}", text, names, registry=registry) for name, text in texts.items()
+        }
+
+    def set(self, collection: str, stats: Stats, gauges: Mapping[str, float]) -> None:
+        """Set the gauges of a collection: its statistics, and others by name."""
+        values = {name: getattr(stats, attribute) for name, (attribute, _) in _COLLECTION.items()} | dict(gauges)
+        values["refresh_failed"] = values["refresh_failed"] is not None
+        for name, value in values.items():
+            gauge = self._gauges[name].labels(collection) if self._by_name else self._gauges[name]
+            gauge.set(value or 0)
+
+    def text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+def log_access(scope: Scope, id: bytes, status: int, size: int, seconds: float) -> None:
+    """Write a line of the access log."""
+    client = scope.get("client")
+    line = {
+        "time": round(time(), 3),
+        "client": None if client is None else client[0],
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        "bytes": size,
+        "ms": round(1000 * seconds, 3),
+        "request_id": id.decode(),
+    }
+    access_log.info(json.dumps(line))
