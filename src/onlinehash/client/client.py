@@ -227,8 +227,7 @@ class Client:
             found = f"vectors has {counted(len(rows), 'row')} for {counted(n_rows, 'id')}"
             raise InvalidFeaturesError(f"{found}; pass one row per id.")
         if columns.get("labels") is not None:
-            texts, _ = label_texts(columns["labels"], n_rows, single, None)
-            given["labels"] = [labels_of(text) for text in texts]
+            given["labels"] = [labels_of(text) for text in label_texts(columns["labels"], n_rows, single, None)]
         if columns.get("payload") is not None:
             given["payload"] = records([columns["payload"]] if single else columns["payload"], n_rows)
         if columns.get("documents") is not None:
@@ -344,7 +343,7 @@ class Client:
         labels, where, order, descending, after, cursor, limit
         """
         body = {"where": where, "order": order, "descending": descending, "after": after, "cursor": cursor}
-        body["labels"] = search_filter(labels, None, None, None, None).labels
+        body["labels"] = search_filter(labels, None, None, {}).labels
         while True:
             try:
                 answer = self._http.ask("POST", "/items/list", body | {"limit": limit})
@@ -356,7 +355,7 @@ class Client:
 
     def count(self, where: Any = None, *, labels: Any = None) -> int:
         """Return the number of items, or of those with a label or a payload that passes a filter."""
-        wanted = search_filter(labels, None, None, None, None).labels
+        wanted = search_filter(labels, None, None, {}).labels
         return int(self._http.ask("POST", "/items/count", {"where": where, "labels": wanted})["n_items"])
 
     def indexes(self) -> list[str]:
@@ -437,7 +436,7 @@ class Client:
         single: bool = False,
     ) -> SearchResult:
         """Search some queries at a time; the result has a version if all batches were searched with one encoder."""
-        among, size, rows, kind = search_filter(labels, ids, where, None, None), ROWS_PER_REQUEST, None, "by_id"
+        among, size, rows, kind = search_filter(labels, ids, where, {}), ROWS_PER_REQUEST, None, "by_id"
         body = {"labels": among.labels, "ids": among.ids, "where": where, "include": list(include), **options}
         if isinstance(queries, bytes):
             kind, queries, single = "images", [b64encode(queries).decode()], True

@@ -30,7 +30,7 @@ QUERIES_PER_SCAN = 64  # between two looks at the deadline
 HITS_PER_SCAN = 2000  # a scan may look up every hit, and nothing ends it
 LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 _INT64 = re.compile(r"-?[0-9]{1,19}")
-_COLUMNS = ("ids", "distances", "cursor", "labels", "payload", "vectors")
+_COLUMNS = ("ids", "distances", "labels", "payload", "vectors")
 
 
 # ---------------------------------------------------------------------- changes
@@ -343,7 +343,7 @@ def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchRes
         for name, part in parts.items()
         if part is not None
     }
-    return replace(found, **chosen, cursor=None)
+    return replace(found, **chosen)
 
 
 class EncodeAnswer(Struct):
