@@ -1,6 +1,7 @@
 # Every target makes the environment it needs, once, in .venv.
 PYTHON ?= python3
-PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
+# Modules are compiled when they are first imported: most of them never are.
+PIP_INSTALL = .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-gpu quick check types style layers programs format docs site bench package clean
@@ -13,7 +14,7 @@ demo: .venv/core  ## Learn from a stream of real data, search it, draw the curve
 
 # Two jobs at a time, because most of them use one core or wait.
 test:  ## Run all checks and tests
-	@$(MAKE) --no-print-directory -j2 programs check .venv/kernels
+	@$(MAKE) --no-print-directory -j2 --output-sync=line programs check .venv/kernels || { echo "make test: the checks FAILED, see above; no test was run."; exit 1; }
 	@.venv/bin/python -m pytest
 
 # In the environment at hand, which has PyTorch and CuPy; another one: make test-gpu GPU=path/of/python
@@ -37,20 +38,26 @@ style: .venv/dev
 layers: .venv/dev
 	@.venv/bin/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 
-# Once per environment, beside the checks, so that no test waits for it.
+# Once per environment, beside the checks, so that no test waits for it. Matplotlib would warn while it lists the fonts.
 .venv/kernels: .venv/dev
 	@OPENBLAS_NUM_THREADS=1 .venv/bin/onlinehash compile 2> $@.txt || { cat $@.txt; exit 1; }
+	@.venv/bin/python -c "import matplotlib.font_manager" 2> $@.txt || { cat $@.txt; exit 1; }
 	@touch $@
 
 # Some tests start real programs: installed where that may be done, else those tests are skipped, and never if CI=true.
+# Another installation, as machines start by themselves, is waited for.
 PROGRAMS = chromium redis-server nats-server
+APT_GET = DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3
 programs:
 	@missing=; for program in $(PROGRAMS); do \
 	  command -v $$program > /dev/null || missing="$$missing $$program"; done; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    echo "Installing for the tests:$$missing ..."; \
-	    apt-get -qq update > /dev/null && apt-get -qq install -y --no-install-recommends $$missing > /dev/null; \
+	    log=$$(mktemp); \
+	    { $(APT_GET) update && $(APT_GET) install -y --no-install-recommends $$missing; } > $$log 2>&1 || \
+	      { cat $$log; echo "SKIPPING the tests that need$$missing: they could not be installed, see above."; }; \
+	    rm $$log; \
 	  else echo "SKIPPING the tests that need$$missing: not installed, and this user may not."; fi; fi
 
 format: .venv/dev  ## Rewrite the code in the one style

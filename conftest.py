@@ -9,9 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ.setdefault(threads, "1")  # tests run side by side, one process per core
+    os.environ.setdefault(threads, "1")  # tests run side by side
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each program that tests start compiles the package
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # else it breaks programs that tests start by a fork
 
@@ -42,9 +43,22 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+# A busy machine is no fault of a test.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Run more processes than there are cores, because slow tests wait for programs half of the time."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_cores if config.option.markexpr == "not slow" else n_cores + 2
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the example that starts a cluster."""
+    """Mark the example that starts a cluster; begin with files that have slow tests: quick ones fill the end."""
     for item in items:
         if item.name == "onlinehash.scale":
             item.add_marker(pytest.mark.slow)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

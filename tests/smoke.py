@@ -16,7 +16,7 @@ assert version("onlinehash") == oh.__version__
 assert (HERE / "py.typed").is_file()
 assert (HERE / "service" / "static" / "index.html").is_file()
 
-hasher = oh.HROH(n_bits=32, random_state=0).partial_fit(*split.stream)
+hasher = oh.HROH(n_bits=32, n_components=256, random_state=0).partial_fit(*split.stream)
 encoder = hasher.snapshot()
 codes, queries = encoder.encode(split.database.X), encoder.encode(split.queries.X)
 index = oh.FlatIndex(n_bits=32)

@@ -24,6 +24,7 @@ def test_data_sets_as_json_say_what_is_here(folder, run, monkeypatch):
     assert infos["mnist"]["n_classes"] == 10
 
 
+@pytest.mark.slow
 def test_the_demo_shows_a_rise_searches_and_a_picture(folder, run):
     result = run("demo --quick --out pictures/here")
     text = result.stdout

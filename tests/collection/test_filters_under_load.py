@@ -5,10 +5,12 @@ import time
 
 import numpy as np
 import pytest
+from tests.thorough import times
 
 from onlinehash import HCOH
 
 pytestmark = pytest.mark.slow
+SECONDS = times(1, 4) / 2
 
 
 @pytest.mark.parametrize("reads", ["the writer", "a reader"])
@@ -31,7 +33,7 @@ def test_filtered_searches_fit_a_committed_state_while_items_are_relabelled(plac
         threads = [threading.Thread(target=search) for _ in range(2)]
         for thread in threads:
             thread.start()
-        end = time.monotonic() + 2
+        end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             for label in "ba":
                 writer.update(range(60), labels=[label] * 60)
@@ -65,7 +67,7 @@ def test_filters_on_payloads_fit_a_committed_state_while_these_change(place, dat
         threads = [threading.Thread(target=search) for _ in range(2)]
         for thread in threads:
             thread.start()
-        end = time.monotonic() + 0.5
+        end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             writer.update(range(60), payload=[{"a": "z"}] * 60)
             writer.update(range(60), X, payload=[{"a": "x"}] * 60)

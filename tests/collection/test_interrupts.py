@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.collection.brute import contents, pairs, ranking
 from tests.collection.refreshing import TIMEOUT, held
+from tests.thorough import times
 
 import onlinehash
 from onlinehash import HCOH, HROH, Collection
@@ -164,7 +165,10 @@ def test_a_call_that_is_interrupted_is_done_or_not(name, template, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_that_is_interrupted_at_many_places_is_done_or_not(name, template, tmp_path):
-    sample = lambda n: sorted({*range(1, n, max(1, n // 60)), *range(max(1, n - 20), n + 1)})  # noqa: E731
+    def sample(n):
+        n_apart, n_last = times(20, 60), times(8, 20)
+        return sorted({*range(1, n, max(1, n // n_apart)), *range(max(1, n - n_last), n + 1)})
+
     assert interrupted_at(name, template, tmp_path, sample) > 20
 
 

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.collection.refreshing import TIMEOUT
 
 from onlinehash import HCOH, HROH, Collection, Embedder, hamming_distances
 from onlinehash.collection import learner, migration
@@ -104,14 +105,14 @@ def test_searches_and_changes_go_on_meanwhile(tickets):
     def slowly(texts):
         if len(paused_at) == 2:
             paused.set()
-            go_on.wait(10)
+            go_on.wait(TIMEOUT)
         paused_at.append(len(texts))
         return embed_new(texts)
 
     paused_at = []
     thread = threading.Thread(target=tickets.migrate, kwargs={"embed": Embedder("slow", slowly)})
     thread.start()
-    assert paused.wait(10)
+    assert paused.wait(TIMEOUT)
     assert tickets.embedder == "embed_old"
     assert tickets.migration == migration.Migration("slow", 9, 32, 60)
     assert_exact(tickets, embed_old, 60)

@@ -4,13 +4,14 @@ import random
 
 import numpy as np
 import pytest
+from tests.thorough import times
 
 from onlinehash import HCOH, LSH, Collection
 from onlinehash.exceptions import FileFormatError, OnlineHashError
 
 pytestmark = pytest.mark.slow
 
-N_FLIPS = 100  # of each kind of ids
+N_FLIPS = times(40, 250)  # of each kind of ids
 X = np.random.default_rng(0).normal(size=(260, 12)).astype(np.float32)
 QUERIES = X[:3]
 KINDS = {"int": lambda i: 7 * i - 300, "str": "item {}".format}

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.servers.postgres import postgres
+from tests.thorough import times
 
-N_KILLS = 50  # of each kind: 200 in all
-N_KILLS_IN_POSTGRES = 16
+N_KILLS = times(15, 50)  # of each of four kinds
+N_KILLS_IN_POSTGRES = times(6, 16)
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"), pytest.mark.slow]
 

@@ -103,6 +103,7 @@ def test_the_classifier_learns_the_same_in_pieces_and_skips_missing_labels(split
     np.testing.assert_array_equal(skipping.snapshot().encode(split.queries.X), expected)
 
 
+@pytest.mark.slow
 def test_the_class_predicted_by_hroh_is_that_of_its_highest_score(split):
     codes = HROHReference("none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
     bits = unpack_bits(codes, 10)
@@ -150,6 +151,7 @@ def test_a_reference_takes_no_bits_and_an_unknown_one_is_named():
         parse_plan("typo", DIGITS | {"methods": {"Float": {"hasher": "reference:flat"}}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFERENCES)
 def test_results_of_references_have_the_form_of_all_results(name):
     extra = {"unseen": 0.2, "checkpoints": 2 if name != "reference:classifier" else 0}

@@ -1,10 +1,6 @@
 """The file of results, and when a run in it is stale."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -202,32 +198,3 @@ COMMITTED = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
 @pytest.mark.parametrize("plan", COMMITTED, ids=lambda path: path.stem)
 def test_committed_results_are_complete_and_current(plan):
     assert not pending_runs(load_plan(plan).runs, plan.parent / "results" / f"{plan.stem}.jsonl", stale=True)
-
-
-SLOW = """
-import time
-from onlinehash import LSH
-
-class Slow(LSH):
-    def partial_fit(self, X, y=None):
-        if self.random_state:
-            time.sleep(100)
-        return super().partial_fit(X, y)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
-def test_a_finished_run_is_in_the_file_when_the_reproduction_is_killed(tmp_path):
-    (tmp_path / "slow.py").write_text(SLOW)
-    (tmp_path / "plan.toml").write_text(
-        PLAN.split("[methods", maxsplit=1)[0] + '[methods.Slow]\nhasher = "slow:Slow"\n'
-    )
-    line = [sys.executable, "-m", "onlinehash.cli", "reproduce", "plan.toml", "--workers", "2"]
-    path = tmp_path / "results" / "plan.jsonl"
-    with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        for _ in range(600):
-            if path.exists():
-                break
-            time.sleep(0.1)
-        process.send_signal(signal.SIGKILL)
-    assert [line["config"]["seed"] for line in lines(path)[1:]] == [0]

@@ -48,6 +48,8 @@ def test_items_are_searched_for_before_they_are_learned_from():
 @pytest.mark.slow
 def test_a_run_draws_the_curve_of_its_own_stream():
     options = {"checkpoints": 4, "queries": "stream", "missing_labels": 0.3}
-    result = run(Run("HROH", "hroh", "digits", "online", 16, 0, params={"preprocess": "unit"}, **options))
+    result = run(
+        Run("HROH", "hroh", "digits", "online", 16, 0, params={"preprocess": "unit", "n_components": 256}, **options)
+    )
     curve = result["curve"]
     assert len(curve["values"]) == len(curve["precision_at_10"]) == 3 and curve["values"][-1] > 0.9

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,15 +23,22 @@ def program(name: str, package: str) -> str:
     return found
 
 
+# Below those that the system gives to connections, which could take one before the server does; and each process that
+# runs tests has its own.
+_FIRST_PORT = 12_000 + os.getpid() * 50 % 20_000
+_PORTS = itertools.cycle(range(_FIRST_PORT, _FIRST_PORT + 50))
+
+
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
+    """Return a port of 127.0.0.1 that nobody uses."""
+    for port in _PORTS:
+        with socket.socket() as listening, suppress(OSError):
+            listening.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError
 
 
-def wait_until(ready: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(ready: Callable[[], bool], seconds: float = 120.0) -> None:
     """Return when something is so."""
     deadline = time.monotonic() + seconds
     while not ready():

@@ -1,10 +1,26 @@
+import inspect
 import os
 import shutil
+import ssl
+from functools import cache
 
+import httpx
 import pytest
 from tests.service.running import make, running
 
 from onlinehash.client import Client
+
+# A server on a busy machine may take longer than the five seconds that httpx waits by default.
+TIMEOUT = inspect.signature(httpx.Client).parameters["timeout"].default
+TIMEOUT.connect = TIMEOUT.read = TIMEOUT.write = TIMEOUT.pool = 60.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_are_read_once():
+    """Keep what httpx makes of the certificates of the machine, else for each request of a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
 
 
 @pytest.fixture
@@ -12,9 +28,9 @@ def path(tmp_path):
     return tmp_path / "items.oh"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    """A server of 100 items, shared by the tests of a module, which leave it as it is."""
+    """A server of 100 items, shared by tests, which leave it as it is."""
     with running(make(tmp_path_factory.mktemp("served") / "items.oh", 100)) as server:
         yield server
         assert server.stop() == 0

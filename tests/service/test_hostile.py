@@ -72,7 +72,7 @@ def test_a_thousand_malformed_bodies(server, client):
 
 def connect(url):
     host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=20)
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 def head(length, kind="application/json", path="/api/v1/search", method="POST"):
@@ -202,7 +202,7 @@ def test_clients_that_go_away_leave_nothing_behind(tight):
     with connect(url) as connection:
         connection.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 400")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while "onlinehash_body_bytes 0.0\n" not in httpx.get(f"{url}/metrics").text and time.monotonic() < deadline:
         time.sleep(0.05)
     assert "onlinehash_body_bytes 0.0\n" in httpx.get(f"{url}/metrics").text
@@ -223,7 +223,7 @@ def test_a_refused_body_is_released_at_once(tmp_path, method, path):
                 method, f"{url}/api/v1/{path}", content=body, headers={"content-type": "application/json"}
             )
             assert answer.status_code == 422
-            end = time.monotonic() + 5
+            end = time.monotonic() + 60
             while (left := [some for some in gc.get_objects() if type(some) is Problem]) and time.monotonic() < end:
                 del left
                 time.sleep(0.05)

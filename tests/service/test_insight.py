@@ -14,7 +14,7 @@ from onlinehash.service import serve_in_thread
 from onlinehash.service.app import STATIC
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
@@ -60,7 +60,7 @@ def visit(browser):
         page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto(f"{url}/#/{route}")
-        expect(page.locator("body[data-ready]")).to_be_attached(timeout=30_000)
+        expect(page.locator("body[data-ready]")).to_be_attached()
         return page
 
     yield visit

@@ -9,6 +9,7 @@ import time
 import httpx
 import numpy as np
 import pytest
+from tests.servers import wait_until
 from tests.service.running import LimitedServer
 from tests.service.test_routes import NPY, npy
 
@@ -23,14 +24,21 @@ JSON = {"content-type": "application/json", **OWN}
 N_ITEMS = 5000
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
+@pytest.fixture(scope="module", params=[60])
+def server(request, tmp_path_factory):
+    """A service whose searches may take so many seconds."""
     path = tmp_path_factory.mktemp("served") / "items.oh"
     with Collection.open(path, LSH(n_bits=16, random_state=0), "manual") as collection:
         rng = np.random.default_rng(0)
         collection.upsert(range(N_ITEMS), rng.standard_normal((N_ITEMS, 4)), rng.integers(0, 9, N_ITEMS))
         collection.refresh()
-    limits = {"max_body_bytes": 8 * MB, "max_values": 200_000, "max_hits": 20_000, "timeout": 1, "n_threads": 1}
+    limits = {
+        "max_body_bytes": 8 * MB,
+        "max_values": 200_000,
+        "max_hits": 20_000,
+        "timeout": request.param,
+        "n_threads": 1,
+    }
     server = LimitedServer(path, [KEY], **limits)
     yield server
     server.stop(signal.SIGTERM)
@@ -40,13 +48,15 @@ def server(tmp_path_factory):
 @pytest.fixture
 def http(server):
     with httpx.Client(base_url=server.url, headers=OWN, timeout=30) as http:
-        http.post("/api/v1/search", json={"vectors": [[1, 2, 3, 4]]}).raise_for_status()  # as warm as it gets
+        wait_until(
+            lambda: http.post("/api/v1/search", json={"vectors": [[1, 2, 3, 4]]}).is_success
+        )  # as warm as it gets
         yield http
 
 
 def connect(server):
     host, port = server.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=20)
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 def pour(connection, content, n_bytes):
@@ -117,9 +127,9 @@ def items(**columns):
 def test_wrong_json_is_refused_at_the_first_error(server, http, path, body):
     method = "PUT" if path == "items" else "POST"
     with server.watched(60 * MB):
-        start = time.monotonic()
+        start = server.seconds()
         answer = http.request(method, f"/api/v1/{path}", content=body, headers=JSON)
-        assert time.monotonic() - start < 2
+        assert server.seconds() - start < 2
     assert answer.status_code == 422
     assert len(answer.content) < 2000
 
@@ -127,15 +137,16 @@ def test_wrong_json_is_refused_at_the_first_error(server, http, path, body):
 def test_results_are_counted_before_they_are_made(server, http):
     queries = np.random.default_rng(1).standard_normal((1000, 4)).astype(np.float32)
     with server.watched(40 * MB):
-        start = time.monotonic()
+        start = server.seconds()
         answer = http.post("/api/v1/search", content=npy(queries, radius=16), headers=NPY)
-        assert time.monotonic() - start < 2
+        assert server.seconds() - start < 2
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "hits within radius")
     assert len(http.post("/api/v1/search", content=npy(queries[:5], radius=0), headers=NPY).json()["ids"]) == 5
     answer = http.post("/api/v1/search", content=npy(queries, radius=10**20), headers=NPY)
     assert answer.status_code == 422
 
 
+@pytest.mark.parametrize("server", [1], indirect=True)
 def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):
     body = json.dumps({"by_id": list(range(5)), "rescore": "l2", "k": 1000, "include": ["payload"]}).encode()
     long = json.dumps({"by_id": list(range(1000)), "rescore": "l2", "k": 20}).encode()
@@ -150,26 +161,27 @@ def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):
             asker.start()
         time.sleep(0.2)
         for path in ("/healthz", "/readyz", "/metrics", "/api/v1/stats", "/api/v1/limits"):
-            start = time.monotonic()
+            start = server.seconds()
             assert http.get(path).status_code == 200
-            assert time.monotonic() - start < 1, path
+            assert server.seconds() - start < 1, path
         for asker in askers:
             asker.join()
     statuses = {answer.status_code for answer in answers}
     assert statuses <= {200, 422, 503} and statuses & {422, 503}, statuses
     for answer in answers:
         assert answer.elapsed.total_seconds() < 5
-    assert http.post("/api/v1/search", content=body, headers=JSON).status_code == 200
+    wait_until(lambda: http.post("/api/v1/search", content=body, headers=JSON).status_code == 200)
 
 
+@pytest.mark.parametrize("server", [1], indirect=True)
 def test_searches_whose_client_left_give_up_their_place(server, http):
     long = json.dumps({"by_id": list(range(1000)), "rescore": "l2", "k": 20}).encode()
     for _ in range(20):
         connection = connect(server)
         connection.sendall(HEAD + f"Authorization: Bearer {KEY}\r\nContent-Length: {len(long)}\r\n\r\n".encode() + long)
         connection.close()
-    start = time.monotonic()
-    assert http.post("/api/v1/search", json={"by_id": [1], "k": 3}).status_code == 200
-    assert time.monotonic() - start < 1.5
+    start = server.seconds()
+    wait_until(lambda: http.post("/api/v1/search", json={"by_id": [1], "k": 3}).status_code == 200)
+    assert server.seconds() - start < 1.5
     while "onlinehash_reading_waiting 0.0" not in http.get("/metrics").text:
-        assert time.monotonic() - start < 1.5
+        assert server.seconds() - start < 1.5

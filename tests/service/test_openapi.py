@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from tests.service.running import running
 from tests.service.test_routes import NPY
+from tests.thorough import times
 
 from onlinehash import LSH, Collection
 
@@ -63,7 +64,13 @@ def test_every_answer_is_in_the_document(operations, number, mode):
     if mode is GenerationMode.NEGATIVE and not (operation.body or operation.query):
         return  # nothing to be wrong
 
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=times(12, 40),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(operation.as_strategy(generation_mode=mode))
     def holds(case):
         case.call_and_validate(checks=checks)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
+from tests.servers import free_port
 from tests.service.running import X, Y, make, running
 
 from onlinehash import HCOH, HROH, Collection
@@ -17,7 +18,7 @@ from onlinehash.embedders import Embedder
 from onlinehash.service import ApiKeys, serve_in_thread
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 KEY = "a-key-for-the-page-to-write"
@@ -97,7 +98,7 @@ def visit(browser):
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: said.append(request.url) if is_elsewhere(request.url, server) else None)
         page.goto(f"{server.url}/{route}")
-        expect(page.locator("body[data-ready], dialog[open]").first).to_be_attached(timeout=30_000)
+        expect(page.locator("body[data-ready], dialog[open]").first).to_be_attached()
         return page
 
     visit.said = said
@@ -314,8 +315,8 @@ def test_an_empty_collection_fills_while_one_watches_in_two_tabs_behind_a_proxy(
     other.goto(f"{shelf.url}/shop/#/in/empty/items")
     expect(other.get_by_text("This collection is empty.")).to_be_visible()
     shelf.empty.upsert([f"p{i}" for i in range(40)], X[:40], Y[:40])
-    expect(hits(page)).to_have_count(10, timeout=15_000)
-    expect(rows(other)).to_have_count(40, timeout=15_000)
+    expect(hits(page)).to_have_count(10)
+    expect(rows(other)).to_have_count(40)
     assert number(page, "#n-items") == 40
     assert page.url.endswith("/shop/#/in/empty/search")
 
@@ -362,14 +363,15 @@ def mean_colour(images):
 
 def test_the_page_goes_on_by_itself_after_a_restart(visit, tmp_path):
     path = make(tmp_path / "items.oh", 50)
-    with running(path) as server:
+    port = ("--port", free_port())
+    with running(path, *port) as server:
         page = visit(server, "#/search?id=4")
         expect(hits(page)).to_have_count(10)
         server.stop(signal.SIGKILL)
         page.click("#others")
         expect(page.locator("#away")).to_contain_text("The server does not answer.")
-        with running(path, "--port", server.url.rpartition(":")[2], "--readonly"):
-            expect(page.locator("#away")).to_be_hidden(timeout=15_000)
+        with running(path, *port, "--readonly"):
+            expect(page.locator("#away")).to_be_hidden()
             expect(hits(page)).to_have_count(10)
             visit.said.clear()
             page.locator(".hits a.clamp").first.click()

@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 from tests.service.running import X, Y, make, running
+from tests.thorough import times
 from typer.testing import CliRunner
 
 from onlinehash import Collection
@@ -35,7 +36,7 @@ class Load:
 
     def write(self, writer):
         rng = np.random.default_rng(writer)
-        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=20) as http:
+        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=60) as http:
             for number in range(100_000):
                 ids = (writer * 1000 + rng.choice(50, 5, replace=False)).tolist()
                 payload = f"{self.run} {number}"
@@ -50,7 +51,7 @@ class Load:
                 self.n_written += 1
 
     def search(self):
-        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=20) as http:
+        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=60) as http:
             while True:
                 answer = http.post("/api/v1/search", json={"vectors": X[:3].tolist()})
                 if answer.status_code != 200:
@@ -60,14 +61,14 @@ class Load:
 
     def last(self, seconds):
         """Wait until both have begun, and then a little."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not (self.n_written > 3 and self.n_searches) and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(seconds)
 
     def end(self):
         for thread in self.threads:
-            thread.join(30)
+            thread.join(60)
         assert self.n_written > 3
         assert self.n_searches
 
@@ -101,7 +102,7 @@ def test_told_to_stop_it_finishes_what_has_begun(path, number):
 def test_killed_it_loses_nothing_acknowledged(path):
     make(path)
     rng = np.random.default_rng(1)
-    for _ in range(4):
+    for _ in range(times(2, 4)):
         with running(path) as server:
             load = Load(server.url)
             load.last(0.3 * rng.random())

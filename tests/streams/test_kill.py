@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.thorough import times
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"), pytest.mark.slow]
 
-N_MESSAGES = {"redis": 20_000, "nats": 4000}
-N_KILLS = {"redis": 50, "nats": 10}
+N_MESSAGES = {"redis": times(6000, 20_000), "nats": times(2000, 4000)}
+N_KILLS = {"redis": times(15, 50), "nats": times(5, 10)}
 PROGRAM = [sys.executable, Path(__file__).with_name("killing.py")]
 
 

@@ -25,7 +25,14 @@ def stream(request, nats_server):
 
 @pytest.fixture
 def url(nats_server, stream):
-    return f"{nats_server.url(stream)}?ack_wait=0.4"
+    """An address whose messages are not delivered again, however busy the machine is."""
+    return f"{nats_server.url(stream)}?ack_wait=60"
+
+
+@pytest.fixture
+def hasty_url(nats_server, stream):
+    """An address whose messages are soon delivered again if they are not acknowledged."""
+    return f"{nats_server.url(stream)}?ack_wait=1"
 
 
 def run(url, collection, batch=8):
@@ -64,13 +71,13 @@ def test_a_subject_takes_only_some_of_a_stream(nats_server, stream, url, collect
         run(f"{url}&subject={stream}.shoes", collection)
 
 
-def test_poison_moves_to_the_dead_stream_once_and_the_rest_is_applied(nats_server, stream, url, collection):
+def test_poison_moves_to_the_dead_stream_once_and_the_rest_is_applied(nats_server, stream, hasty_url, collection):
     nats_server.publish(stream, [line(1), b"\xff bad", line(2, vectors=[1.0]), line(3)])
-    with open_source(url) as source:
+    with open_source(hasty_url) as source:
         source.start(collection)
         given = source.fetch(10, 1)
         source.put_dead_letters([(given[1], "put away, and then killed: \u00e9\n")])
-    stats = run(url, collection)
+    stats = run(hasty_url, collection)
     assert (stats.stored, stats.dead_letters, stats.lag) == (2, 2, 0)
     letters = dead_letters(nats_server, stream)
     assert [letter.headers["Dead-Id"] for letter in letters] == ["2", "3"]
@@ -79,24 +86,26 @@ def test_poison_moves_to_the_dead_stream_once_and_the_rest_is_applied(nats_serve
     assert "1 features" in letters[1].headers["Dead-Error"] or "1 numbers" in letters[1].headers["Dead-Error"]
 
 
-def test_what_was_applied_but_not_acknowledged_is_not_applied_again(nats_server, stream, url, collection, monkeypatch):
+def test_what_was_applied_but_not_acknowledged_is_not_applied_again(
+    nats_server, stream, hasty_url, collection, monkeypatch
+):
     nats_server.publish(stream, lines(range(20)))
-    with open_source(url) as source, monkeypatch.context() as patch:
+    with open_source(hasty_url) as source, monkeypatch.context() as patch:
         patch.setattr(source, "acknowledge", lambda messages: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             Consumer(source, collection, batch_size=8).run(follow=False)
-    stats = run(url, collection, batch=5)
+    stats = run(hasty_url, collection, batch=5)
     assert (stats.redelivered, stats.stored, stats.lag) == (8, 12, 0)
     assert collection.hasher.n_samples_seen_ == 20
 
 
-def test_older_messages_do_not_come_after_newer_ones(nats_server, stream, url, collection):
+def test_older_messages_do_not_come_after_newer_ones(nats_server, stream, hasty_url, collection):
     nats_server.publish(stream, lines(range(4), payload="old"))
-    with open_source(url) as source:
+    with open_source(hasty_url) as source:
         source.start(collection)
         assert len(source.fetch(10, 1)) == 4
     nats_server.publish(stream, lines(range(4), payload="new"))
-    run(url, collection, batch=2)
+    run(hasty_url, collection, batch=2)
     assert {one.payload for one in collection.items()} == {"new"}
     assert collection.hasher.n_samples_seen_ == 8
 
@@ -106,7 +115,7 @@ def test_a_slow_batch_is_applied_once(nats_server, stream, url, collection, monk
     real = Collection.upsert
 
     def slowly(self, ids, *arguments, **named):
-        time.sleep(0.9 if len(ids) else 0)
+        time.sleep(2 if len(ids) else 0)
         real(self, ids, *arguments, **named)
 
     monkeypatch.setattr(Collection, "upsert", slowly)

@@ -453,10 +453,9 @@ class Client:
                 return self._http.ask("POST", "/search", body, rows[some])
             return self._http.ask("POST", "/search", {**body, kind: queries[some]})
 
-        columns: dict[str, Any] = {"ids": [], "distances": [], "cursor": []}
+        columns: dict[str, Any] = {"ids": [], "distances": []}
         versions = set()
         for found in in_parts(len(queries), size, send):
-            found.setdefault("cursor", [None] * len(found["ids"]))
             versions.add(found.pop("version"))
             if "array" in found:
                 ends = np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int)

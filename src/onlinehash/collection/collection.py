@@ -1081,7 +1081,8 @@ class Collection:
         >>> from tempfile import TemporaryDirectory
         >>> import onlinehash as oh
         >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
+        >>> hasher = oh.HROH(n_components=128, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.measure_quality()
         ...     for start in (0, 500):
         ...         digits.upsert(range(start, start + 500), X[start : start + 500], y[start : start + 500])
@@ -1110,7 +1111,8 @@ class Collection:
         >>> from tempfile import TemporaryDirectory
         >>> import onlinehash as oh
         >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
+        >>> hasher = oh.HROH(n_components=128, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.upsert(range(1000), X[:1000], y[:1000])
         ...     shown = digits.map(limit=300)
         >>> len(shown.ids), shown.x.shape, 0 < shown.explained[1] <= shown.explained[0] < 1
@@ -1157,7 +1159,8 @@ class Collection:
         >>> from tempfile import TemporaryDirectory
         >>> import onlinehash as oh
         >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", "hroh") as digits:
+        >>> hasher = oh.HROH(n_components=128, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.measure_quality(window=100)
         ...     for start in range(0, 1500, 100):
         ...         digits.upsert(range(start, start + 100), X[start : start + 100], y[start : start + 100])

@@ -13,6 +13,8 @@ from onlinehash import HROH, Collection, FlatIndex
 from onlinehash.checks import index_checks
 from onlinehash.exceptions import DeviceError, InvalidInputError, MissingExtraError
 
+pytestmark = pytest.mark.slow
+
 
 def has_gpu():
     try:
@@ -205,7 +207,6 @@ def stood_in():
         yield
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="There is no C++ compiler.")
 @pytest.mark.parametrize("n_bytes, at_once, ahead", [(8, 1, 4), (2, 16, 1), (9, 4, 1), (32, 4, 1)])
 def test_kernels_write_the_keys_that_they_should(tmp_path, n_bytes, at_once, ahead):
