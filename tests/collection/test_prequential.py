@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from onlinehash import Collection, load_dataset
+from onlinehash import HROH, Collection, load_dataset
 from onlinehash.exceptions import InvalidInputError
 
 
@@ -36,7 +36,7 @@ def test_an_item_that_is_replaced_does_not_find_itself(tmp_path):
 
 def test_labels_that_overlap_are_relevant_and_items_without_are_no_queries(tmp_path):
     rng = np.random.default_rng(0)
-    with Collection.open(tmp_path / "pets.oh", "hroh") as pets:
+    with Collection.open(tmp_path / "pets.oh", HROH(n_components=16, random_state=0)) as pets:
         pets.upsert(range(20), rng.normal(size=(20, 4)), [["pet", "cat"], ["pet", "dog"]] * 10)
         pets.refresh()
         pets.measure_quality(k=3)
